@@ -1,0 +1,55 @@
+/*
+ * heap: a process's memory.
+ *
+ * A heap is an arena with one owner at a time, hence no lock and no atomic on the allocation path. Lua tells the
+ * size at free, hence no block headers. Small requests come from size classes inside chunks; chunks come from a
+ * program-wide pool and go back to it (and from there to the system) when the heap is dropped or rewound.
+ *
+ * Invariants:
+ *  - `used` is the sum of the sizes Lua asked for and has not freed; it never exceeds `limit` (0 = no limit)
+ *    because of an allocation that succeeded;
+ *  - shrinking and freeing never fail;
+ *  - dropping a heap costs O(chunks), whatever lives in it.
+ */
+#ifndef MR_HEAP_H
+#define MR_HEAP_H
+
+#include <stddef.h>
+#include <lua.h>
+
+typedef struct mr_heap mr_heap;
+
+/* A new empty arena; NULL when the system has no memory. limit in bytes, 0 = none. */
+mr_heap *mr_heap_new(size_t limit);
+/* The lua_Alloc of an arena; ud is its mr_heap. */
+void    *mr_heap_alloc(void *ud, void *ptr, size_t osize, size_t nsize);
+/* Gives every chunk back, the heap's own memory included. Nothing inside is finalised. */
+void     mr_heap_drop(mr_heap *h);
+
+void     mr_heap_limit(mr_heap *h, size_t bytes);
+size_t   mr_heap_used(const mr_heap *h);       /* bytes asked for and alive */
+size_t   mr_heap_reserved(const mr_heap *h);   /* bytes of chunks it holds */
+int      mr_heap_check(const mr_heap *h);      /* walks every structure: 0 = sound (tests) */
+
+/* Frees become no-ops until the heap is dropped or rewound: lua_close then runs finalisers and touches little else. */
+void     mr_heap_dying(mr_heap *h);
+
+/*
+ * image: the bytes of a state just after it was opened, from which new states are cloned by relocation and to which
+ * finished ones are rewound. An image exists only if a start-up self-check showed that it can (see image.c).
+ */
+typedef struct mr_image mr_image;
+typedef lua_State *(*mr_opener)(lua_Alloc f, void *ud);   /* opens the template; NULL on failure; must not depend on addresses */
+
+mr_image  *mr_image_new(mr_opener open);                   /* NULL: images are not possible here */
+void       mr_image_free(mr_image *im);
+lua_State *mr_image_clone(const mr_image *im, mr_heap **h);/* a new state in a new heap; NULL: no memory */
+void       mr_image_rewind(const mr_image *im, mr_heap *h);/* h came from mr_image_clone: all chunks but the first go back, the
+                                                              first is as it was after clone (limit reset to 0); its lua_State * stays valid */
+size_t     mr_image_size(const mr_image *im);
+
+/* The pool's counters and upkeep. mr_pool_trim gives unused chunks back to the system (called when the program goes idle). */
+void       mr_pool_trim(void);
+size_t     mr_pool_reserved(void);
+
+#endif

@@ -1,0 +1,94 @@
+/*
+ * port: the only door to the operating system, and to what C11 leaves to the compiler.
+ *
+ * Contract: pointers are never NULL, lengths never 0. Results are 0 or an errno value unless said otherwise.
+ * Nothing here allocates from malloc except port_thread_start.
+ */
+#ifndef PORT_H
+#define PORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdatomic.h>
+
+#if defined(__GNUC__)
+#define PORT_LIKELY(x)   __builtin_expect(!!(x), 1)
+#define PORT_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define PORT_NOINLINE    __attribute__((noinline))
+#define PORT_NORETURN    __attribute__((noreturn))
+#define PORT_TLS         __thread __attribute__((tls_model("initial-exec")))
+#else
+#define PORT_LIKELY(x)   (x)
+#define PORT_UNLIKELY(x) (x)
+#define PORT_NOINLINE
+#define PORT_NORETURN    _Noreturn
+#define PORT_TLS         _Thread_local
+#endif
+#define PORT_CACHELINE 64
+
+#if defined(__SANITIZE_ADDRESS__)
+#define PORT_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define PORT_ASAN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define PORT_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define PORT_TSAN 1
+#endif
+#endif
+
+/* Tests that stress the protocols build with MR_CHAOS: a random delay, drawn from a printed seed, before each compare-and-swap. */
+#ifdef MR_CHAOS
+void port_chaos(void);
+#else
+#define port_chaos() ((void)0)
+#endif
+
+/* ---- time ---- */
+uint64_t port_now(void);                      /* monotonic, nanoseconds */
+uint64_t port_entropy(void);                  /* 64 bits, different at every call, never blocks */
+
+/* ---- lock: held for tens of instructions, never across a Lua call ---- */
+typedef struct { atomic_uint word; } port_lock;
+void port_lock_slow(port_lock *l);
+static inline int port_trylock(port_lock *l) {
+  return !atomic_exchange_explicit(&l->word, 1, memory_order_acquire);
+}
+static inline void port_acquire(port_lock *l) {
+  port_chaos();
+  if (PORT_UNLIKELY(!port_trylock(l))) port_lock_slow(l);
+}
+static inline void port_unlock(port_lock *l) { atomic_store_explicit(&l->word, 0, memory_order_release); }
+
+/* ---- event: one waiter; a set is remembered until the wait that consumes it ---- */
+typedef struct { atomic_uint word; } port_event;
+void port_event_set(port_event *e);
+/* Waits until set; deadline in port_now() time, UINT64_MAX = none. 1 = was set (and is consumed), 0 = timed out. */
+int  port_event_wait(port_event *e, uint64_t deadline);
+/* Spins for at most ns before it waits. */
+int  port_event_spin(port_event *e, uint64_t deadline, uint64_t ns);
+void port_pause(void);                        /* one turn of a spin loop */
+void port_yield(void);                        /* let another kernel thread run */
+
+/* ---- threads ---- */
+typedef struct port_thread { uintptr_t handle; uintptr_t clock; } port_thread;
+int  port_thread_start(port_thread *t, void (*fn)(void *), void *arg, const char *name);
+void port_thread_join(port_thread *t);
+void port_thread_self(port_thread *t);
+uint64_t port_thread_cpu(const port_thread *t);/* nanoseconds of CPU it has used; 0 = unknown */
+int  port_thread_kick(const port_thread *t);  /* sends it the preemption signal */
+/* Installs the handler of the preemption signal (number from MARE_SIGNAL, default SIGURG). */
+int  port_kick_handler(void (*fn)(void));
+int  port_cpus(void);                         /* allowed by affinity and cgroup, at least 1 */
+
+/* ---- pages ---- */
+void *port_pages_reserve(size_t len, size_t align);  /* zeroed, read-write; NULL: no memory */
+void  port_pages_release(void *p, size_t len);       /* unmaps */
+void  port_pages_discard(void *p, size_t len);       /* stays mapped, content becomes zero when touched again */
+void  port_pages_huge(void *p, size_t len);          /* advice: huge pages pay here */
+
+#endif

@@ -1,0 +1,63 @@
+/*
+ * transfer: values between states, by copy, by move, by share.
+ *
+ * Packing reads the sender's values into a flat buffer; unpacking builds them in the receiver. Long strings are
+ * referenced while the buffer is a *view* (they stay alive on the sender's stack), so a send to a parked receiver
+ * copies their bytes once, state to state. Sealing a view makes a *message*: one self-contained block outside all
+ * heaps, holding a reference to every shared object in it.
+ *
+ * Ownership: a packer belongs to one thread and is reused; a view dies at the next pack, or when the sender's values
+ * leave its stack; a message is owned by whoever holds the pointer and is freed exactly once.
+ * Nothing here knows processes, channels or workers, and nothing here is called with a lock held.
+ */
+#ifndef MR_TRANSFER_H
+#define MR_TRANSFER_H
+
+#include <stddef.h>
+#include <stdatomic.h>
+#include <lua.h>
+
+/*
+ * shared object: lives outside all heaps, counted references, crosses by reference (channels, handles, buffers).
+ * `push` leaves on L's stack the one userdata that stands for it in that state (may raise a memory error; must not
+ * take over the caller's reference).  A userdata is known as such by its metatable's field "__share" (a light
+ * userdata: the mr_sharetype) and begins with the pointer to the mr_shared.
+ */
+typedef struct mr_shared mr_shared;
+typedef struct mr_sharetype {
+  const char *name;                            /* "channel" */
+  void (*destroy)(mr_shared *o);               /* last reference gone */
+  void (*push)(lua_State *L, mr_shared *o);
+} mr_sharetype;
+struct mr_shared { const mr_sharetype *type; atomic_size_t refs; };
+static inline void mr_retain(mr_shared *o) { atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed); }
+static inline void mr_release(mr_shared *o) {
+  if (atomic_fetch_sub_explicit(&o->refs, 1, memory_order_acq_rel) == 1) o->type->destroy(o);
+}
+
+typedef struct mr_packer mr_packer;            /* a reusable buffer */
+typedef struct mr_message mr_message;          /* a sealed block */
+
+mr_packer  *mr_packer_new(void);               /* NULL: no memory */
+void        mr_packer_free(mr_packer *p);
+
+/*
+ * Packs the n values at index first.. of L into p. 0 = done. Otherwise nothing is held and an error message (a string that names
+ * the path of the value and the remedy) has been pushed on L. May raise a memory error of L; p is sound all the same.
+ * `root` names the values in error paths: "message" gives "message[2].owner: …", "argument" and "result" likewise;
+ * with n == 1 the index is left out ("message.owner: …").
+ */
+int         mr_pack(mr_packer *p, lua_State *L, int first, int n, const char *root);
+/* Unpacking this view needs code to run in the receiver (a module to require): never do it on the sender's worker. */
+int         mr_packer_needs_code(const mr_packer *p);
+mr_message *mr_packer_seal(mr_packer *p);      /* NULL: no memory */
+
+/* Pushes the values and returns how many. Raises memory errors, or what require raised, of L; consumes nothing: it can be tried again. */
+int         mr_unpack_view(lua_State *L, const mr_packer *p);
+int         mr_unpack(lua_State *L, const mr_message *m);
+void        mr_message_free(mr_message *m);    /* drops the references it holds */
+size_t      mr_message_size(const mr_message *m);
+
+/* Public rule for foreign userdata, reserved: field "__transfer" of a metatable, a light userdata (see include/mare.h). */
+
+#endif
