@@ -72,12 +72,14 @@ int  port_event_wait(port_event *e, uint64_t deadline);
 /* Spins for at most ns before it waits. */
 int  port_event_spin(port_event *e, uint64_t deadline, uint64_t ns);
 void port_pause(void);                        /* one turn of a spin loop */
+void port_sleep(uint64_t ns);
+PORT_NORETURN void port_quit(int code);       /* _exit: no handlers, nothing flushed */
+void port_at_fork(void (*child)(void));       /* runs in children of fork() */
 void port_yield(void);                        /* let another kernel thread run */
 
 /* ---- threads ---- */
 typedef struct port_thread { uintptr_t handle; uintptr_t clock; } port_thread;
 int  port_thread_start(port_thread *t, void (*fn)(void *), void *arg, const char *name);
-void port_thread_join(port_thread *t);
 void port_thread_self(port_thread *t);
 uint64_t port_thread_cpu(const port_thread *t);/* nanoseconds of CPU it has used; 0 = unknown */
 int  port_thread_kick(const port_thread *t);  /* sends it the preemption signal */

@@ -4,14 +4,14 @@
  *
  * A wait has a ticket: a number in the fiber that is odd while the wait is open. Whoever wants to end the wait - a
  * sender, a timer, an interrupt - claims the ticket by one compare-and-swap; exactly one succeeds. The claimer owns
- * the fiber's mail and wake-up reason until it calls mr_ready.
+ * the fiber's mail and wake-up reason, and if the fiber is PARKED by yielding its whole state, until it calls mr_ready.
  *
  * Protocol of a blocking operation, on the fiber's own thread:
- *   e = mr_wait_open(f, L);          decides how the fiber can wait here (yield, block its thread)
+ *   e = mr_wait_open(f, L);          decides how the fiber can wait here; nonzero: it can't, raise
  *   lock the object; if it can complete: mr_wait_abandon(f), unlock, done
- *   link f->wait (or other nodes) into the object's queue; unlock        <- from here others can claim
+ *   link f->wait into the object's queue; unlock                         <- from here others can claim
  *   return mr_park(L, f, deadline, ctx, k)
- *   k: if f->reason is not MR_WOKEN the node may still be linked: lock, unlink if linked, unlock
+ *   k: mr_wake(f) gives the reason; if it is not MR_WOKEN the node may still be linked: lock, unlink if linked, unlock
  *
  * States of a fiber: RUNNING on a thread; PARKING, the wait is open and its thread still unwinds; PARKED; READY, woken
  * and queued (or about to be). Only the transition PARKED -> READY puts it in a run queue, so it is queued once.
@@ -34,32 +34,45 @@ typedef struct mr_thread mr_thread;
 enum { MAIL_NONE, MAIL_SCALARS, MAIL_MESSAGE, MAIL_AUX, MAIL_STRING };
 typedef struct mr_mail {
   unsigned char kind;
-  unsigned char n;                  /* values: of MAIL_SCALARS, MAIL_AUX */
+  unsigned char n;                  /* values, of MAIL_SCALARS and MAIL_AUX */
   union {
     mr_scalar s[MR_INLINE];
     mr_message *m;                  /* MAIL_MESSAGE: owned */
-    struct { const char *p; size_t len; } str;   /* MAIL_STRING: one string alive on the parked sender's stack */
+    struct { const char *p; size_t len; } str;   /* MAIL_STRING: one string, alive on the parked sender's stack */
   } u;
 } mr_mail;
 
 /* A place in the queue of whatever is waited for; linked and unlinked under that object's lock. */
 typedef struct mr_wait {
-  struct mr_wait *next, *prev;      /* NULL, NULL = not linked (queues are circular with a head node) */
+  struct mr_wait *next, *prev;      /* circular with a head node; next == NULL: not linked */
   mr_fiber *fiber;
   unsigned ticket;                  /* the odd ticket this node belongs to */
 } mr_wait;
 
-typedef enum { MR_WOKEN = 0, MR_TIMEOUT, MR_CLOSED, MR_INTERRUPTED, MR_DEADLOCK, MR_STOPPED } mr_reason;
+static inline void mr_waitq_init(mr_wait *head) { head->next = head->prev = head; }
+static inline int mr_waitq_empty(const mr_wait *head) { return head->next == head; }
+static inline void mr_waitq_add(mr_wait *head, mr_wait *w) {
+  w->next = head;
+  w->prev = head->prev;
+  head->prev->next = w;
+  head->prev = w;
+}
+static inline void mr_waitq_del(mr_wait *w) {
+  if (!w->next) return;
+  w->next->prev = w->prev;
+  w->prev->next = w->next;
+  w->next = w->prev = NULL;
+}
 
-/* What a parked fiber waits for, for reports: constant strings and the object. */
-typedef struct mr_where { const char *op; const void *object; } mr_where;
+/* MR_AGAIN: whoever claimed the wait could not deliver; try the operation once more. */
+typedef enum { MR_WOKEN = 0, MR_AGAIN, MR_TIMEOUT, MR_CLOSED, MR_INTERRUPTED, MR_DEADLOCK, MR_STOPPED } mr_reason;
 
-int       mr_wait_open(mr_fiber *f, lua_State *L);        /* 0 or an mr_err; sets f->wait.ticket */
+int       mr_wait_open(mr_fiber *f, lua_State *L);        /* 0 or an mr_err; opens f->wait's ticket */
 void      mr_wait_abandon(mr_fiber *f);                   /* completed at once after all */
-static inline int mr_wait_claim(const mr_wait *w);        /* 1: the caller now owns the wake-up */
 /* Must follow a successful claim, exactly once, with no lock held; `near`: the running fiber whose worker takes it, or NULL. */
 void      mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near);
-/* As a tail call: waits, then runs k(L, LUA_YIELD or LUA_OK, ctx). deadline in port_now() time or UINT64_MAX. */
+/* As a tail call: waits, then runs k(L, status, ctx). deadline in port_now() time, UINT64_MAX = none. */
 int       mr_park(lua_State *L, mr_fiber *f, uint64_t deadline, lua_KContext ctx, lua_KFunction k);
+mr_reason mr_wake(mr_fiber *f);                           /* first call of every k */
 
 #endif

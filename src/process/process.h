@@ -26,6 +26,9 @@ enum { FIBER_RUNNING, FIBER_PARKING, FIBER_PARKED, FIBER_READY, FIBER_DONE };
 /* How a fiber waits: by yielding; by blocking its thread while a spare takes over its worker; a host's own thread. */
 enum { WAIT_YIELD, WAIT_HANDOVER, WAIT_HOST };
 
+/* Why the fiber yielded, set just before it does; 0 = the program's own coroutine.yield. */
+enum { SYS_NONE, SYS_PARK, SYS_AGAIN };
+
 struct mr_fiber {
   mr_fiber *next;                    /* in one run queue (its lock) */
   mr_proc *proc;
@@ -33,64 +36,69 @@ struct mr_fiber {
   atomic_uint ticket;
   unsigned char mode;                /* (owner) WAIT_* of the open wait */
   unsigned char top_ok;              /* (owner) every link below `top` can yield */
-  unsigned char sysyield;            /* (owner) the yield on its way down is mare's, not the program's */
+  unsigned char sysyield;            /* (owner) SYS_*: the yield on its way down is mare's, not the program's */
   unsigned char reason;              /* (owner) mr_reason of the last wake-up */
   unsigned char want_aux;            /* (owner) it got a packed message: an auxiliary thread would pay */
-  unsigned char has_timer;           /* (owner) */
-  unsigned char urgent;              /* (owner) woken by a timer: runs before others */
-  atomic_uchar poke;                 /* POKE_*: what the hook should do */
+  unsigned char timed;               /* (owner) it is in the timers' heap, or was */
   lua_State *L;                      /* the state's main thread, on which the body runs */
   lua_State *volatile top;           /* (owner) the coroutine that runs: top of the chain */
-  lua_State *aux;                    /* idle coroutine into which others unpack; anchored in the registry */
+  lua_State *aux;                    /* (owner) idle coroutine into which others unpack; anchored in the registry */
+  lua_State *parked_L;               /* (owner) the coroutine that called the blocking function, for reports */
+  lua_State *user_L;                 /* (owner) whose debug hook is saved while ours is armed */
+  lua_Hook user_hook;
+  int user_mask, user_count;
   mr_thread *thread;                 /* (owner) who runs it; in WAIT_HANDOVER and WAIT_HOST who waits */
   mr_wait wait;
-  mr_mail mail;
-  mr_where where;
-  struct { uint64_t due; unsigned index; } timer;   /* (timers' lock) index 0 = not in the heap */
+  mr_mail mail;                      /* coming in while it receives, going out while it sends */
+  mr_shared *mail_from;              /* (owner) the channel of a message that could not be unpacked; counted */
+  const char *op;                    /* what it waits in, for reports: "receive" */
+  mr_shared *on;                     /* and on what */
+  uint64_t due;                      /* (timers' lock) */
+  unsigned timer, timer_ticket;      /* (timers' lock) place in the heap, 0 = none */
 };
-enum { POKE_PREEMPT = 1, POKE_INTERRUPT = 2 };
 
 enum { PROC_NEW, PROC_ALIVE, PROC_DONE, PROC_FAILED };
 struct mr_proc {
   mr_shared shared;                  /* first: handles are shared objects */
   mr_fiber main;
   mr_heap *heap;                     /* NULL: "system" */
-  mr_message *start;                 /* function and arguments, until it starts */
-  const char *name;                  /* owned, or NULL */
-  char *trace;                       /* traceback of a failure, owned */
+  mr_message *start;                 /* function and arguments, until it starts; NULL for hosts */
+  char *name;                        /* owned, or NULL */
+  char *text, *trace;                /* of a failure: the error as text, its traceback; owned */
   uint64_t id;
-  size_t limit;
-  port_lock lock;                    /* guards: waiters, status changes, result */
+  size_t limit;                      /* bytes, 0 = none */
+  port_lock lock;                    /* guards: waiters, and the change of status to an end */
   atomic_uchar status;
   unsigned char kind;                /* PROC_PLAIN … */
   unsigned char finalisers;          /* (owner) something in the state may have a finaliser */
   unsigned char system_heap;
+  atomic_uchar joining;              /* a host: waits for the end of all processes */
   atomic_uchar observed;             /* somebody learnt of its end */
-  unsigned char silent;              /* not worth printing if unobserved */
-  mr_mail result;                    /* after the end: results, or the error value */
+  mr_mail result;                    /* fixed at the end: results, or the error value */
   mr_wait waiters;                   /* head of a circular queue */
-  mr_proc *live_next, *live_prev;    /* list of live processes (registry's lock) */
-  unsigned shard;
+  mr_proc *live_next, *live_prev;    /* (shard's lock) live and failed processes */
 };
 enum { PROC_PLAIN, PROC_MAIN, PROC_HOST };
+
+typedef struct mr_spare { lua_State *L; mr_heap *heap; } mr_spare;
+#define MR_WATCHED 8
+#define MR_KEEP 64                   /* at most so many recycled states a worker */
 
 struct mr_worker {
   _Alignas(PORT_CACHELINE) port_lock lock;
   mr_fiber *head, *tail;             /* run queue (lock) */
   atomic_uint count;
   _Atomic(mr_fiber *) slot;          /* hand-over: runs next */
-  _Atomic(mr_thread *) thread;       /* who holds it; NULL = inactive */
-  atomic_uint tick;                  /* dispatches */
-  atomic_uchar idle;                 /* its thread is in the idle list */
+  /* The holding thread's address; | 1 while it runs a fiber, when the monitor may take the worker away; 0 = inactive. */
+  atomic_uintptr_t thread;
+  atomic_uint tick;                  /* dispatches; written by the holder */
   unsigned id;
-  unsigned slots_in_a_row;           /* (holder) */
+  unsigned streak;                   /* (holder) fibers taken from the slot in a row */
   unsigned rng;                      /* (holder) */
-  struct { unsigned tick; uint64_t since; unsigned char tries; uint64_t cpu; } seen;   /* (monitor) */
-  struct { unsigned tick; uint64_t since; } watch;                                     /* (idle lock) */
-  lua_State *pool[16];               /* (holder) rewound states, hottest last */
-  mr_heap *pool_heap[16];
-  int npool;
-  mr_packer *packer;                 /* of threads, see mr_thread */
+  int nkept;                         /* (holder) */
+  mr_spare kept[MR_KEEP];            /* (holder) rewound states, hottest last */
+  struct { unsigned tick; unsigned tries; uint64_t since, cpu; } seen;   /* (monitor) */
+  struct { unsigned tick; mr_fiber *slot; } watched[MR_WATCHED];         /* (holder, as the watcher) other workers' slots */
 };
 
 struct mr_thread {
@@ -99,12 +107,17 @@ struct mr_thread {
   mr_worker *worker;                 /* (own) what it holds or believes to hold */
   mr_fiber *volatile current;        /* (own) the running fiber */
   mr_packer *packer;                 /* (own) */
+  mr_packer *gc_packer;              /* (own) for sends out of finalisers, which can interrupt a pack */
   mr_thread *next;                   /* in the spare or idle list (idle lock) */
+  unsigned char seasoned;            /* (own) it has had a worker */
+  unsigned char listed;              /* (idle lock) LIST_* */
+  mr_spare ended;                    /* (own) state of the process that just ended, to be recycled or dropped */
+  mr_thread *reserve;                /* (own) the spare that will take over when this one blocks */
   _Atomic(mr_worker *) given;        /* worker handed to it while it waited */
-  atomic_uchar quit;
-  lua_Hook user_hook;                /* (own) the program's debug hook while ours is armed */
-  int user_mask, user_count;
+  atomic_uint poke;                  /* POKE_*: what the hook should do */
+  uint64_t until;                    /* (idle lock) when the watcher wakes */
 };
+enum { POKE_PREEMPT = 1, POKE_INTERRUPT = 2 };
 
 /* ---- who am I ---- */
 /* Functions of a host state carry their host process as upvalue 1; in a process's state the extra space holds it. */
@@ -113,7 +126,6 @@ static inline mr_proc *mr_self(lua_State *L) {
   return p ? p : *(mr_proc **)lua_getextraspace(L);
 }
 static inline mr_fiber *mr_self_fiber(lua_State *L) { return &mr_self(L)->main; }
-static inline mr_packer *mr_self_packer(mr_fiber *f) { return f->thread->packer; }
 
 static inline int mr_wait_claim(const mr_wait *w) {
   unsigned t = w->ticket;
@@ -129,6 +141,7 @@ typedef struct mr_spawn {
   int system_heap;
   int kind;                          /* PROC_PLAIN or PROC_MAIN */
 } mr_spawn;
+void     mr_mail_drop(mr_mail *m);
 extern const mr_sharetype *mr_proc_type;         /* set by module/: how a handle is pushed */
 mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err);  /* holds one reference for the caller */
 void     mr_proc_destroy(mr_shared *o);          /* the destroy of handles' type */
@@ -142,11 +155,11 @@ void     mr_proc_observe(mr_proc *p);
 typedef struct mr_state_hooks {
   lua_State *(*open)(lua_Alloc f, void *ud);     /* a fresh process state, for images too; NULL: no memory */
   void (*start)(lua_State *L, mr_proc *p);       /* per process, after clone: may allocate; runs protected */
+  int (*reset)(lua_State *L);                    /* lua_resetthread: closes pending variables, leaves the error on top */
+  void (*describe)(mr_shared *o, char *buf, size_t size);   /* "channel 'results'" for reports; no Lua */
+  void (*mail_back)(mr_fiber *f);                /* gives mail that its fiber never took back to mail_from */
 } mr_state_hooks;
 extern mr_state_hooks mr_hooks;
-int  mr_state_get(mr_worker *w, mr_proc *p);     /* gives p a state: 0 or MR_ENOMEM */
-void mr_state_put(mr_worker *w, mr_proc *p);     /* runs finalisers, then recycles or drops */
-void mr_state_flush(mr_worker *w);               /* drops the worker's recycled states */
 extern atomic_int mr_recycle;                    /* how many states a worker keeps; 0 = none */
 
 /* ---- chain of coroutines ---- */
@@ -166,9 +179,8 @@ void mr_chaos_report(void);
 
 /* ---- hosts (host.c): a Lua state of somebody else's, on somebody else's thread ---- */
 mr_proc *mr_host_open(lua_State *L, int *err);
-void     mr_host_close(mr_proc *h);              /* waits as luaproc did: until every process has ended */
-void     mr_host_drop(mr_proc *h);               /* does not wait */
-int      mr_host_join(mr_proc *h);               /* waits for all processes: 0, or MR_EDEADLOCK with a report pending */
+int      mr_host_join(mr_proc *h);               /* waits until every process has ended: 0, or MR_EDEADLOCK (text in h->text) */
+void     mr_host_close(mr_proc *h);              /* joins, and stops the runtime after the last host */
 
 /* ---- ends (stop.c) ---- */
 /* Waits until every process has ended. 0, or 1 after a deadlock (reported on stderr). For `mare run`. */
