@@ -12,7 +12,8 @@
  *       KIB the greatest resident size, and LEFT 1 if processes of the group outlived the command (they are killed)
  *
  * Without -r the exit code is the command's, or 128 + the signal that ended it.
- * The command starts with default signal dispositions and nothing blocked.
+ * The command starts with default signal dispositions and nothing blocked. Orphans of it become our children, so nothing that it
+ * started outlives us, whatever group it moved to; a supervise among them is killed with what it runs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -129,6 +131,30 @@ static int attend(pid_t pid, int *status, struct rusage *use) {
   }
 }
 
+/* The number of a child that still lives, or 0. */
+static pid_t any_child(void) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/task/%ld/children", (long)getpid());
+  FILE *f = fopen(path, "r");
+  if (!f) return 0;
+  long pid = 0;
+  if (fscanf(f, "%ld", &pid) != 1) pid = 0;
+  fclose(f);
+  return (pid_t)pid;
+}
+
+/* Kills whatever outlived the command; 1 = there was something. */
+static int sweep(pid_t group) {
+  while (waitpid(-1, NULL, WNOHANG) > 0) {}
+  int left = kill(-group, SIGKILL) == 0;
+  for (pid_t pid; (pid = any_child()) != 0;) {
+    left = 1;
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+  }
+  return left;
+}
+
 static double seconds(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec / 1e6; }
 
 static int report(int late, int status, double wall, const struct rusage *use, int left) {
@@ -167,12 +193,15 @@ int main(int argc, char **argv) {
   int status = 0;
   struct rusage use;
   memset(&use, 0, sizeof use);
+  prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   double begun = now();
   pid_t pid = start(argv + optind);
   int late = attend(pid, &status, &use);
   double wall = now() - begun;
-  int left = kill(-pid, SIGKILL) == 0;
+  int left = sweep(pid);
   if (opt.result) return report(late, status, wall, &use, left);
   if (late) { fprintf(stderr, "supervise: killed after %g s\n", opt.limit); return 124; }
-  return WIFSIGNALED(status) ? (fprintf(stderr, "supervise: ended by signal %d\n", WTERMSIG(status)), 128 + WTERMSIG(status)) : WEXITSTATUS(status);
+  if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
+  fprintf(stderr, "supervise: ended by signal %d\n", WTERMSIG(status));
+  return 128 + WTERMSIG(status);
 }
