@@ -17,6 +17,9 @@
 #define PORT_NOINLINE    __attribute__((noinline))
 #define PORT_NORETURN    __attribute__((noreturn))
 #define PORT_TLS         __thread __attribute__((tls_model("initial-exec")))
+#define PORT_PREFETCH(p) __builtin_prefetch(p)
+#define PORT_LOG2(x)     (63u - (unsigned)__builtin_clzll(x))   /* of a 64-bit value, not 0 */
+#define PORT_LOWBIT(x)   ((unsigned)__builtin_ctzll(x))         /* likewise */
 #else
 #define PORT_LIKELY(x)   (x)
 #define PORT_UNLIKELY(x) (x)
@@ -92,5 +95,8 @@ void *port_pages_reserve(size_t len, size_t align);  /* zeroed, read-write; NULL
 void  port_pages_release(void *p, size_t len);       /* unmaps */
 void  port_pages_discard(void *p, size_t len);       /* stays mapped, content becomes zero when touched again */
 void  port_pages_huge(void *p, size_t len);          /* advice: huge pages pay here */
+void *port_pages_reserve_at(void *p, size_t len);    /* at exactly that address, or NULL */
+/* Other length, perhaps other place, content kept up to the shorter one; NULL: nothing changed. */
+void *port_pages_remap(void *p, size_t len, size_t newlen);
 
 #endif

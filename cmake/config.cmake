@@ -1,0 +1,23 @@
+# The flags of each configuration, and how much longer its tests may take.
+set(MARE_TIME_FACTOR 1)
+if(MARE_CONFIG STREQUAL "asan")
+  set(mare_sanitize -fsanitize=address,undefined -fno-sanitize-recover=all)
+  set(MARE_TIME_FACTOR 3)
+elseif(MARE_CONFIG STREQUAL "tsan")
+  set(mare_sanitize -fsanitize=thread)
+  set(MARE_TIME_FACTOR 5)
+elseif(NOT MARE_CONFIG MATCHES "^(plain|rock)$")
+  message(FATAL_ERROR "MARE_CONFIG: plain, asan, tsan or rock, not '${MARE_CONFIG}'")
+endif()
+
+if(mare_sanitize)
+  add_compile_options(-O1 -g -fno-omit-frame-pointer ${mare_sanitize})
+  add_link_options(${mare_sanitize})
+else()
+  add_compile_options(-O2 -g)
+endif()
+
+set(mare_warnings -Wall -Wextra)
+if(MARE_WERROR)
+  list(APPEND mare_warnings -Werror)
+endif()
