@@ -1,0 +1,58 @@
+/*
+ * fields: walks the string keys of a table of the sender. No metamethod runs, nothing is allocated, so the collector
+ * never steps (see pack.c).
+ */
+#include <string.h>
+#include "transfer/packet.h"
+
+void mr_fields_open(mr_packer *p, mr_fields *f, int at) {
+  f->i = 0;
+  f->t = p->raw ? lua_topointer(p->L, at) : NULL;
+  f->at = lua_absindex(p->L, at);
+  if (!p->raw) lua_pushnil(p->L);
+}
+
+static int next_raw(mr_fields *f) {
+  for (uint32_t n = raw_nodes(f->t); f->i < n; f->i++) {
+    const raw_node *node = &f->t->node[f->i];
+    if (raw_isnil(node->tt) || node->key_tt != RAW_SHORT) continue;
+    raw_value key = { node->key, node->key_tt }, value = { node->bits, node->tt };
+    mr_read_raw(&key, &f->key);
+    mr_read_raw(&value, &f->value);
+    f->i++;
+    return 1;
+  }
+  return 0;
+}
+
+int mr_fields_next(mr_packer *p, mr_fields *f) {
+  if (p->raw) return next_raw(f);
+  if (f->i++) lua_pop(p->L, 1);                /* the last value; its key stays for lua_next */
+  while (lua_next(p->L, f->at)) {
+    if (lua_type(p->L, -2) == LUA_TSTRING) {
+      mr_read(p, lua_absindex(p->L, -2), &f->key);
+      mr_read(p, lua_absindex(p->L, -1), &f->value);
+      return 1;
+    }
+    lua_pop(p->L, 1);
+  }
+  return 0;
+}
+
+void mr_fields_close(mr_packer *p, mr_fields *f) {
+  (void)f;
+  if (!p->raw) lua_pop(p->L, 2);
+}
+
+int mr_field_find(mr_packer *p, int at, const char *name, mr_value *value) {
+  size_t length = strlen(name);
+  mr_fields f;
+  mr_fields_open(p, &f, at);
+  while (mr_fields_next(p, &f)) {
+    if (f.key.length != length || memcmp((const char *)f.key.bits, name, length) != 0) continue;
+    *value = f.value;
+    mr_fields_close(p, &f);
+    return 1;
+  }
+  return 0;
+}

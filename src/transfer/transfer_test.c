@@ -1,0 +1,97 @@
+/* What crosses, and that it is the same on the other side: run raw and through the API. */
+#include "transfer/test.h"
+
+static void test_scalars(void) {
+  both("return nil, true, false, 1, -1, math.maxinteger, math.mininteger, 2^53 | 0, 0.0, -0.0, 1/0, -1/0, 3.5",
+       "local a,b,c,d,e,f,g,h,i,j,k,l,m = ...; return select('#', ...) == 13 and a == nil and b == true and c == false and"
+       " d == 1 and e == -1 and f == math.maxinteger and g == math.mininteger and h == 2^53 and math.type(h) == 'integer' and"
+       " i == 0 and math.type(i) == 'float' and 1/j == -1/0 and k == 1/0 and l == -1/0 and m == 3.5");
+  both("return 0/0", "local a = ...; return a ~= a");
+  both("return 2^53 + 1 | 0, {(1 << 53) + 1}", "local a, t = ...; return t[1] == (1 << 53) + 1");
+  both("return", "return select('#', ...) == 0");
+}
+
+static void test_strings(void) {
+  both("return '', 'abc', ('x'):rep(40), ('y'):rep(41), 'a\\0b', ('z'):rep(511), ('z'):rep(512), ('\\0\\1'):rep(500000)",
+       "local a,b,c,d,e,f,g,h = ...; return a == '' and b == 'abc' and c == ('x'):rep(40) and d == ('y'):rep(41) and e == 'a\\0b'"
+       " and f == ('z'):rep(511) and g == ('z'):rep(512) and h == ('\\0\\1'):rep(500000)");
+  both("local s = ('k'):rep(3000) return {s, s, a = s, b = 'k'}, s", "local t, s = ...; return t[1] == s and t[2] == s and t.a == s and t.b == 'k'");
+}
+
+static void test_tables(void) {
+  both("return {}", "return next((...)) == nil");
+  both("return {1,2,3}", "local t = ...; return #t == 3 and t[1] == 1 and t[3] == 3");
+  both("return {1,nil,3,'x',2.5,true}", "local t = ...; return t[1] == 1 and t[2] == nil and t[3] == 3 and t[4] == 'x' and t[5] == 2.5 and t[6] == true");
+  both("return {x=1,y={z={w='deep'}}}", "local t = ...; return t.x == 1 and t.y.z.w == 'deep'");
+  both("return {[1.5]='f',[true]='b',[-3]='n',[1<<40]='big',['']='e'}",
+       "local t = ...; return t[1.5] == 'f' and t[true] == 'b' and t[-3] == 'n' and t[1<<40] == 'big' and t[''] == 'e'");
+  both("local t = {} t.self = t; t[t] = t; return t, t", "local t, u = ...; return t == u and t.self == t and t[t] == t");
+  both("local s = {1} return {a=s,b=s,c={s}}", "local t = ...; return t.a == t.b and t.c[1] == t.a");
+  both("local t = {} for i = 1, 1000 do t[i] = i end return t", "local t = ...; for i = 1, 1000 do if t[i] ~= i then return false end end return #t == 1000");
+  both("local t = {} for i = 1, 1000 do t[i] = i / 2 end t[500] = 'x' return t", "local t = ...; return t[499] == 249.5 and t[500] == 'x' and t[1000] == 500.0");
+  both("local t = {} for i = 1, 300 do t['k' .. i] = i end return t", "local t, n = ..., 0; for k, v in pairs(t) do n = n + 1 if k ~= 'k' .. v then return false end end return n == 300");
+  both("local t = {} for i = 1, 100 do t[i] = {id=i,name='n'..i,pos={x=i,y=-i},tags={'a','b',i}} end return t",
+       "local t = ...; for i = 1, 100 do local r = t[i] if r.id ~= i or r.name ~= 'n'..i or r.pos.x ~= i or r.pos.y ~= -i or r.tags[3] ~= i or r.tags[2] ~= 'b' then return false end end return true");
+  both("local t = {} for i = 1, 100 do t[i] = {id=i} t[i]['k'..i] = i end return t", "local t = ...; for i = 1, 100 do if t[i].id ~= i or t[i]['k'..i] ~= i then return false end end return true");
+}
+
+static void test_deep(void) {
+  both("local t = {} for i = 1, 200000 do t = {t, n = i} end return t", "local t, n = ..., 0; while t[1] do n = n + 1 t = t[1] end return n == 200000");
+}
+
+static void test_no_metamethods(void) {
+  both("local t = {1} for i = 1, 10 do t[i] = i end t.x = nil return t", "local t = ...; return #t == 10");
+}
+
+static void test_functions(void) {
+  both("return function(a) return a + 1 end", "return (...)(4) == 5");
+  both("local n = 10 return function() n = n + 1 return n end", "local f = ...; return f() == 11 and f() == 12");
+  both("local function fib(n) if n < 2 then return n end return fib(n-1) + fib(n-2) end return fib", "return (...)(15) == 610");
+  both("local n = 0 return function() n = n + 1 return n end, function() return n end", "local inc, get = ...; inc() inc() return get() == 2");
+  both("local n = 0 local f = function() n = n + 1 return n end return f, f, {f}", "local f, g, t = ...; return f == g and t[1] == f");
+  both("local function even(n) if n == 0 then return true end return odd(n - 1) end function odd(n) if n == 0 then return false end return even(n - 1) end return even, odd",
+       "even, odd = ...; local r = even(10) return r");
+  both("function set(v) G = v end return set", "local set = ...; set(5); return G == 5");
+  both("local env = {print = 1} local _ENV = env; return function() return print end", "return (...)() == 1");
+  both("local a, b = nil, 7 return function() return a, b, a end", "local x, y = (...)() return x == nil and y == 7");
+  both("local g = _G return function() return g end", "return (...)() == _G");
+  both("local t = {} t.f = function() return t end return t", "local t = ...; return t.f() == t");
+  both("local t = {} for i = 1, 60 do local u = i t[i] = function() u = u + 1 return u end end return t",
+       "local t = ...; for i = 1, 60 do if t[i]() ~= i + 1 then return false end end return true");
+  both("local n = 0 local a, b, c = function() n = n + 1 end, function(x) return function() n = n + x return n end end return {a, b(10), b(100)}",
+       "local t = ...; t[1]() return t[2]() == 11 and t[3]() == 111");
+}
+
+static void test_names(void) {
+  both("return string, print, string.format, {string}, _G, math.floor, table.concat",
+       "local s, p, f, t, g, m, c = ...; return s == string and p == print and f == string.format and t[1] == string and g == _G and m == math.floor and c == table.concat");
+  both("local s, p = string, print return function() return s, p end", "local s, p = (...)() return s == string and p == print");
+  both("package.loaded.mymod = {f = io.stdout, g = 1} return package.loaded.mymod", "local m = ...; return m == package.loaded.mymod and m.here == 1");
+  both("local f = print; P = f; return f", "return (...) == print");
+}
+
+static void test_errors(void) {
+  refused("return {items={1,2,{owner=io.stdout}}}", "message.items[3].owner: userdata 'FILE*' cannot be sent; close over its name and open it in the receiver");
+  refused("return 1, {[{}]={['a b']=coroutine.create(print)}}", "message[2][<table>][\"a b\"]: coroutine cannot be sent; send its function and create the coroutine in the receiver");
+  refused("local conn = io.stdout return function() return conn end", "message: upvalue 'conn': userdata 'FILE*' cannot be sent; close over its name and open it in the receiver");
+  refused("return {f = string.gmatch('a', 'a')}", "message.f: C function cannot be sent, no module in package.loaded has it; require its module in the receiver, or wrap it in a Lua function");
+  refused("return {[io.stdout] = 1}", "message.<key>: userdata 'FILE*' cannot be sent; close over its name and open it in the receiver");
+  refused("local a = {} a.up = a a.list = {a, {a, io.stdin}} return a", "message.list[2][2]: userdata 'FILE*' cannot be sent; close over its name and open it in the receiver");
+}
+
+static void test_shared(void) {
+  thing *t = thing_new();
+  CHECK(refs(t) == 1);
+  thing_give(t);
+  both("return thing", "return (...) ~= nil and type(...) == 'userdata'");
+  both("return {thing, a = thing, f = function() return thing end}, thing", "local t, u = ...; return t[1] == u and t.a == u");
+  close_states();
+  CHECK(refs(t) == 1);
+  mr_release(&t->head);
+}
+
+int main(void) {
+  RUN(test_scalars); RUN(test_strings); RUN(test_tables); RUN(test_deep); RUN(test_no_metamethods);
+  RUN(test_functions); RUN(test_names); RUN(test_errors); RUN(test_shared);
+  return finish();
+}

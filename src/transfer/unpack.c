@@ -1,0 +1,329 @@
+/*
+ * unpack: builds the values of a packet in the receiver.
+ *
+ * First every string and every empty object is made, each in its slot; then they are filled, which allocates nothing
+ * but what a table's own insertion may; metatables come last, so none of them sees a half-built object.
+ * Slots are on the Lua stack while they are few, else in a table; both keep what is being built alive.
+ *
+ * Invariant: a Lua error at any point leaves nothing but garbage in the receiver, and the packet untouched.
+ */
+#include <string.h>
+#include <lauxlib.h>
+#include "transfer/packet.h"
+#include "transfer/code.h"
+
+#define STACK_SLOTS 40                         /* more slots than these are kept in a table */
+#define TEMPLATES   16
+
+/* The first table of a shape; the others copy its hash part and put their own values in. */
+typedef struct template { uint32_t slot; uint8_t known, place[MAX_SHAPE]; } template;
+
+typedef struct unpacker {
+  lua_State *L;
+  const mr_parts *m;
+  int base;                                    /* stack index of the first slot, or of the table of slots */
+  int intable, raw;
+  raw_table *table;                            /* the table of slots, for raw writing */
+  raw_value *slots;                            /* raw: set when nothing is allocated any more */
+  const char *body;
+  template *templates;
+} unpacker;
+
+static inline uint32_t object_slot(const unpacker *u, uint32_t number) { return u->m->nstrings + number; }
+
+static void push_slot(unpacker *u, uint32_t i) {
+  if (u->intable) lua_rawgeti(u->L, u->base, (lua_Integer)i + 1);
+  else lua_pushvalue(u->L, u->base + (int)i);
+}
+
+/* The value on top becomes slot i; slots are made in order. */
+static inline void keep(unpacker *u, uint32_t i) {
+  if (!u->intable) return;
+  if (u->raw && !raw_isblack(u->table)) {
+    raw_pop(u->L);
+    u->table->array[i].bits = raw_top(u->L)->bits;
+    u->table->array[i].tt = raw_top(u->L)->tt;
+    return;
+  }
+  lua_rawseti(u->L, u->base, (lua_Integer)i + 1);
+}
+
+/* ---- making ---- */
+
+static inline const uint64_t *push_string(lua_State *L, const uint64_t *record) {
+  size_t n = (size_t)(record[0] >> 1);
+  int far = record[0] & 1;
+  lua_pushlstring(L, far ? (const char *)record[1] : (const char *)(record + 1), n);
+  return record + (far ? 2 : 1 + PAD8(n) / 8);
+}
+
+static void push_cfunction(unpacker *u, const mr_def *d) {
+  lua_State *L = u->L;
+  push_slot(u, d->narr);
+  push_slot(u, (uint32_t)d->u.word);
+  mr_push_module(L, -2);
+  if (lua_istable(L, -1)) {
+    lua_pushvalue(L, -2);
+    lua_rawget(L, -2);
+    lua_remove(L, -2);
+  }
+  if (!lua_isfunction(L, -1))
+    luaL_error(L, "cannot receive C function '%s.%s': that module has no such function here", lua_tostring(L, -3), lua_tostring(L, -2));
+  lua_replace(L, -3);
+  lua_pop(L, 1);
+}
+
+static void make_object(unpacker *u, const mr_def *d) {
+  lua_State *L = u->L;
+  switch (d->kind) {
+    case KIND_TABLE: lua_createtable(L, (int)d->narr, (int)d->u.hash.npairs); break;
+    case KIND_FUNCTION: mr_code_load(L, d->u.object); break;
+    case KIND_GLOBALS: lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS); break;
+    case KIND_SHARED: d->u.object->type->push(L, d->u.object); break;
+    case KIND_MODULE:
+      push_slot(u, d->narr);
+      mr_push_module(L, -1);
+      lua_remove(L, -2);
+      break;
+    default: push_cfunction(u, d); break;
+  }
+}
+
+static void make_all(unpacker *u) {
+  const uint64_t *record = (const uint64_t *)(const void *)u->m->at[STR];
+  const mr_def *d = (const mr_def *)(const void *)u->m->at[DEF];
+  uint32_t i = 0;
+  for (; i < u->m->nstrings; i++) {
+    record = push_string(u->L, record);
+    keep(u, i);
+  }
+  for (uint32_t end = i + u->m->nobjects; i < end; i++) {
+    make_object(u, d++);
+    keep(u, i);
+  }
+}
+
+/* ---- filling ---- */
+
+static inline uint32_t slot_of(const unpacker *u, uint8_t tag, uint64_t word) {
+  return tag == TAG_STRING ? PAIR_LOW(word) : object_slot(u, (uint32_t)word);
+}
+
+static void push_scalar(lua_State *L, uint8_t tag, uint64_t word) {
+  lua_Number n;
+  switch (tag) {
+    case RAW_NIL: lua_pushnil(L); break;
+    case RAW_FALSE: lua_pushboolean(L, 0); break;
+    case RAW_TRUE: lua_pushboolean(L, 1); break;
+    case RAW_INT: lua_pushinteger(L, (lua_Integer)word); break;
+    case RAW_FLT: memcpy(&n, &word, sizeof n); lua_pushnumber(L, n); break;
+    default: lua_pushlightuserdata(L, (void *)word); break;
+  }
+}
+
+static inline void push_value(unpacker *u, uint8_t tag, uint64_t word) {
+  if (TAG_ISREF(tag)) {
+    uint32_t i = slot_of(u, tag, word);
+    if (u->raw) raw_push(u->L, u->slots[i].tt, u->slots[i].bits);
+    else push_slot(u, i);
+  } else if (u->raw) raw_push(u->L, tag, word);
+  else push_scalar(u->L, tag, word);
+}
+
+static inline mr_block next_block(unpacker *u, size_t n) {
+  mr_block b = { (uint8_t *)u->body, (uint64_t *)(void *)(u->body + PAD8(n)) };
+  u->body += PAD8(n) + 8 * n;
+  return b;
+}
+
+/* A value into a place of an object that is not black. */
+static inline void put(const unpacker *u, uint64_t *bits, uint8_t *tt, uint8_t tag, uint64_t word) {
+  if (TAG_ISREF(tag)) {
+    const raw_value *from = &u->slots[slot_of(u, tag, word)];
+    *bits = from->bits;
+    *tt = from->tt;
+  } else {
+    *bits = word;
+    *tt = tag;
+  }
+}
+
+/* Stack, API only: [..., table]. */
+static void fill_array(unpacker *u, const mr_def *d, raw_table *t) {
+  uint32_t n = d->narr;
+  if (d->uniform) {
+    const uint64_t *words = (const uint64_t *)(const void *)u->body;
+    u->body += (size_t)n * 8;
+    if (t) for (uint32_t i = 0; i < n; i++) { t->array[i].bits = words[i]; t->array[i].tt = d->uniform; }
+    else for (uint32_t i = 0; i < n; i++) {
+      push_scalar(u->L, d->uniform, words[i]);
+      lua_rawseti(u->L, -2, (lua_Integer)i + 1);
+    }
+    return;
+  }
+  mr_block b = next_block(u, n);
+  if (t) for (uint32_t i = 0; i < n; i++) put(u, &t->array[i].bits, &t->array[i].tt, b.tags[i], b.words[i]);
+  else for (uint32_t i = 0; i < n; i++) {
+    push_value(u, b.tags[i], b.words[i]);
+    lua_rawseti(u->L, -2, (lua_Integer)i + 1);
+  }
+}
+
+static void fill_pairs(unpacker *u, uint32_t n) {
+  mr_block b = next_block(u, (size_t)n * 2);
+  for (size_t i = 0; i < (size_t)n * 2; i += 2) {
+    push_value(u, b.tags[i], b.words[i]);
+    push_value(u, b.tags[i + 1], b.words[i + 1]);
+    lua_rawset(u->L, -3);
+  }
+}
+
+static void fill_fields(unpacker *u, const uint64_t *keys, uint32_t n) {
+  mr_block b = next_block(u, n);
+  for (uint32_t i = 0; i < n; i++) {
+    push_value(u, TAG_STRING, keys[i]);
+    push_value(u, b.tags[i], b.words[i]);
+    lua_rawset(u->L, -3);
+  }
+}
+
+/* Where the keys of a shape are in the hash part of the first table filled with it. */
+static void learn(unpacker *u, template *t, const uint64_t *keys, uint32_t n) {
+  const raw_table *first = (const raw_table *)u->slots[t->slot].bits;
+  for (uint32_t i = 0; i < n; i++) {
+    uint64_t key = u->slots[PAIR_LOW(keys[i])].bits;
+    uint8_t at = 0;
+    while (first->node[at].key != key || !(first->node[at].key_tt & RAW_COLLECTABLE)) at++;
+    t->place[i] = at;
+  }
+  t->known = 2;
+}
+
+/* 0: this table must be filled key by key. */
+static int fill_like_first(unpacker *u, template *t, raw_table *to, const uint64_t *keys, uint32_t n) {
+  const raw_table *first = (const raw_table *)u->slots[t->slot].bits;
+  if (raw_isblack(to) || to->lsizenode != first->lsizenode) return 0;
+  if (t->known == 1) learn(u, t, keys, n);
+  memcpy(to->node, first->node, raw_nodes(first) * sizeof(raw_node));
+  to->flags &= 128;                            /* which metamethods it lacks is not known now */
+  to->lastfree = to->node + (first->lastfree - first->node);
+  mr_block b = next_block(u, n);
+  for (uint32_t i = 0; i < n; i++) {
+    raw_node *node = &to->node[t->place[i]];
+    put(u, &node->bits, &node->tt, b.tags[i], b.words[i]);
+  }
+  return 1;
+}
+
+/* Stack: [..., table]; t is that table when reading and writing raw. */
+static void fill_shape(unpacker *u, const mr_def *d, uint32_t slot, raw_table *t) {
+  const uint64_t *shape = (const uint64_t *)(const void *)u->m->at[SHAPE] + (d->u.hash.shape - 1);
+  uint32_t n = PAIR_LOW(shape[0]), number = PAIR_HIGH(shape[0]);
+  template *like = t && number < TEMPLATES ? &u->templates[number] : NULL;
+  if (like && like->known && fill_like_first(u, like, t, shape + 1, n)) return;
+  fill_fields(u, shape + 1, n);
+  if (like && !like->known) {
+    like->known = 1;
+    like->slot = slot;
+  }
+}
+
+static void fill_table(unpacker *u, const mr_def *d, uint32_t slot) {
+  raw_table *t = NULL;
+  if (!d->narr && !d->u.hash.npairs) return;
+  if (u->raw) {
+    t = (raw_table *)u->slots[slot].bits;
+    raw_push(u->L, RAW_TABLE, (uint64_t)t);
+  } else push_slot(u, slot);
+  if (d->narr) fill_array(u, d, t && !raw_isblack(t) ? t : NULL);
+  if (d->u.hash.shape) fill_shape(u, d, slot, t);
+  else if (d->u.hash.npairs) fill_pairs(u, d->u.hash.npairs);
+  lua_pop(u->L, 1);
+}
+
+static void fill_function(unpacker *u, const mr_def *d, uint32_t slot) {
+  lua_State *L = u->L;
+  mr_block b = next_block(u, d->nup);
+  push_slot(u, slot);
+  for (int i = 0; i < d->nup; i++) {
+    if (b.tags[i] == TAG_UPVALUE) {
+      push_slot(u, object_slot(u, PAIR_LOW(b.words[i])));
+      lua_upvaluejoin(L, -2, i + 1, -1, (int)PAIR_HIGH(b.words[i]));
+      lua_pop(L, 1);
+    } else {
+      push_value(u, b.tags[i], b.words[i]);
+      lua_setupvalue(L, -2, i + 1);
+    }
+  }
+  lua_pop(L, 1);
+}
+
+static void fill_all(unpacker *u) {
+  const mr_def *d = (const mr_def *)(const void *)u->m->at[DEF];
+  for (uint32_t i = 0; i < u->m->nobjects; i++, d++) {
+    if (d->kind == KIND_TABLE) fill_table(u, d, object_slot(u, i));
+    else if (d->kind == KIND_FUNCTION) fill_function(u, d, object_slot(u, i));
+  }
+}
+
+/* ---- the whole ---- */
+
+static void set_metatables(unpacker *u) {
+  const uint64_t *pair = (const uint64_t *)(const void *)u->m->at[META];
+  for (uint32_t i = 0; i < u->m->nmetas; i++) {
+    push_slot(u, object_slot(u, PAIR_LOW(pair[i])));
+    push_slot(u, object_slot(u, PAIR_HIGH(pair[i])));
+    lua_setmetatable(u->L, -2);
+    lua_pop(u->L, 1);
+  }
+}
+
+static int unpack_scalars(lua_State *L, const mr_parts *m) {
+  uint32_t n = m->nvalues;
+  const uint8_t *tags = (const uint8_t *)m->at[BODY];
+  const uint64_t *words = (const uint64_t *)(const void *)(tags + PAD8(n));
+  const uint64_t *str = (const uint64_t *)(const void *)m->at[STR];
+  for (uint32_t i = 0; i < n; i++) {
+    if (tags[i] == TAG_STRING) push_string(L, str + PAIR_HIGH(words[i]));
+    else push_scalar(L, tags[i], words[i]);
+  }
+  return (int)n;
+}
+
+static void find_slots(unpacker *u, uint32_t nslots) {
+  if (!u->raw) return;
+  u->slots = u->intable ? u->table->array : raw_top(u->L) - nslots;
+}
+
+static void unpack_graph(unpacker *u, uint32_t nslots) {
+  template templates[TEMPLATES];
+  for (int i = 0; i < TEMPLATES; i++) templates[i].known = 0;
+  u->templates = templates;
+  make_all(u);
+  find_slots(u, nslots);
+  uint32_t n = u->m->nvalues;
+  u->body = u->m->at[BODY];
+  mr_block b = next_block(u, n);
+  fill_all(u);
+  set_metatables(u);
+  for (uint32_t i = 0; i < n; i++) push_value(u, b.tags[i], b.words[i]);
+}
+
+int mr_unpack_parts(lua_State *L, const mr_parts *m) {
+  int n = (int)m->nvalues;
+  uint32_t nslots = m->nstrings + m->nobjects;
+  unpacker u = { .L = L, .m = m, .raw = mr_layout, .intable = nslots > STACK_SLOTS };
+  int room = n + LUA_MINSTACK + (u.intable ? 0 : (int)nslots);
+  if (PORT_UNLIKELY(!lua_checkstack(L, room))) mr_raise_memory(L);
+  if (!m->nobjects) return unpack_scalars(L, m);
+  u.base = lua_gettop(L) + 1;
+  if (u.intable) {
+    lua_createtable(L, (int)nslots, 0);
+    u.table = u.raw ? (raw_table *)lua_topointer(L, -1) : NULL;
+  }
+  unpack_graph(&u, nslots);
+  int below = u.intable ? 1 : (int)nslots;     /* slots lie under the results */
+  lua_rotate(L, u.base, n);
+  lua_pop(L, below);
+  return n;
+}
