@@ -51,5 +51,6 @@ size_t     mr_image_size(const mr_image *im);
 /* The pool's counters and upkeep. mr_pool_trim gives unused chunks back to the system (called when the program goes idle). */
 void       mr_pool_trim(void);
 size_t     mr_pool_reserved(void);
+void       mr_pool_thread_exit(void);                      /* gives the calling thread's cache to the others */
 
 #endif

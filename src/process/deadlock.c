@@ -34,7 +34,7 @@ void mr_quiet_check(void) {
     for (mr_proc *h = r->host; h && n < 16; h = h->live_next) {
       if (!mr_wait_claim(&h->main.wait)) continue;
       free(h->text);
-      h->text = report ? strdup(report) : NULL;
+      h->text = report ? mr_text_copy(report) : NULL;
       wake[n++] = &h->main;
     }
     free(report);

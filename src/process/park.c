@@ -133,6 +133,7 @@ int mr_park(lua_State *L, mr_fiber *f, uint64_t deadline, lua_KContext ctx, lua_
 mr_reason mr_wake(mr_fiber *f) {
   if (PORT_UNLIKELY(f->timed)) mr_timer_cancel(f);
   f->op = NULL;
+  f->on = NULL;
   return (mr_reason)f->reason;
 }
 

@@ -83,6 +83,7 @@ mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
     return NULL;
   }
   p->start = s->start;
+  p->package = s->package;
   p->limit = s->limit;
   p->system_heap = (unsigned char)s->system_heap;
   mr_retain(&p->shared);                       /* one for the caller, one while it lives */
@@ -143,6 +144,8 @@ static char *copy_text(const char *s, size_t len) {
   }
   return c;
 }
+
+char *mr_text_copy(const char *s) { return copy_text(s, strlen(s)); }
 
 static int l_trace(lua_State *L) {
   mr_proc *p = lua_touserdata(L, 1);
@@ -278,6 +281,8 @@ void mr_proc_end(mr_thread *t, mr_proc *p, int status, int nres) {
     mr_message_free(p->start);
     p->start = NULL;
   }
+  if (p->package) mr_message_free(p->package);
+  p->package = NULL;
   t->current = NULL;
   atomic_store_explicit(&p->main.state, FIBER_DONE, memory_order_relaxed);
   if (end == PROC_DONE) mr_proc_unlist(p);

@@ -63,6 +63,7 @@ struct mr_proc {
   mr_fiber main;
   mr_heap *heap;                     /* NULL: "system" */
   mr_message *start;                 /* function and arguments, until it starts; NULL for hosts */
+  mr_message *package;               /* until it starts, or NULL */
   char *name;                        /* owned, or NULL */
   char *text, *trace;                /* of a failure: the error as text, its traceback; owned */
   uint64_t id;
@@ -135,7 +136,8 @@ static inline int mr_wait_claim(const mr_wait *w) {
 
 /* ---- processes (process.c) ---- */
 typedef struct mr_spawn {
-  mr_message *start;                 /* owned by the process after success */
+  mr_message *start;                 /* function and arguments; owned by the process after success */
+  mr_message *package;               /* what the parent's package library differs in, or NULL; likewise */
   const char *name;                  /* copied */
   size_t limit;
   int system_heap;

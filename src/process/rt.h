@@ -100,6 +100,7 @@ void mr_proc_list(mr_proc *p);
 void mr_proc_unlist(mr_proc *p);
 void mr_proc_print(mr_proc *p);                /* a failure, once, on stderr */
 
+char *mr_text_copy(const char *s);             /* malloc'd */
 mr_proc *mr_proc_new(int kind, const char *name);
 
 /* host.c */

@@ -58,6 +58,42 @@ int         mr_unpack(lua_State *L, const mr_message *m);
 void        mr_message_free(mr_message *m);    /* drops the references it holds */
 size_t      mr_message_size(const mr_message *m);
 
+/* ---- scalars: what needs no packing; 16 bytes ---- */
+typedef struct mr_scalar {
+  union { lua_Integer i; lua_Number n; void *p; int b; } u;
+  unsigned char type;                          /* LUA_T*, numbers: LUA_TNUMBER float, 0x10 | LUA_TNUMBER integer */
+} mr_scalar;
+
+static inline int mr_scalar_get(lua_State *L, int idx, mr_scalar *s) {   /* 1: it is one */
+  int t = lua_type(L, idx);
+  switch (t) {
+    case LUA_TNUMBER:
+      if (lua_isinteger(L, idx)) {
+        s->u.i = lua_tointeger(L, idx);
+        s->type = 0x10 | LUA_TNUMBER;
+        return 1;
+      }
+      s->u.n = lua_tonumber(L, idx);
+      break;
+    case LUA_TNIL: break;
+    case LUA_TBOOLEAN: s->u.b = lua_toboolean(L, idx); break;
+    case LUA_TLIGHTUSERDATA: s->u.p = lua_touserdata(L, idx); break;
+    default: return 0;
+  }
+  s->type = (unsigned char)t;
+  return 1;
+}
+
+static inline void mr_scalar_push(lua_State *L, const mr_scalar *s) {
+  switch (s->type) {
+    case 0x10 | LUA_TNUMBER: lua_pushinteger(L, s->u.i); break;
+    case LUA_TNUMBER: lua_pushnumber(L, s->u.n); break;
+    case LUA_TBOOLEAN: lua_pushboolean(L, s->u.b); break;
+    case LUA_TLIGHTUSERDATA: lua_pushlightuserdata(L, s->u.p); break;
+    default: lua_pushnil(L);
+  }
+}
+
 /* Public rule for foreign userdata, reserved: field "__transfer" of a metatable, a light userdata (see include/mare.h). */
 
 #endif

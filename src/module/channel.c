@@ -1,0 +1,452 @@
+/*
+ * mare.channel.
+ *
+ * A message with a small payload (at most two nil, boolean, number or light userdata values) travels as mail, without any
+ * block. Others are packed by the sender: unpacked straight into a parked receiver where that is possible, else sealed.
+ * While mail is in f->mail its fiber owns it; a message that could not be unpacked (memory) stays there with mail_from set
+ * and is the first thing the next receive on that channel finds.
+ */
+#include "module/module.h"
+#include "channel/channel.h"
+
+#include <string.h>
+
+#define TNAME "mare.channel"
+#define STRING_LOAN 4096               /* a parked sender lends strings from this size on instead of copying them */
+
+static mr_channel *check(lua_State *L) { return (mr_channel *)mr_shared_check(L, 1, mr_channel_type, TNAME); }
+
+static int fail(lua_State *L, const char *why) {
+  lua_pushnil(L);
+  lua_pushstring(L, why);
+  return 2;
+}
+
+static mr_packer *packer_for(lua_State *L, mr_fiber *f) {
+  return lua_gc(L, LUA_GCCOUNT, 0) == -1 ? f->thread->gc_packer : f->thread->packer;
+}
+
+/* ---- receiving ---- */
+
+static void mail_back(mr_fiber *f) {
+  mr_shared *from = f->mail_from;
+  f->mail_from = NULL;
+  if (f->mail.kind != MAIL_NONE) mr_channel_put_back((mr_channel *)from, &f->mail);
+  mr_release(from);
+}
+
+/* Pushes the values of f->mail, which then is empty. On a memory error the message stays where it is. */
+static int push_mail(lua_State *L, mr_fiber *f, mr_channel *c) {
+  int n = f->mail.n;
+  switch (f->mail.kind) {
+    case MAIL_SCALARS:
+      for (int i = 0; i < n; i++) mr_scalar_push(L, &f->mail.u.s[i]);
+      break;
+    case MAIL_AUX:
+      luaL_checkstack(L, n, "too many values in one message");
+      lua_xmove(f->aux, L, n);
+      break;
+    default:
+      if (!f->mail_from) {
+        f->mail_from = (mr_shared *)c;
+        mr_retain(f->mail_from);
+      }
+      n = mr_unpack(L, f->mail.u.m);
+      mr_mail_drop(&f->mail);
+      mr_release(f->mail_from);
+      f->mail_from = NULL;
+      f->want_aux = 1;
+  }
+  f->mail.kind = MAIL_NONE;
+  return n;
+}
+
+static int l_loan(lua_State *L) {
+  mr_mail *m = lua_touserdata(L, 1);
+  lua_pushlstring(L, m->u.str.p, m->u.str.len);
+  return 1;
+}
+
+/* Copies the string a parked sender lends. On a memory error the sender's wait goes on as if it had just begun. */
+static int push_loan(lua_State *L, mr_fiber *f, mr_fiber *peer) {
+  lua_pushcfunction(L, l_loan);
+  lua_pushlightuserdata(L, &peer->mail);
+  int status = lua_pcall(L, 1, 1, 0);
+  mr_ready(peer, status == LUA_OK ? MR_WOKEN : MR_AGAIN, f);
+  if (status != LUA_OK) return lua_error(L);
+  return 1;
+}
+
+static int take_from(lua_State *L, mr_fiber *f, mr_channel *c, mr_fiber *peer) {
+  if (peer->mail.kind == MAIL_STRING) return push_loan(L, f, peer);
+  f->mail = peer->mail;
+  peer->mail.kind = MAIL_NONE;
+  mr_ready(peer, MR_WOKEN, f);
+  return push_mail(L, f, c);
+}
+
+static int receive_k(lua_State *L, int status, lua_KContext deadline);
+
+static int aux_key;
+
+static void make_aux(lua_State *L, mr_fiber *f) {
+  f->want_aux = 0;
+  if (f->aux || f->proc->kind == PROC_HOST) return;
+  lua_State *aux = lua_newthread(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &aux_key);
+  f->aux = aux;
+}
+
+/* One try, waiting if `wait`; returns results, or parks. */
+static int receive(lua_State *L, mr_channel *c, uint64_t deadline, int wait) {
+  mr_fiber *f = mr_self_fiber(L), *peer;
+  if (PORT_UNLIKELY(f->mail_from != NULL)) {
+    if (f->mail_from == (mr_shared *)c) return push_mail(L, f, c);
+    mail_back(f);
+  }
+  if (PORT_UNLIKELY(f->want_aux)) make_aux(L, f);
+  int open = wait && deadline && mr_can_yield(f, L);
+  if (open) mr_wait_open(f, L);
+  for (;;) {
+    mr_mail m;
+    mr_step s = mr_channel_take(c, &m, open ? f : NULL, &peer);
+    if (s == CH_WAIT) {
+      f->op = "receive";
+      f->on = (mr_shared *)c;
+      return mr_park(L, f, deadline, (lua_KContext)deadline, receive_k);
+    }
+    if (open) mr_wait_abandon(f);
+    switch (s) {
+      case CH_DONE:
+        f->mail = m;
+        if (peer) mr_ready(peer, peer->mail.kind == MAIL_NONE ? MR_WOKEN : MR_AGAIN, f);
+        return push_mail(L, f, c);
+      case CH_PEER: return take_from(L, f, c, peer);
+      case CH_CLOSED: return fail(L, "closed");
+      default: break;
+    }
+    if (!wait) return fail(L, "empty");
+    if (deadline == 0) return fail(L, "timeout");
+    int err = mr_wait_open(f, L);
+    if (err) return mr_raise(L, err);
+    open = 1;
+  }
+}
+
+static int receive_k(lua_State *L, int status, lua_KContext deadline) {
+  mr_fiber *f = mr_self_fiber(L);
+  mr_channel *c = check(L);
+  mr_reason r = mr_wake(f);
+  (void)status;
+  if (PORT_LIKELY(r == MR_WOKEN)) return push_mail(L, f, c);
+  mr_channel_unwait(c, f);
+  if (r == MR_AGAIN) return receive(L, c, (uint64_t)deadline, 1);
+  mr_raise_reason(L, f, r);
+  return fail(L, r == MR_CLOSED ? "closed" : "timeout");
+}
+
+/* channel:receive([seconds]) -> v… | nil, "closed" | nil, "timeout" */
+static int l_channel_receive(lua_State *L) {
+  mr_channel *c = check(L);
+  uint64_t deadline = mr_deadline(L, 2);
+  lua_settop(L, 1);
+  return receive(L, c, deadline, 1);
+}
+
+/* channel:try_receive() -> v… | nil, "closed" | nil, "empty" */
+static int l_channel_try_receive(lua_State *L) {
+  mr_channel *c = check(L);
+  lua_settop(L, 1);
+  return receive(L, c, 0, 0);
+}
+
+/* ---- sending ---- */
+
+static int l_unpack_view(lua_State *A) {
+  mr_packer *p = lua_touserdata(A, 1);
+  lua_settop(A, 0);
+  return mr_unpack_view(A, p);
+}
+
+/*
+ * Straight into the parked receiver, on this thread but as the receiver: finalisers that run meanwhile see its process and this
+ * thread, and can't wait. 0: it could not be done, nothing has happened.
+ */
+static int deliver_direct(mr_fiber *f, mr_fiber *peer, mr_packer *p) {
+  lua_State *A = peer->aux;
+  peer->thread = f->thread;
+  lua_pushcfunction(A, l_unpack_view);
+  lua_pushlightuserdata(A, p);
+  if (lua_pcall(A, 1, LUA_MULTRET, 0) != LUA_OK || lua_gettop(A) > 200) {
+    lua_settop(A, 0);
+    return 0;
+  }
+  peer->mail.kind = MAIL_AUX;
+  peer->mail.n = (unsigned char)lua_gettop(A);
+  return 1;
+}
+
+/* What p holds goes to a claimed receiver. */
+static int deliver(lua_State *L, mr_fiber *f, mr_fiber *peer, mr_packer *p) {
+  int direct = peer->mode == WAIT_YIELD && peer->aux && p == f->thread->packer && !mr_packer_needs_code(p) &&
+               atomic_load_explicit(&peer->state, memory_order_acquire) == FIBER_PARKED;
+  if (!direct || !deliver_direct(f, peer, p)) {
+    mr_message *m = mr_packer_seal(p);
+    if (!m) {
+      mr_ready(peer, MR_AGAIN, f);
+      return mr_raise(L, MR_ENOMEM);
+    }
+    peer->mail.kind = MAIL_MESSAGE;
+    peer->mail.u.m = m;
+  }
+  mr_ready(peer, MR_WOKEN, f);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* The string to lend is on top, and a receiver came in between. */
+static int deliver_top(lua_State *L, mr_fiber *f, mr_fiber *peer) {
+  if (mr_pack(f->thread->packer, L, lua_gettop(L), 1, "message") != 0) {
+    mr_ready(peer, MR_AGAIN, f);
+    return lua_error(L);
+  }
+  return deliver(L, f, peer, f->thread->packer);
+}
+
+static int send_k(lua_State *L, int status, lua_KContext deadline);
+
+/* Mail to whoever waits, into the queue, or waiting itself. The mail is owned by the caller until it left. */
+static int put(lua_State *L, mr_fiber *f, mr_channel *c, mr_mail *m, uint64_t deadline, int wait) {
+  mr_fiber *peer;
+  int open = 0, err;
+  for (;;) {
+    mr_step s = mr_channel_put(c, m, open ? f : NULL, &peer);
+    if (s == CH_WAIT) {
+      f->op = "send";
+      f->on = (mr_shared *)c;
+      return mr_park(L, f, deadline, (lua_KContext)deadline, send_k);
+    }
+    if (open) mr_wait_abandon(f);
+    switch (s) {
+      case CH_PEER:
+        if (m->kind == MAIL_STRING) return deliver_top(L, f, peer);
+        peer->mail = *m;
+        mr_ready(peer, MR_WOKEN, f);
+        /* fall through */
+      case CH_DONE: lua_pushboolean(L, 1); return 1;
+      case CH_CLOSED: mr_mail_drop(m); return fail(L, "closed");
+      case CH_NOMEM: mr_mail_drop(m); return mr_raise(L, MR_ENOMEM);
+      default: break;
+    }
+    if (!wait || deadline == 0) {
+      mr_mail_drop(m);
+      return fail(L, wait ? "timeout" : "full");
+    }
+    if ((err = mr_wait_open(f, L)) != MR_OK) {
+      mr_mail_drop(m);
+      return mr_raise(L, err);
+    }
+    open = 1;
+  }
+}
+
+static int scalars(lua_State *L, int first, int n, mr_mail *m) {
+  if (n > MR_INLINE) return 0;
+  for (int i = 0; i < n; i++)
+    if (!mr_scalar_get(L, first + i, &m->u.s[i])) return 0;
+  m->kind = MAIL_SCALARS;
+  m->n = (unsigned char)n;
+  return 1;
+}
+
+static int lendable(lua_State *L, int first, int n, mr_channel *c) {
+  return n == 1 && mr_channel_capacity(c) == 0 && lua_type(L, first) == LUA_TSTRING && lua_rawlen(L, first) >= STRING_LOAN;
+}
+
+/* Values from `first` to the top, which stay on the stack while the sender waits. */
+static int send(lua_State *L, mr_channel *c, int first, uint64_t deadline, int wait) {
+  mr_fiber *f = mr_self_fiber(L), *peer;
+  int n = lua_gettop(L) - first + 1;
+  mr_mail m;
+  if (PORT_UNLIKELY(n < 1 || lua_isnil(L, first)))
+    return luaL_argerror(L, first, "the first value of a message can't be nil; send false, or close the channel");
+  if (PORT_UNLIKELY(f->mail_from != NULL)) mail_back(f);
+  if (PORT_LIKELY(scalars(L, first, n, &m))) return put(L, f, c, &m, deadline, wait);
+  mr_packer *p = packer_for(L, f);
+  if (mr_pack(p, L, first, n, "message") != 0) return lua_error(L);
+  switch (mr_channel_take_receiver(c, &peer)) {
+    case CH_CLOSED: return fail(L, "closed");
+    case CH_PEER: return deliver(L, f, peer, p);
+    default: break;
+  }
+  if (lendable(L, first, n, c) && wait && deadline) {
+    m.kind = MAIL_STRING;
+    m.u.str.p = lua_tolstring(L, first, &m.u.str.len);
+    return put(L, f, c, &m, deadline, wait);
+  }
+  m.kind = MAIL_MESSAGE;
+  m.u.m = mr_packer_seal(p);
+  if (!m.u.m) return mr_raise(L, MR_ENOMEM);
+  return put(L, f, c, &m, deadline, wait);
+}
+
+static int send_k(lua_State *L, int status, lua_KContext deadline) {
+  mr_fiber *f = mr_self_fiber(L);
+  mr_channel *c = check(L);
+  mr_reason r = mr_wake(f);
+  (void)status;
+  if (PORT_LIKELY(r == MR_WOKEN)) {
+    f->mail.kind = MAIL_NONE;
+    lua_pushboolean(L, 1);
+    return 1;
+  }
+  mr_channel_unwait(c, f);
+  if (r == MR_AGAIN) {
+    mr_mail m = f->mail;
+    f->mail.kind = MAIL_NONE;
+    return put(L, f, c, &m, (uint64_t)deadline, 1);
+  }
+  mr_mail_drop(&f->mail);
+  mr_raise_reason(L, f, r);
+  return fail(L, r == MR_CLOSED ? "closed" : "timeout");
+}
+
+/* channel:send(v…) -> true | nil, "closed" */
+static int l_channel_send(lua_State *L) { return send(L, check(L), 2, UINT64_MAX, 1); }
+
+/* channel:send_within(seconds, v…) -> true | nil, "closed" | nil, "timeout" */
+static int l_channel_send_within(lua_State *L) {
+  mr_channel *c = check(L);
+  luaL_checknumber(L, 2);
+  return send(L, c, 3, mr_deadline(L, 2), 1);
+}
+
+/* channel:try_send(v…) -> true | nil, "closed" | nil, "full" */
+static int l_channel_try_send(lua_State *L) { return send(L, check(L), 2, 0, 0); }
+
+/* ---- the rest ---- */
+
+/* channel:close() */
+static int l_channel_close(lua_State *L) {
+  mr_channel_close(check(L), mr_self_fiber(L));
+  return 0;
+}
+
+/* channel:closed() -> boolean */
+static int l_channel_closed(lua_State *L) {
+  lua_pushboolean(L, mr_channel_closed(check(L)));
+  return 1;
+}
+
+/* iterator of each: channel -> v… | nil */
+static int l_next(lua_State *L) {
+  mr_channel *c = check(L);
+  lua_settop(L, 1);
+  return receive(L, c, UINT64_MAX, 1);
+}
+
+/* for v… in channel:each() do … end: until it is closed and empty */
+static int l_channel_each(lua_State *L) {
+  check(L);
+  lua_getfield(L, LUA_REGISTRYINDEX, TNAME);
+  lua_getfield(L, -1, "__call");
+  lua_pushvalue(L, 1);
+  return 2;
+}
+
+/* #channel -> messages queued */
+static int l_channel_len(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)mr_channel_count(check(L)));
+  return 1;
+}
+
+/* channel:name() -> string | nil */
+static int l_channel_name(lua_State *L) {
+  lua_pushstring(L, mr_channel_name(check(L)));
+  return 1;
+}
+
+static const luaL_Reg methods[] = {
+  { "send", l_channel_send },
+  { "receive", l_channel_receive },
+  { "send_within", l_channel_send_within },
+  { "try_send", l_channel_try_send },
+  { "try_receive", l_channel_try_receive },
+  { "close", l_channel_close },
+  { "closed", l_channel_closed },
+  { "each", l_channel_each },
+  { "name", l_channel_name },
+  { "__call", l_next },
+  { "__len", l_channel_len },
+  { NULL, NULL }
+};
+
+static void open_metatable(lua_State *L) {
+  mr_set_functions(L, methods);
+  mr_shared_fields(L, mr_channel_type);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -2, "__index");
+}
+
+static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, TNAME, open_metatable); }
+
+static const mr_sharetype share = { "channel", mr_channel_destroy, push };
+
+static size_t capacity_arg(lua_State *L, int idx) {
+  if (lua_isnoneornil(L, idx)) return 0;
+  lua_Number n = luaL_checknumber(L, idx);
+  luaL_argcheck(L, n >= 0 && (n == (lua_Number)(lua_Integer)n || n > 1e15), idx,
+                "capacity must be 0 (rendezvous), a whole number, or math.huge");
+  return n > 1e15 ? MR_UNBOUNDED : (size_t)n;
+}
+
+static int push_new(lua_State *L, mr_channel *c) {
+  mr_shared_push_new(L, (mr_shared *)c);
+  return 1;
+}
+
+/* channel.new([capacity]) -> channel */
+static int l_new(lua_State *L) {
+  size_t capacity = capacity_arg(L, 1);
+  mr_channel *c = mr_channel_new(capacity);
+  if (!c) return mr_raise(L, MR_ENOMEM);
+  return push_new(L, c);
+}
+
+/* channel.named(name[, capacity]) -> channel: the one of that name, made if there is none; lives until closed */
+static int l_named(lua_State *L) {
+  size_t len;
+  const char *name = luaL_checklstring(L, 1, &len);
+  size_t capacity = capacity_arg(L, 2);
+  int made, err;
+  luaL_argcheck(L, memchr(name, 0, len) == NULL, 1, "a name can't contain a zero byte");
+  mr_channel *c = mr_channel_named(name, len, capacity, &made, &err);
+  if (!c) return mr_raise(L, err);
+  return push_new(L, c);
+}
+
+/* channel.find(name) -> channel | nil */
+static int l_find(lua_State *L) {
+  size_t len;
+  const char *name = luaL_checklstring(L, 1, &len);
+  mr_channel *c = mr_channel_lookup(name, len);
+  if (!c) {
+    lua_pushnil(L);
+    return 1;
+  }
+  return push_new(L, c);
+}
+
+static const luaL_Reg functions[] = { { "new", l_new }, { "named", l_named }, { "find", l_find }, { NULL, NULL } };
+
+MR_EXPORT int luaopen_mare_channel(lua_State *L) {
+  lua_createtable(L, 0, 3);
+  mr_set_functions(L, functions);
+  return 1;
+}
+
+void mr_channel_setup(void) {
+  mr_channel_type = &share;
+  mr_hooks.mail_back = mail_back;
+  mr_hooks.describe = mr_channel_describe;
+}

@@ -1,0 +1,49 @@
+/* module: what the files of src/module share. One file per Lua module; no logic of their own. */
+#ifndef MR_MODULE_H
+#define MR_MODULE_H
+
+#include <lua.h>
+#include <lauxlib.h>
+#include "process/process.h"
+
+#ifndef MARE_VERSION
+#define MARE_VERSION "0.1.0"
+#endif
+
+#if defined(__GNUC__)
+#define MR_EXPORT __attribute__((visibility("default")))
+#else
+#define MR_EXPORT
+#endif
+
+/* ---- shared objects as userdata (shared.c) ---- */
+
+/* The userdata of the object in this state: the one that exists, or a new one with the metatable that `open` makes. */
+void       mr_shared_push(lua_State *L, mr_shared *o, const char *tname, void (*open)(lua_State *L));
+/* The same for an object just made, whose only reference becomes the userdata's; also when this raises. */
+void       mr_shared_push_new(lua_State *L, mr_shared *o);
+/* Fast and safe: NULL unless the value at idx is a userdata of ours for an object of that type. */
+mr_shared *mr_shared_to(lua_State *L, int idx, const mr_sharetype *type);
+mr_shared *mr_shared_check(lua_State *L, int idx, const mr_sharetype *type, const char *tname);
+/* Fields every such metatable has: __gc, __eq, __name, __share, __metatable. Expects it on top. */
+void       mr_shared_fields(lua_State *L, const mr_sharetype *type);
+
+/* Registers functions so that mr_self works in them: with the host as upvalue in a host state, without in a process. */
+void mr_set_functions(lua_State *L, const luaL_Reg *l);
+int  mr_in_process(lua_State *L);              /* L is a process's state (not a host's) */
+
+/* Deadline from an optional number of seconds at idx: absent, nil or math.huge = never. Raises on what is no time. */
+uint64_t mr_deadline(lua_State *L, int idx);
+/* For reasons that are not the operation's own: raises MR_INTERRUPTED and MR_DEADLOCK as errors; else returns. */
+void mr_raise_reason(lua_State *L, mr_fiber *f, mr_reason r);
+int  mr_raise(lua_State *L, int err);
+
+void mr_setup(void);                           /* once, before anything else: hooks and types */
+void mr_channel_setup(void);
+void mr_process_setup(void);
+
+int luaopen_mare(lua_State *L);
+int luaopen_mare_process(lua_State *L);
+int luaopen_mare_channel(lua_State *L);
+
+#endif
