@@ -17,6 +17,9 @@
 #define PORT_NOINLINE    __attribute__((noinline))
 #define PORT_NORETURN    __attribute__((noreturn))
 #define PORT_TLS         __thread __attribute__((tls_model("initial-exec")))
+#define PORT_PREFETCH(p) __builtin_prefetch(p)
+#define PORT_LOG2(x)     (63u - (unsigned)__builtin_clzll(x))   /* of a 64-bit value, not 0 */
+#define PORT_LOWBIT(x)   ((unsigned)__builtin_ctzll(x))         /* likewise */
 #else
 #define PORT_LIKELY(x)   (x)
 #define PORT_UNLIKELY(x) (x)
@@ -72,12 +75,14 @@ int  port_event_wait(port_event *e, uint64_t deadline);
 /* Spins for at most ns before it waits. */
 int  port_event_spin(port_event *e, uint64_t deadline, uint64_t ns);
 void port_pause(void);                        /* one turn of a spin loop */
+void port_sleep(uint64_t ns);
+PORT_NORETURN void port_quit(int code);       /* _exit: no handlers, nothing flushed */
+void port_at_fork(void (*child)(void));       /* runs in children of fork() */
 void port_yield(void);                        /* let another kernel thread run */
 
 /* ---- threads ---- */
 typedef struct port_thread { uintptr_t handle; uintptr_t clock; } port_thread;
 int  port_thread_start(port_thread *t, void (*fn)(void *), void *arg, const char *name);
-void port_thread_join(port_thread *t);
 void port_thread_self(port_thread *t);
 uint64_t port_thread_cpu(const port_thread *t);/* nanoseconds of CPU it has used; 0 = unknown */
 int  port_thread_kick(const port_thread *t);  /* sends it the preemption signal */
@@ -90,5 +95,8 @@ void *port_pages_reserve(size_t len, size_t align);  /* zeroed, read-write; NULL
 void  port_pages_release(void *p, size_t len);       /* unmaps */
 void  port_pages_discard(void *p, size_t len);       /* stays mapped, content becomes zero when touched again */
 void  port_pages_huge(void *p, size_t len);          /* advice: huge pages pay here */
+void *port_pages_reserve_at(void *p, size_t len);    /* at exactly that address, or NULL */
+/* Other length, perhaps other place, content kept up to the shorter one; NULL: nothing changed. */
+void *port_pages_remap(void *p, size_t len, size_t newlen);
 
 #endif

@@ -1,0 +1,41 @@
+/*
+ * arena: the inside of a heap, for heap.c, image.c and heap_check.c alone.
+ *
+ * Memory of an arena is at every moment exactly one of: a live block, a free block (on the list of its class), the bump
+ * region [bump, end), or a header (of a chunk, of a large block, the heap itself, the mids table).
+ */
+#ifndef MR_ARENA_H
+#define MR_ARENA_H
+
+#include "class.h"
+#include "heap.h"
+#include "pool.h"
+
+typedef struct mr_link { struct mr_link *next; } mr_link;
+
+/* Heads a large block. One that was shrunk below MR_ARENA_MAX for want of memory stays here, and its space is the arena's. */
+typedef struct mr_large {
+  struct mr_large *next, *prev;
+  size_t size;                    /* header included: what mr_block_get said */
+  size_t adopted;
+} mr_large;
+
+struct mr_heap {
+  mr_chunk chunk;                 /* the first chunk, at whose start the heap lives; `next` lists the others */
+  ptrdiff_t room;                 /* limit - used */
+  size_t fast;                    /* frees up to this size take the fast path: MR_SMALL, or 0 when dying */
+  char *bump, *end;               /* never used yet, inside the newest chunk */
+  mr_link *heads[MR_HEADS];
+  mr_link **mids;                 /* MR_MIDS more lists, inside the first free block of such a class; NULL before */
+  uint64_t midmap;                /* which of them are not empty */
+  mr_large *large;
+  size_t reserved;
+  ptrdiff_t limit;                /* PTRDIFF_MAX = none */
+};
+
+/* Makes a heap of a chunk's bytes. */
+void mr_heap_init(mr_heap *h, mr_chunk c, size_t limit);
+/* Gives back all but the first chunk. */
+void mr_heap_strip(mr_heap *h);
+
+#endif

@@ -1,0 +1,341 @@
+/*
+ * heap: the arena of one process (see heap.h for the contract, arena.h for what its memory is made of).
+ *
+ * The fast path takes a block off a list or puts one on it. When a list is empty the block is cut from the bump region;
+ * when that is used up, from a larger free block; last from a new chunk. Chunks grow with the heap, so that a small one
+ * stays small and a large one asks rarely.
+ *
+ * Shrinking can't fail: a block that can't be exchanged for a smaller one is cut where it is, since every size class is
+ * a multiple of 8 and so the rest is a sum of classes.
+ */
+#include "arena.h"
+#include "poison.h"
+#include "port/port.h"
+
+#include <string.h>
+
+/* ---- free lists ---- */
+
+static void give_range(mr_heap *h, char *p, size_t n);
+
+/* The first free block of a middle class holds the table of their lists. */
+static PORT_NOINLINE void mids_make(mr_heap *h, char *p, size_t size) {
+  size_t need = MR_MIDS * sizeof(mr_link *);
+  h->mids = (mr_link **)(void *)p;
+  MR_UNPOISON(p, need);
+  memset(p, 0, need);
+  give_range(h, p + need, size - need);
+}
+
+/* Puts a block of class c on its list. */
+static void give(mr_heap *h, void *p, unsigned c) {
+  mr_link *l = p, **head;
+  if (c < MR_HEADS) head = &h->heads[c];
+  else {
+    if (!h->mids) {
+      mids_make(h, p, mr_class_size(c));
+      return;
+    }
+    head = &h->mids[c - MR_HEADS];
+    h->midmap |= (uint64_t)1 << (c - MR_HEADS);
+  }
+  MR_UNPOISON(l, sizeof *l);
+  l->next = *head;
+  *head = l;
+  MR_POISON(l, mr_class_size(c));
+}
+
+/* Cuts free space into blocks. n is a multiple of 8. */
+static void give_range(mr_heap *h, char *p, size_t n) {
+  while (n) {
+    unsigned c = mr_class_floor(n);
+    give(h, p, c);
+    p += mr_class_size(c);
+    n -= mr_class_size(c);
+  }
+}
+
+static void *pop(mr_link **head) {
+  mr_link *l = *head;
+  MR_UNPOISON(l, sizeof *l);
+  *head = l->next;
+  return l;
+}
+
+static void *pop_mid(mr_heap *h, unsigned m) {
+  void *p = pop(&h->mids[m]);
+  if (!h->mids[m]) h->midmap &= ~((uint64_t)1 << m);
+  return p;
+}
+
+/* ---- where new blocks come from ---- */
+
+/* Space for the bump region, unless the present one is the larger; the loser is cut into blocks. */
+static void bump_offer(mr_heap *h, char *p, size_t n) {
+  size_t have = (size_t)(h->end - h->bump);
+  MR_POISON(p, n);
+  if (n <= have) {
+    give_range(h, p, n);
+    return;
+  }
+  char *old = h->bump;
+  h->bump = p;
+  h->end = p + n;
+  give_range(h, old, have);
+}
+
+/* A block of `size` bytes out of a larger free one. */
+static void *take_split(mr_heap *h, unsigned c, size_t size) {
+  uint64_t from = c < MR_HEADS ? ~(uint64_t)0 : ~(uint64_t)0 << (c - MR_HEADS);
+  uint64_t fit = h->midmap & from;
+  if (!fit) return NULL;
+  unsigned m = PORT_LOWBIT(fit);
+  char *p = pop_mid(h, m);
+  size_t rest = mr_class_size(m + MR_HEADS) - size;
+  if (c < MR_HEADS) bump_offer(h, p + size, rest);
+  else give_range(h, p + size, rest);
+  return p;
+}
+
+static mr_chunk *chunk_get(mr_heap *h, size_t size) {
+  size_t want = h->reserved / 8;
+  size_t need = size + sizeof(mr_chunk);
+  mr_chunk *c = mr_pool_get(mr_pool_kind(want > need ? want : need));
+  return c || want <= need ? c : mr_pool_get(mr_pool_kind(need));
+}
+
+static void *take_chunk(mr_heap *h, size_t size) {
+  mr_chunk *c = chunk_get(h, size);
+  if (!c) return NULL;
+  c->next = h->chunk.next;
+  h->chunk.next = c;
+  h->reserved += c->size;
+  char *p = (char *)(c + 1);
+  bump_offer(h, p + size, c->size - sizeof *c - size);
+  return p;
+}
+
+static PORT_NOINLINE void *take_slow(mr_heap *h, unsigned c, size_t size) {
+  void *p = take_split(h, c, size);
+  return p ? p : take_chunk(h, size);
+}
+
+/* A block of class c, not accounted for; NULL: no memory. */
+static void *take(mr_heap *h, unsigned c) {
+  if (c < MR_HEADS) {
+    if (h->heads[c]) return pop(&h->heads[c]);
+  } else if (h->midmap >> (c - MR_HEADS) & 1) return pop_mid(h, c - MR_HEADS);
+  size_t size = mr_class_size(c);
+  if (PORT_LIKELY(size <= (size_t)(h->end - h->bump))) {
+    char *p = h->bump;
+    h->bump = p + size;
+    return p;
+  }
+  return take_slow(h, c, size);
+}
+
+/* ---- large blocks ---- */
+
+static mr_large *large_of(void *p) { return (mr_large *)p - 1; }
+
+static void large_link(mr_heap *h, mr_large *b) {
+  b->prev = NULL;
+  b->next = h->large;
+  if (b->next) b->next->prev = b;
+  h->large = b;
+  h->reserved += b->size;
+}
+
+static void large_unlink(mr_heap *h, mr_large *b) {
+  if (b->prev) b->prev->next = b->next; else h->large = b->next;
+  if (b->next) b->next->prev = b->prev;
+  h->reserved -= b->size;
+}
+
+static void *large_new(mr_heap *h, size_t n) {
+  size_t size = n + sizeof(mr_large);
+  mr_large *b = mr_block_get(&size);
+  if (!b) return NULL;
+  b->size = size;
+  b->adopted = 0;
+  large_link(h, b);
+  return b + 1;
+}
+
+static void large_free(mr_heap *h, void *p) {
+  mr_large *b = large_of(p);
+  large_unlink(h, b);
+  mr_block_put(b, b->size);
+}
+
+static void *large_resize(mr_heap *h, void *p, size_t n) {
+  mr_large *b = large_of(p);
+  size_t size = n + sizeof *b;
+  if (mr_block_size(size) == b->size) return p;
+  large_unlink(h, b);
+  mr_large *nb = mr_block_resize(b, b->size, &size);
+  if (nb) nb->size = size;
+  large_link(h, nb ? nb : b);
+  return nb ? nb + 1 : NULL;
+}
+
+/* The block becomes one of class c where it is, and its rest the arena's. */
+static void large_adopt(mr_heap *h, void *p, unsigned c) {
+  mr_large *b = large_of(p);
+  size_t size = mr_class_size(c);
+  b->adopted = 1;
+  bump_offer(h, (char *)p + size, b->size - sizeof *b - size);
+}
+
+/* ---- requests ---- */
+
+static void *take_any(mr_heap *h, size_t n) {
+  return n <= MR_ARENA_MAX ? take(h, mr_class(n)) : large_new(h, n);
+}
+
+static void give_any(mr_heap *h, void *p, size_t n) {
+  if (n <= MR_ARENA_MAX) give(h, p, mr_class(n));
+  else large_free(h, p);
+}
+
+static PORT_NOINLINE void *alloc_slow(mr_heap *h, size_t n) {
+  if (n == 0 || n > (size_t)PTRDIFF_MAX / 2 || h->room < (ptrdiff_t)n) return NULL;
+  void *p = take_any(h, n);
+  if (!p) return NULL;
+  h->room -= (ptrdiff_t)n;
+  MR_UNPOISON(p, n);
+  return p;
+}
+
+static PORT_NOINLINE void free_slow(mr_heap *h, void *p, size_t n) {
+  h->room += (ptrdiff_t)n;
+  if (h->fast && n) give_any(h, p, n);
+}
+
+/* The same place serves: it is large enough, or ends where the bump region begins. */
+static int resize_in_place(mr_heap *h, char *p, size_t o, size_t n) {
+  if (o > MR_ARENA_MAX || n > MR_ARENA_MAX) return 0;
+  unsigned co = mr_class(o), cn = mr_class(n);
+  if (co == cn) return 1;
+  size_t so = mr_class_size(co), sn = mr_class_size(cn);
+  if (p + so != h->bump || (size_t)(h->end - p) < sn) return 0;
+  h->bump = p + sn;
+  MR_POISON(h->bump, (size_t)(h->end - h->bump));
+  return 1;
+}
+
+/* No memory for the smaller block: cut this one. */
+static void *shrink_in_place(mr_heap *h, char *p, size_t o, size_t n) {
+  if (n > MR_ARENA_MAX) return p;      /* a large block knows its own size */
+  unsigned c = mr_class(n);
+  if (o > MR_ARENA_MAX) large_adopt(h, p, c);
+  else give_range(h, p + mr_class_size(c), mr_class_size(mr_class(o)) - mr_class_size(c));
+  return p;
+}
+
+static void *resize_moving(mr_heap *h, char *p, size_t o, size_t n) {
+  if (o > MR_ARENA_MAX && n > MR_ARENA_MAX) {
+    void *q = large_resize(h, p, n);
+    return q || n > o ? q : p;
+  }
+  char *q = take_any(h, n);
+  if (!q) return n > o ? NULL : shrink_in_place(h, p, o, n);
+  MR_UNPOISON(q, n);
+  memcpy(q, p, o < n ? o : n);
+  give_any(h, p, o);
+  return q;
+}
+
+static PORT_NOINLINE void *resize(mr_heap *h, void *p, size_t o, size_t n) {
+  if (n > o && (n > (size_t)PTRDIFF_MAX / 2 || h->room < (ptrdiff_t)(n - o))) return NULL;
+  void *q = p;
+  if (!h->fast && n <= o) {}           /* dying: it may keep what it has */
+  else if (!h->fast) {
+    q = take_any(h, n);
+    if (!q) return NULL;
+    MR_UNPOISON(q, n);
+    memcpy(q, p, o);
+  } else if (!resize_in_place(h, p, o, n)) q = resize_moving(h, p, o, n);
+  if (!q) return NULL;
+  h->room += (ptrdiff_t)o - (ptrdiff_t)n;
+  MR_UNPOISON(q, n);
+  return q;
+}
+
+void *mr_heap_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
+  mr_heap *h = ud;
+  if (!ptr) {
+    size_t i = (nsize - 1) >> 3;
+    if (PORT_UNLIKELY(i >= MR_SMALL / 8)) return alloc_slow(h, nsize);
+    mr_link *l = h->heads[i];
+    if (PORT_UNLIKELY(!l || h->room < (ptrdiff_t)nsize)) return alloc_slow(h, nsize);
+    MR_UNPOISON(l, nsize < sizeof *l ? sizeof *l : nsize);
+    h->room -= (ptrdiff_t)nsize;
+    h->heads[i] = l->next;
+    return l;
+  }
+  if (nsize) return resize(h, ptr, osize, nsize);
+  if (PORT_UNLIKELY(osize - 1 >= h->fast)) {
+    free_slow(h, ptr, osize);
+    return NULL;
+  }
+  mr_link *l = ptr;
+  h->room += (ptrdiff_t)osize;
+  MR_UNPOISON(l, sizeof *l);
+  l->next = h->heads[(osize - 1) >> 3];
+  h->heads[(osize - 1) >> 3] = l;
+  MR_POISON(l, mr_class_size((unsigned)((osize - 1) >> 3)));
+  return NULL;
+}
+
+/* ---- the heap itself ---- */
+
+void mr_heap_init(mr_heap *h, mr_chunk c, size_t limit) {
+  memset(h, 0, sizeof *h);
+  h->chunk = c;
+  h->chunk.next = NULL;
+  h->fast = MR_SMALL;
+  h->bump = (char *)(h + 1);
+  h->end = (char *)h + c.size;
+  h->reserved = c.size;
+  h->limit = h->room = PTRDIFF_MAX;
+  mr_heap_limit(h, limit);
+  MR_POISON(h->bump, (size_t)(h->end - h->bump));
+}
+
+mr_heap *mr_heap_new(size_t limit) {
+  mr_chunk *c = mr_pool_get(mr_pool_kind(4096));
+  if (!c) return NULL;
+  mr_heap *h = (mr_heap *)(void *)c;
+  MR_UNPOISON(h, sizeof *h);
+  mr_heap_init(h, *c, limit);
+  return h;
+}
+
+void mr_heap_strip(mr_heap *h) {
+  for (mr_large *b = h->large; b;) {
+    mr_large *next = b->next;
+    mr_block_put(b, b->size);
+    b = next;
+  }
+  for (mr_chunk *c = h->chunk.next; c;) {
+    mr_chunk *next = c->next;
+    mr_pool_put(c);
+    c = next;
+  }
+}
+
+void mr_heap_drop(mr_heap *h) {
+  mr_heap_strip(h);
+  mr_pool_put(&h->chunk);
+}
+
+void mr_heap_limit(mr_heap *h, size_t bytes) {
+  ptrdiff_t used = h->limit - h->room;
+  h->limit = bytes == 0 || bytes > (size_t)PTRDIFF_MAX ? PTRDIFF_MAX : (ptrdiff_t)bytes;
+  h->room = h->limit - used;           /* negative while it uses more than a lowered limit */
+}
+
+size_t mr_heap_used(const mr_heap *h) { return (size_t)(h->limit - h->room); }
+size_t mr_heap_reserved(const mr_heap *h) { return h->reserved; }
+void   mr_heap_dying(mr_heap *h) { h->fast = 0; }

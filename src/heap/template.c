@@ -1,0 +1,217 @@
+/*
+ * template: opens a state at an address of our choice and finds which of its words are pointers.
+ *
+ * The state is opened three times at one base. The first run tells which allocations survive; in the next two those are
+ * packed behind the heap and the others go to a scratch zone, so that the image has no holes. The last two must agree in
+ * every byte: what depends on anything but the base (a time, an address outside) shows as a difference. (Lua's hash seed
+ * takes in the second of the clock: hence several attempts.)
+ *
+ * A word is a pointer if its value lies within the image. The base is chosen so that no count, character or float looks
+ * like that; a pointer into the C stack, or a state that is not at rest, is refused. What a byte comparison can't
+ * see (tables keyed by addresses, a hidden pointer) is left to image_check.c.
+ */
+#include "image.h"
+#include "poison.h"
+#include "port/port.h"
+
+#include <string.h>
+
+enum {
+  KEPT = 256 * 1024,                /* zone of what stays, at the base */
+  ZONE = 1024 * 1024,               /* with the scratch zone behind it */
+  CALLS = 16384,
+  SLACK = 1024,                     /* room a new process finds in its first chunk */
+  ATTEMPTS = 4
+};
+
+typedef struct template {
+  char *base, *kept, *scratch;
+  size_t calls, used, live;         /* live: blocks of the scratch zone */
+  int recording, broken;
+  unsigned char stays[CALLS];       /* by number of the call */
+} template;
+
+/* ---- the allocator while a template is opened: scratch blocks carry the number of their call ---- */
+
+static void *scratch_new(template *t, size_t n) {
+  size_t *p = (size_t *)(void *)t->scratch;
+  t->scratch += sizeof *p + (n + 7) / 8 * 8;
+  if (t->scratch > t->base + ZONE) return NULL;
+  *p = t->calls;
+  t->live++;
+  return p + 1;
+}
+
+static void *kept_new(template *t, size_t n) {
+  char *p = t->kept;
+  if (n > MR_ARENA_MAX) return NULL;
+  t->kept += mr_class_size(mr_class(n));
+  if (t->kept > t->base + KEPT) return NULL;
+  t->used += n;
+  return p;
+}
+
+static void *template_new(template *t, size_t n) {
+  if (n > KEPT || t->calls == CALLS) return NULL;
+  void *p = t->stays[t->calls] && !t->recording ? kept_new(t, n) : scratch_new(t, n);
+  if (t->recording) t->stays[t->calls] = 1;
+  t->calls++;
+  return p;
+}
+
+static void template_free(template *t, void *p) {
+  if ((char *)p < t->base + KEPT) {
+    t->broken = 1;                  /* it stayed last time */
+    return;
+  }
+  t->live--;
+  if (t->recording) t->stays[((size_t *)p)[-1]] = 0;
+}
+
+static void *template_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
+  template *t = ud;
+  if (nsize == 0) {
+    if (ptr) template_free(t, ptr);
+    return NULL;
+  }
+  void *p = template_new(t, nsize);
+  if (!p) {
+    t->broken = 1;
+    return ptr && nsize <= osize ? ptr : NULL;
+  }
+  if (ptr) {
+    memcpy(p, ptr, osize < nsize ? osize : nsize);
+    template_free(t, ptr);
+  }
+  return p;
+}
+
+/* ---- opening ---- */
+
+/* Never inlined: the address of a local variable goes into the hash seed, and must be the same each time. */
+static PORT_NOINLINE lua_State *template_open(template *t, mr_opener open) {
+  memset(t->base, 0, (size_t)(t->kept > t->base ? t->kept - t->base : 0));
+  t->kept = t->base + sizeof(mr_heap);
+  t->scratch = t->base + KEPT;
+  t->calls = t->used = t->live = 0;
+  t->broken = 0;
+  lua_State *L = open(template_alloc, t);
+  if (!L || t->broken) return NULL;
+  if (lua_gettop(L) != 0 || lua_status(L) != LUA_OK) return NULL;
+  lua_gc(L, LUA_GCCOLLECT, 0);
+  return t->broken ? NULL : L;
+}
+
+static int record(template *t, mr_opener open) {
+  memset(t->stays, 0, sizeof t->stays);
+  t->recording = 1;
+  lua_State *L = template_open(t, open);
+  t->recording = 0;
+  return L != NULL;
+}
+
+static int pack(template *t, mr_opener open, mr_image *im) {
+  lua_State *L = template_open(t, open);
+  if (!L || t->live) return 0;
+  im->state = (size_t)((char *)L - t->base);
+  im->size = (size_t)(t->kept - t->base);
+  lua_setallocf(L, mr_heap_alloc, t->base);
+  return im->state < im->size;
+}
+
+/* An odd number of cache lines, so that the same field of many states doesn't fall into the same few sets. */
+static int choose_chunk(mr_image *im) {
+  im->chunk = ((im->size + SLACK + 63) / 64 | 1) * 64;
+  int kind = mr_pool_kind_new(im->chunk);
+  im->kind = (unsigned)kind;
+  return kind >= 0;
+}
+
+static void write_heap(const template *t, const mr_image *im) {
+  mr_heap *h = (mr_heap *)(void *)t->base;
+  mr_heap_init(h, (mr_chunk){NULL, (uint32_t)im->chunk, im->kind}, 0);
+  MR_UNPOISON(h, im->chunk);
+  h->bump = t->base + im->size;
+  h->room -= (ptrdiff_t)t->used;
+}
+
+/* ---- pointers ---- */
+
+static uint64_t word_at(const char *p, size_t i) {
+  uint64_t w;
+  memcpy(&w, p + i * 8, 8);
+  return w;
+}
+
+static int points_into_stack(uint64_t w) {
+  char here;
+  return w - ((uint64_t)(uintptr_t)&here - 256 * 1024) < 512 * 1024;
+}
+
+/* Writes offsets over pointers, and their places into im->offsets. */
+static int find_pointers(mr_image *im, const char *base) {
+  size_t n = im->size / 8;
+  uint64_t from = (uint64_t)(uintptr_t)base;
+  im->pointers = 0;
+  if (n > UINT16_MAX) return 0;
+  for (size_t i = 0; i < n; i++) {
+    uint64_t w = word_at(im->bytes, i);
+    if (points_into_stack(w)) return 0;
+    if (w - from > im->chunk) continue;
+    w -= from;
+    memcpy(im->bytes + i * 8, &w, 8);
+    im->offsets[im->pointers++] = (uint16_t)i;
+  }
+  return im->pointers > 0;
+}
+
+static int image_store(mr_image *im, const char *base) {
+  im->mapped = (im->size + im->size / 8 * sizeof *im->offsets + 4095) / 4096 * 4096;
+  im->bytes = port_pages_reserve(im->mapped, 4096);
+  if (!im->bytes) return 0;
+  im->offsets = (uint16_t *)(void *)(im->bytes + im->size);
+  memcpy(im->bytes, base, im->size);
+  return 1;
+}
+
+/* ---- */
+
+static int attempt(template *t, mr_opener open, mr_image *im) {
+  mr_image again = *im;
+  if (!record(t, open) || !pack(t, open, im) || !choose_chunk(im)) return 0;
+  write_heap(t, im);
+  if (!image_store(im, t->base)) return 0;
+  if (pack(t, open, &again) && again.size == im->size && again.state == im->state) {
+    write_heap(t, im);
+    if (memcmp(im->bytes, t->base, im->size) == 0 && find_pointers(im, t->base)) return 1;
+  }
+  port_pages_release(im->bytes, im->mapped);
+  im->bytes = NULL;
+  return 0;
+}
+
+/* Addresses that no sane count or character string contains, and where programs and libraries are not loaded. */
+static char *zone_reserve(void) {
+  static const uint64_t bases[] = {0x5a3c96d10000, 0x4be1937a0000, 0x3d87c59b0000, 0x2e9b71a50000};
+  for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
+    char *p = port_pages_reserve_at((void *)(uintptr_t)bases[i], ZONE);
+    if (p) return p;
+  }
+  return NULL;
+}
+
+int mr_image_take(mr_image *im, mr_opener open) {
+  if (sizeof(void *) != 8) return 0;
+  char *base = zone_reserve();
+  if (!base) return 0;
+  template *t = port_pages_reserve(sizeof *t, 4096);
+  int ok = 0;
+  if (t) {
+    t->base = t->kept = base;
+    for (int i = 0; i < ATTEMPTS && !ok; i++) ok = attempt(t, open, im);
+    port_pages_release(t, sizeof *t);
+  }
+  MR_UNPOISON(base, ZONE);
+  port_pages_release(base, ZONE);
+  return ok;
+}

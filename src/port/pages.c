@@ -1,0 +1,85 @@
+/*
+ * pages: memory from the system, in whole pages.
+ *
+ * Every mapping is private, anonymous and not counted against swap in advance; errno is left as it was found, so that
+ * an allocation inside a system call's error path hides nothing.
+ */
+#define _GNU_SOURCE
+#include "port/port.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#define PROT (PROT_READ | PROT_WRITE)
+#define FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
+
+static void *map(void *hint, size_t len, int flags) {
+  int e = errno;
+  void *p = mmap(hint, len, PROT, flags, -1, 0);
+  errno = e;
+  return p == MAP_FAILED ? NULL : p;
+}
+
+static void *map_aligned(size_t len, size_t align) {
+  if (len + align < len) return NULL;
+  char *p = map(NULL, len + align, FLAGS);
+  if (!p) return NULL;
+  size_t head = (align - (uintptr_t)p % align) % align;
+  if (head) port_pages_release(p, head);
+  port_pages_release(p + head + len, align - head);
+  return p + head;
+}
+
+void *port_pages_reserve(size_t len, size_t align) {
+  /* The kernel stacks mappings of one length below each other: after the first, the plain one is mostly aligned. */
+  void *p = map(NULL, len, FLAGS);
+  if (!p || (uintptr_t)p % align == 0) return p;
+  port_pages_release(p, len);
+  return map_aligned(len, align);
+}
+
+void *port_pages_reserve_at(void *at, size_t len) {
+#ifdef MAP_FIXED_NOREPLACE
+  void *p = map(at, len, FLAGS | MAP_FIXED_NOREPLACE);
+#else
+  void *p = map(at, len, FLAGS);
+#endif
+  if (!p || p == at) return p;
+  port_pages_release(p, len);   /* an older kernel takes the address as a mere hint */
+  return NULL;
+}
+
+void port_pages_release(void *p, size_t len) {
+  int e = errno;
+  /* munmap in the middle of a mapping can fail when there are too many of them: at least the memory goes. */
+  if (munmap(p, len) != 0) madvise(p, len, MADV_DONTNEED);
+  errno = e;
+}
+
+void port_pages_discard(void *p, size_t len) {
+  int e = errno;
+  madvise(p, len, MADV_DONTNEED);
+  errno = e;
+}
+
+void port_pages_huge(void *p, size_t len) {
+#ifdef MADV_HUGEPAGE
+  int e = errno;
+  madvise(p, len, MADV_HUGEPAGE);
+  errno = e;
+#else
+  (void)p; (void)len;
+#endif
+}
+
+void *port_pages_remap(void *p, size_t len, size_t newlen) {
+#ifdef MREMAP_MAYMOVE
+  int e = errno;
+  void *q = mremap(p, len, newlen, MREMAP_MAYMOVE);
+  errno = e;
+  return q == MAP_FAILED ? NULL : q;
+#else
+  (void)p; (void)len; (void)newlen;
+  return NULL;
+#endif
+}

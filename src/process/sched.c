@@ -1,0 +1,467 @@
+/*
+ * sched: run queues, stealing, the hand-over slot, and how a worker finds its next fiber.
+ *
+ * Invariants.
+ *  - A fiber is in at most one place: a run queue, a slot, or on a thread; only a READY fiber is in a queue or slot.
+ *  - A push makes `count` visible (seq_cst) before it reads `nidle`; a worker makes itself visible in `nidle` before it
+ *    looks at the counts for the last time. So a pushed fiber is seen by one of the two and no wake-up is lost.
+ *  - Slots wake nobody: what sits in one is the next to run on its own worker. One that stays there too long, because its
+ *    worker computes, is taken by the watcher (worker.c) or the monitor (preempt.c).
+ *  - Fields marked (holder) are touched only by the thread that holds the worker and runs no fiber.
+ */
+#include "process/rt.h"
+
+#include <stdlib.h>
+
+mr_runtime mr_rt;
+PORT_TLS mr_thread *mr_tls;
+
+#define TURNS 61                     /* every so many dispatches: timers, the global queue and the own queue's head first */
+
+/* ---- queues ---- */
+
+static void queue_push(mr_worker *w, mr_fiber *f, int front) {
+  port_acquire(&w->lock);
+  if (front) {
+    f->next = w->head;
+    w->head = f;
+    if (!w->tail) w->tail = f;
+  } else {
+    f->next = NULL;
+    if (w->tail) w->tail->next = f;
+    else w->head = f;
+    w->tail = f;
+  }
+  unsigned n = atomic_load_explicit(&w->count, memory_order_relaxed);
+  atomic_store(&w->count, n + 1);
+  port_unlock(&w->lock);
+}
+
+static mr_fiber *queue_pop(mr_worker *w) {
+  if (atomic_load_explicit(&w->count, memory_order_relaxed) == 0) return NULL;
+  port_acquire(&w->lock);
+  mr_fiber *f = w->head;
+  if (f) {
+    w->head = f->next;
+    if (!w->head) w->tail = NULL;
+    unsigned n = atomic_load_explicit(&w->count, memory_order_relaxed);
+    atomic_store_explicit(&w->count, n - 1, memory_order_relaxed);
+  }
+  port_unlock(&w->lock);
+  return f;
+}
+
+static void global_push(mr_fiber *f, int front) {
+  mr_runtime *r = &mr_rt;
+  port_acquire(&r->qlock);
+  if (front) {
+    f->next = r->qhead;
+    r->qhead = f;
+    if (!r->qtail) r->qtail = f;
+  } else {
+    f->next = NULL;
+    if (r->qtail) r->qtail->next = f;
+    else r->qhead = f;
+    r->qtail = f;
+  }
+  atomic_store(&r->qcount, atomic_load_explicit(&r->qcount, memory_order_relaxed) + 1);
+  port_unlock(&r->qlock);
+}
+
+static mr_fiber *global_pop(void) {
+  mr_runtime *r = &mr_rt;
+  if (atomic_load_explicit(&r->qcount, memory_order_relaxed) == 0) return NULL;
+  port_acquire(&r->qlock);
+  mr_fiber *f = r->qhead;
+  if (f) {
+    r->qhead = f->next;
+    if (!r->qhead) r->qtail = NULL;
+    atomic_store_explicit(&r->qcount, atomic_load_explicit(&r->qcount, memory_order_relaxed) - 1, memory_order_relaxed);
+  }
+  port_unlock(&r->qlock);
+  return f;
+}
+
+/* Takes half of the victim's queue, in order; the first is returned, the rest goes to w's queue. */
+static mr_fiber *queue_steal(mr_worker *w, mr_worker *victim) {
+  unsigned n = atomic_load_explicit(&victim->count, memory_order_relaxed);
+  if (n == 0 || !port_trylock(&victim->lock)) return NULL;
+  n = atomic_load_explicit(&victim->count, memory_order_relaxed);
+  mr_fiber *first = victim->head, *last = first;
+  if (!first) {
+    port_unlock(&victim->lock);
+    return NULL;
+  }
+  unsigned take = (n + 1) / 2;
+  for (unsigned i = 1; i < take; i++) last = last->next;
+  victim->head = last->next;
+  if (!victim->head) victim->tail = NULL;
+  atomic_store_explicit(&victim->count, n - take, memory_order_relaxed);
+  port_unlock(&victim->lock);
+  if (take > 1) {
+    port_acquire(&w->lock);
+    last->next = NULL;
+    if (w->tail) w->tail->next = first->next;
+    else w->head = first->next;
+    w->tail = last;
+    atomic_store(&w->count, atomic_load_explicit(&w->count, memory_order_relaxed) + take - 1);
+    port_unlock(&w->lock);
+  }
+  return first;
+}
+
+static unsigned next_random(mr_worker *w) {
+  w->rng ^= w->rng << 13;
+  w->rng ^= w->rng >> 17;
+  return w->rng ^= w->rng << 5;
+}
+
+static mr_fiber *steal(mr_worker *w) {
+  unsigned n = (unsigned)atomic_load_explicit(&mr_rt.target, memory_order_relaxed);
+  if (n < 2) return NULL;
+  unsigned at = next_random(w) % n;
+  for (unsigned i = 0; i < n; i++, at = at + 1 == n ? 0 : at + 1) {
+    if (at == w->id) continue;
+    mr_fiber *f = queue_steal(w, &mr_rt.worker[at]);
+    if (f) return f;
+  }
+  return NULL;
+}
+
+int mr_anything_queued(void) {
+  if (atomic_load(&mr_rt.qcount)) return 1;
+  for (int i = 0, n = atomic_load(&mr_rt.target); i < n; i++)
+    if (atomic_load(&mr_rt.worker[i].count)) return 1;
+  return 0;
+}
+
+/* ---- waking ---- */
+
+void mr_wake_idle(void) {
+  mr_runtime *r = &mr_rt;
+  if (atomic_load(&r->nidle) == 0 || atomic_load(&r->nspinning) != 0) return;
+  port_acquire(&r->ilock);
+  mr_thread *t = atomic_load(&r->nspinning) == 0 ? r->idle : NULL;
+  if (t) {
+    r->idle = t->next;
+    t->listed = LIST_NONE;
+    atomic_fetch_sub(&r->nidle, 1);
+    atomic_fetch_add(&r->nspinning, 1);       /* on its behalf: nobody need wake another for what is queued now */
+  }
+  port_unlock(&r->ilock);
+  if (!t) return;
+  port_event_set(&t->event);
+  mr_monitor_resume();
+}
+
+/* Somebody queued with a worker that has retired in between: nobody would look there. */
+static PORT_NOINLINE void rescue(mr_worker *w) {
+  mr_fiber *f;
+  while ((f = queue_pop(w)) != NULL || (f = atomic_exchange(&w->slot, NULL)) != NULL) global_push(f, 0);
+}
+
+void mr_enqueue(mr_worker *w, mr_fiber *f, int front) {
+  if (w) {
+    queue_push(w, f, front);
+    if (PORT_UNLIKELY(atomic_load(&w->thread) == 0)) rescue(w);
+  } else {
+    global_push(f, front);
+  }
+  mr_wake_idle();
+}
+
+/* A woken fiber runs next on the worker of who woke it; what sat there waits in the queue. */
+static void hand_over(mr_worker *w, mr_fiber *f) {
+  port_chaos();
+  mr_fiber *old = atomic_exchange(&w->slot, f);
+  if (PORT_UNLIKELY(atomic_load_explicit(&w->thread, memory_order_relaxed) == 0)) {
+    rescue(w);
+    mr_wake_idle();
+  }
+  if (old) mr_enqueue(w, old, 0);
+}
+
+void mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near) {
+  int host = f->mode == WAIT_HOST;
+  f->reason = (unsigned char)why;
+  port_chaos();
+  unsigned was = atomic_exchange_explicit(&f->state, FIBER_READY, memory_order_acq_rel);
+  if (host) {
+    port_event_set(&f->thread->event);
+    return;
+  }
+  if (was != FIBER_PARKED) return;            /* its thread still unwinds and will see it */
+  mr_worker *w = near ? near->thread->worker : NULL;
+  if (w) hand_over(w, f);
+  else mr_enqueue(NULL, f, 0);
+}
+
+/* ---- dispatch ---- */
+
+static mr_fiber *take_slot(mr_worker *w) {
+  if (!atomic_load_explicit(&w->slot, memory_order_relaxed)) return NULL;
+  return atomic_exchange_explicit(&w->slot, NULL, memory_order_acq_rel);
+}
+
+static void fire_due(mr_worker *w) {
+  uint64_t due = atomic_load_explicit(&mr_rt.next_due, memory_order_relaxed);
+  if (due == UINT64_MAX) return;
+  uint64_t now = port_now();
+  if (due <= now) mr_timers_fire(now, w);
+}
+
+static mr_fiber *find(mr_worker *w) {
+  mr_fiber *f;
+  unsigned tick = atomic_load_explicit(&w->tick, memory_order_relaxed);
+  if (PORT_UNLIKELY(tick % TURNS == 0)) {
+    fire_due(w);
+    if ((f = global_pop()) != NULL) return f;
+  }
+  if (w->streak < TURNS) {
+    if ((f = take_slot(w)) != NULL) {
+      w->streak++;
+      return f;
+    }
+  }
+  w->streak = 0;
+  if ((f = queue_pop(w)) != NULL) return f;
+  if ((f = take_slot(w)) != NULL) return f;
+  fire_due(w);
+  if ((f = queue_pop(w)) != NULL) return f;
+  if ((f = global_pop()) != NULL) return f;
+  return steal(w);
+}
+
+/* ---- idling ---- */
+
+static uint64_t watch_interval(unsigned round) {
+  uint64_t us = round < 20 ? 50 : round < 40 ? 200 : 2000;
+  return us * 1000;
+}
+
+/* Takes a fiber out of a slot whose worker has not dispatched since the last look. */
+static mr_fiber *take_stale(mr_worker *w) {
+  for (int i = 0, n = atomic_load(&mr_rt.target); i < n; i++) {
+    mr_worker *v = &mr_rt.worker[i];
+    if (v == w) continue;
+    unsigned tick = atomic_load_explicit(&v->tick, memory_order_relaxed);
+    mr_fiber *f = atomic_load_explicit(&v->slot, memory_order_relaxed);
+    unsigned at = (unsigned)i % MR_WATCHED;
+    if (f && f == w->watched[at].slot && tick == w->watched[at].tick && atomic_compare_exchange_strong(&v->slot, &f, NULL))
+      return f;
+    w->watched[at].slot = f;
+    w->watched[at].tick = tick;
+  }
+  return NULL;
+}
+
+/* Looks for work for a while before sleeping: waking a sleeping thread costs far more than this. */
+static mr_fiber *spin(mr_worker *w) {
+  mr_runtime *r = &mr_rt;
+  if (r->cpus < 2 || (atomic_load(&r->target) < 2 && r->nhosts == 0)) return NULL;
+  if (2 * atomic_load(&r->nspinning) >= (unsigned)atomic_load(&r->target) + 1) return NULL;
+  atomic_fetch_add(&r->nspinning, 1);
+  uint64_t end = port_now() + 30000;
+  mr_fiber *f = NULL;
+  do {
+    for (int i = 0; i < 16 && !f; i++) {
+      port_pause();
+      if ((f = global_pop()) == NULL) f = steal(w);
+    }
+  } while (!f && port_now() < end && !atomic_load_explicit(&r->stopping, memory_order_relaxed));
+  atomic_fetch_sub(&r->nspinning, 1);
+  return f;
+}
+
+static void enter_idle_list(mr_thread *t) {
+  mr_runtime *r = &mr_rt;
+  port_acquire(&r->ilock);
+  t->next = r->idle;
+  r->idle = t;
+  t->listed = LIST_IDLE;
+  atomic_fetch_add(&r->nidle, 1);
+  port_unlock(&r->ilock);
+}
+
+static void leave_idle_list(mr_thread *t, int *spinning) {
+  mr_runtime *r = &mr_rt;
+  port_acquire(&r->ilock);
+  if (t->listed == LIST_IDLE) {
+    mr_thread **p = &r->idle;
+    while (*p != t) p = &(*p)->next;
+    *p = t->next;
+    t->listed = LIST_NONE;
+    atomic_fetch_sub(&r->nidle, 1);
+  } else {
+    *spinning = 1;                            /* somebody woke us and counted us */
+  }
+  int successor = 0;
+  if (r->watcher == t) {
+    r->watcher = NULL;
+    successor = r->idle != NULL && atomic_load(&r->next_due) != UINT64_MAX;
+  }
+  port_unlock(&r->ilock);
+  if (successor) mr_wake_idle();
+}
+
+/* Until when this thread may sleep; it becomes the watcher if there is none. */
+static uint64_t sleep_until(mr_thread *t, unsigned round) {
+  mr_runtime *r = &mr_rt;
+  uint64_t until = UINT64_MAX;
+  port_acquire(&r->ilock);
+  if (!r->watcher) r->watcher = t;
+  if (r->watcher == t) {
+    until = atomic_load(&r->next_due);
+    if (atomic_load(&r->nidle) < r->nactive) {
+      uint64_t watch = port_now() + watch_interval(round);
+      if (watch < until) until = watch;
+    }
+    t->until = until;                         /* a timer set later than this pokes us */
+  }
+  port_unlock(&r->ilock);
+  return until;
+}
+
+/* Sleeps in the idle list. NULL: look again. *spinning: the caller is counted in nspinning. */
+static mr_fiber *sleep_idle(mr_thread *t, mr_worker *w, int *spinning) {
+  mr_runtime *r = &mr_rt;
+  mr_fiber *f = NULL;
+  enter_idle_list(t);
+  for (unsigned round = 0;; round++) {
+    if (mr_anything_queued() || atomic_load(&r->stopping) || w->id >= (unsigned)atomic_load(&r->target)) break;
+    mr_quiet_check();
+    if (port_event_wait(&t->event, sleep_until(t, round))) break;
+    uint64_t now = port_now();
+    if (atomic_load(&r->next_due) <= now && mr_timers_fire(now, w)) break;
+    if ((f = take_stale(w)) != NULL) break;
+  }
+  leave_idle_list(t, spinning);
+  return f;
+}
+
+/* The next fiber, sleeping until there is one or something else to see to (NULL). */
+static mr_fiber *next_fiber(mr_thread *t, mr_worker *w) {
+  int spinning = 0;
+  mr_fiber *f = find(w);
+  if (PORT_LIKELY(f != NULL)) return f;
+  if ((f = spin(w)) == NULL) f = sleep_idle(t, w, &spinning);
+  if (!f) f = find(w);
+  if (spinning) atomic_fetch_sub(&mr_rt.nspinning, 1);
+  /* pushes may have counted on us while we looked */
+  if (f && mr_anything_queued()) mr_wake_idle();
+  return f;
+}
+
+/* ---- running ---- */
+
+static void give_to_waiter(mr_thread *t, mr_worker *w, mr_fiber *f) {
+  mr_thread *waiter = f->thread;
+  atomic_store_explicit(&f->state, FIBER_RUNNING, memory_order_relaxed);
+  t->worker = NULL;
+  atomic_store(&w->thread, (uintptr_t)waiter | 1);
+  atomic_store(&waiter->given, w);
+  port_event_set(&waiter->event);
+}
+
+/* The thread is back from its fiber. 0: the monitor has given its worker to another. */
+static int leave_fiber(mr_thread *t, mr_worker *w) {
+  uintptr_t mine = (uintptr_t)t | 1;
+  t->current = NULL;
+  if (PORT_LIKELY(atomic_compare_exchange_strong(&w->thread, &mine, (uintptr_t)t))) {
+    if (t->ended.heap) mr_state_recycle(w, &t->ended);
+    return 1;
+  }
+  if (t->ended.heap) mr_state_recycle(NULL, &t->ended);
+  t->worker = NULL;
+  atomic_fetch_sub(&mr_rt.ndetached, 1);
+  mr_quiet_check();
+  return 0;
+}
+
+static void resume(mr_thread *t, mr_fiber *f) {
+  mr_proc *p = f->proc;
+  int nargs = 0, nres = 0, again;
+  f->thread = t;
+  do {
+    again = 0;
+    atomic_store_explicit(&f->state, FIBER_RUNNING, memory_order_relaxed);
+    f->top_ok = 1;
+    f->top = f->L;
+    f->sysyield = SYS_NONE;
+    t->current = f;
+    if (PORT_UNLIKELY(atomic_load_explicit(&p->status, memory_order_relaxed) == PROC_NEW)) {
+      mr_proc_begin(t, p, &nargs);
+      if (!t->current) return;                /* it could not begin and has ended */
+    }
+    int status = lua_resume(f->L, NULL, nargs, &nres);
+    nargs = 0;
+    if (status != LUA_YIELD) {
+      mr_proc_end(t, p, status, nres);
+    } else if (f->sysyield == SYS_PARK) {
+      unsigned parking = FIBER_PARKING;
+      t->current = NULL;
+      port_chaos();
+      again = !atomic_compare_exchange_strong_explicit(&f->state, &parking, FIBER_PARKED, memory_order_acq_rel,
+                                                       memory_order_acquire);
+    } else {
+      t->current = NULL;
+      atomic_store_explicit(&f->state, FIBER_READY, memory_order_relaxed);
+      mr_enqueue(t->worker, f, 0);
+    }
+  } while (again);
+}
+
+static void retire(mr_thread *t, mr_worker *w) {
+  mr_runtime *r = &mr_rt;
+  mr_state_flush(w);
+  port_acquire(&r->ilock);
+  atomic_store(&w->thread, 0);
+  r->nactive--;
+  port_unlock(&r->ilock);
+  t->worker = NULL;
+  rescue(w);
+  mr_wake_idle();
+  mr_quiet_check();
+}
+
+static void work(mr_thread *t) {
+  mr_runtime *r = &mr_rt;
+  mr_worker *w = t->worker;
+  int holds = 1;
+  while (holds) {
+    if (PORT_UNLIKELY(atomic_load_explicit(&r->stopping, memory_order_relaxed) ||
+                      w->id >= (unsigned)atomic_load_explicit(&r->target, memory_order_relaxed))) {
+      retire(t, w);
+      return;
+    }
+    mr_fiber *f = next_fiber(t, w);
+    if (!f) continue;
+    atomic_store_explicit(&w->tick, atomic_load_explicit(&w->tick, memory_order_relaxed) + 1, memory_order_relaxed);
+    if (PORT_UNLIKELY(f->mode == WAIT_HANDOVER)) {
+      give_to_waiter(t, w, f);
+      return;
+    }
+    if (PORT_UNLIKELY(!f->L)) mr_state_get(w, f->proc);   /* fails: mr_proc_begin sees it */
+    atomic_store_explicit(&t->poke, 0, memory_order_relaxed);
+    atomic_store_explicit(&w->thread, (uintptr_t)t | 1, memory_order_release);
+    resume(t, f);
+    holds = leave_fiber(t, w);
+  }
+}
+
+void mr_run_thread(void *arg) {
+  mr_thread *t = arg;
+  mr_tls = t;
+  port_thread_self(&t->os);
+  while (!atomic_load(&mr_rt.stopping)) {
+    mr_worker *w = atomic_exchange(&t->given, NULL);
+    if (w) {
+      t->worker = w;
+      work(t);
+      t->worker = NULL;
+    } else if (!mr_spare_wait(t)) {
+      break;
+    }
+  }
+  mr_thread_free(t);
+}
