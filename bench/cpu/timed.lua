@@ -2,7 +2,8 @@
 -- os.clock counts the whole OS process, so threads that mare might keep busy count against mare.
 return function(work)
   work() -- warm-up
-  local runs, start, spent = 0, os.clock(), 0
+  local runs, start = 0, os.clock()
+  local spent
   repeat
     work()
     runs = runs + 1

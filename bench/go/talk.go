@@ -23,7 +23,7 @@ func ring() {
 	for i := range inbox {
 		inbox[i] = make(chan int)
 	}
-	done := make(chan bool)
+	done := make(chan bool, tokens) // room for all: a node never waits to report
 	for i := range inbox {
 		go node(inbox[i], inbox[(i+1)%size], done)
 	}

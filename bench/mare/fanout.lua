@@ -4,9 +4,9 @@ local measure = require "measure"
 
 local count, n = measure.arg(1), measure.arg(2)
 
-local function fib(n)
-  if n < 2 then return n end
-  return fib(n - 1) + fib(n - 2)
+local function fib(i)
+  if i < 2 then return i end
+  return fib(i - 1) + fib(i - 2)
 end
 
 measure.rate("tasks", count, "tasks/s", function()

@@ -1,8 +1,9 @@
--- host TRIPS: ping-pong between a plain lua5.4 script and a process (also what `mare run` does with its main process).
+-- host TRIPS [WORKERS]: ping-pong between the main script and a process; run by plain lua5.4 too.
 local mare = require "mare"
 local measure = require "measure"
 
 local n = measure.arg(1)
+if arg[2] then mare.process.workers(measure.arg(2)) end
 local ping, pong = mare.channel.new(), mare.channel.new()
 
 mare.process.spawn(function()

@@ -14,7 +14,7 @@ local function node(inbox, next, done)
   end
 end
 
-local inbox, done = {}, channel()
+local inbox, done = {}, channel(tokens) -- room for all: a node never waits to report
 for i = 1, size do inbox[i] = channel() end
 for i = 1, size do spawn(node, inbox[i], inbox[i % size + 1], done) end
 
