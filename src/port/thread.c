@@ -42,7 +42,7 @@ static void *start_thread(void *p) {
   return NULL;
 }
 
-int port_thread_start(port_thread *t, void (*fn)(void *), void *arg, const char *name) {
+static int start(port_thread *t, void (*fn)(void *), void *arg, const char *name) {
   start_info *s = malloc(sizeof *s);
   if (!s) return ENOMEM;
   s->fn = fn;
@@ -61,10 +61,19 @@ int port_thread_start(port_thread *t, void (*fn)(void *), void *arg, const char 
     free(s);
     return err;
   }
-  pthread_detach(id);
   t->handle = (uintptr_t)id;
   return 0;
 }
+
+int port_thread_start(port_thread *t, void (*fn)(void *), void *arg, const char *name) {
+  int err = start(t, fn, arg, name);
+  if (!err) pthread_detach((pthread_t)t->handle);
+  return err;
+}
+
+int port_thread_fork(port_thread *t, void (*fn)(void *), void *arg, const char *name) { return start(t, fn, arg, name); }
+
+void port_thread_join(port_thread *t) { pthread_join((pthread_t)t->handle, NULL); }
 
 void port_thread_self(port_thread *t) {
   clockid_t clock;
