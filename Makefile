@@ -31,7 +31,7 @@ test:
 bench:
 	@tools/setup bench
 	@tools/build plain
-	@bench/run $(B)
+	@bench/run $(if $(B),--only $(B))
 
 lint:
 	@tools/setup test

@@ -28,13 +28,16 @@ elseif(MARE_LUA_SOURCE)
     string(APPEND path "${d}?.lua;${d}?/init.lua;")
   endforeach()
   set(cpath "/usr/local/lib/lua/5.4/?.so;/usr/lib/${multiarch}/lua/5.4/?.so;/usr/lib/lua/5.4/?.so;/usr/local/lib/lua/5.4/loadall.so;")
-  # API misuse is found too: the checks of lua_assert in the API are on.
+  if(mare_sanitize) # API misuse is found too
+    set(api_check "#define LUA_USE_APICHECK\n#include <assert.h>\n")
+  endif()
   file(WRITE ${CMAKE_BINARY_DIR}/lua/lua_build.h
-    "#define LUA_USE_LINUX\n#define LUA_COMPAT_5_3\n#define LUA_USE_APICHECK\n#include <assert.h>\n"
+    "#define LUA_USE_LINUX\n#define LUA_COMPAT_5_3\n${api_check}"
     "#define LUA_PATH_DEFAULT \"${path}./?.lua;./?/init.lua\"\n#define LUA_CPATH_DEFAULT \"${cpath}./?.so\"\n")
   set(lua_flags -include ${CMAKE_BINARY_DIR}/lua/lua_build.h)
   target_compile_options(lua_archive PRIVATE ${lua_flags})
-  set_target_properties(lua_archive PROPERTIES C_EXTENSIONS ON C_VISIBILITY_PRESET default POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(lua_archive PROPERTIES C_EXTENSIONS ON C_VISIBILITY_PRESET default)
+  target_compile_options(lua_archive PRIVATE ${mare_exe_compile})
   target_include_directories(lua_headers SYSTEM INTERFACE ${MARE_LUA_SOURCE} ${CMAKE_BINARY_DIR}/lua)
   target_include_directories(lua_archive PRIVATE ${CMAKE_BINARY_DIR}/lua)
   add_dependencies(lua_static lua_archive)
@@ -48,6 +51,8 @@ elseif(MARE_LUA_SOURCE)
   endif()
   target_compile_options(lua PRIVATE ${lua_flags})
   set_target_properties(lua PROPERTIES ENABLE_EXPORTS ON C_EXTENSIONS ON)
+  target_compile_options(lua PRIVATE ${mare_exe_compile})
+  target_link_options(lua PRIVATE ${mare_exe_link})
   target_link_libraries(lua PRIVATE lua_static)
   set(MARE_LUA_EXE ${CMAKE_BINARY_DIR}/bin/lua)
 else()

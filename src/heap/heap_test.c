@@ -82,7 +82,7 @@ static void test_blocks_keep_their_bytes(void) {
   static block b[BLOCKS];
   mr_heap *h = mr_heap_new(0);
   CHECK(h != NULL);
-  for (int i = 0; i < 60000; i++) {
+  for (int i = 0; i < 30000; i++) {
     CHECK(step(h, &b[rnd(BLOCKS)]));
     if (i % 1000 == 0) {
       CHECK(mr_heap_check(h) == 0);
@@ -141,7 +141,7 @@ static void test_a_limited_heap_survives_refusals(void) {
   static block b[BLOCKS];
   mr_heap *h = mr_heap_new(300000);
   int refused = 0;
-  for (int i = 0; i < 40000; i++) {
+  for (int i = 0; i < 20000; i++) {
     refused += !step(h, &b[rnd(BLOCKS)]);
     CHECK(mr_heap_used(h) <= 300000);
     if (i % 1000 == 0) CHECK(mr_heap_check(h) == 0 && mr_heap_used(h) == model_used(b));

@@ -15,12 +15,12 @@
 static const char exercise[] =
   "local yield, collect, log, methods = ...\n"
   "local t, seen = {}, {}\n"
-  "for i = 1, 300 do t[i] = i * i; t['k' .. i] = i; t[i + 0.5] = -i; t[-i] = {i, tostring and tostring(i)} end\n"
-  "for i = 1, 300, 2 do t['k' .. i] = nil; t[-i] = nil end\n"
+  "for i = 1, 50 do t[i] = i * i; t['k' .. i] = i; t[i + 0.5] = -i; t[-i] = {i, tostring and tostring(i)} end\n"
+  "for i = 1, 50, 2 do t['k' .. i] = nil; t[-i] = nil end\n"
   "collect()\n"
   "local s, n = 'x', 0\n"
-  "for i = 1, 12 do s = s .. s .. i; t[s] = i end\n"
-  "for i = 1, 300 do n = n + t[i] + (t['k' .. i] or 0) + t[i + 0.5] + (t[-i] and t[-i][1] or 0) end\n"
+  "for i = 1, 9 do s = s .. s .. i; t[s] = i end\n"
+  "for i = 1, 50 do n = n + t[i] + (t['k' .. i] or 0) + t[i + 0.5] + (t[-i] and t[-i][1] or 0) end\n"
   "log(n, #s, t[s], #t)\n"
   "local function fib(n) if n < 2 then return n end return fib(n - 1) + fib(n - 2) end\n"
   "local fs = {}\n"
@@ -36,9 +36,9 @@ static const char exercise[] =
   "for k, v in (next or function() end), weak do log(v) end\n"
   "local globals = {}\n"
   "for name, v in (next or function() end), _G or _ENV do globals[name] = true end\n"
-  "for i = 1, 400 do _ENV['name' .. i] = i end\n"
+  "for i = 1, 100 do _ENV['name' .. i] = i end\n"
   "for name in (next or function() end), globals do if not _ENV[name] then log(name) end end\n"
-  "for i = 1, 400 do n = n + _ENV['name' .. i]; _ENV['name' .. i] = nil end\n"
+  "for i = 1, 100 do n = n + _ENV['name' .. i]; _ENV['name' .. i] = nil end\n"
   "if pcall then log(pcall(error, 'e')); log(pcall(function() local x = nil; x.y = 1 end)) end\n"
   "if load then log(load('return 1 + ...')(41), load('return +')) end\n"
   "if methods then log(('ab'):rep(3), #('z'):rep(5000), ('%d %s'):format(3, 'q'), (('a b'):gsub('%w', {a = 'x'}))) end\n"
@@ -104,10 +104,9 @@ static int l_exercise(lua_State *L) {
   lua_settop(L, 0);
   lua_State *out = lua_newthread(L);
   run_script(L);
-  lua_gc(L, LUA_GCINC, 100, 200, 10);
+  lua_gc(L, LUA_GCINC, 0, 0, 0);
   run_script(L);
   lua_gc(L, LUA_GCGEN, 0, 0);
-  run_script(L);
   lua_gc(L, LUA_GCSTEP, 0);
   int n = lua_gettop(out);
   luaL_checkstack(L, 2 * n + 2, NULL);

@@ -192,7 +192,7 @@ static int attempt(template *t, mr_opener open, mr_image *im) {
 
 /* Addresses that no sane count or character string contains, and where programs and libraries are not loaded. */
 static char *zone_reserve(void) {
-  static const uint64_t bases[] = {0x5a3c96d10000, 0x4be1937a0000, 0x3d87c59b0000, 0x2e9b71a50000};
+  static const uint64_t bases[] = {0x5a3c96d10000, 0x4be1937a0000, 0x3d87c59b0000, 0x6e9b71a000};
   for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
     char *p = port_pages_reserve_at((void *)(uintptr_t)bases[i], ZONE);
     if (p) return p;

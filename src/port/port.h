@@ -81,10 +81,13 @@ void port_at_fork(void (*child)(void));       /* runs in children of fork() */
 void port_yield(void);                        /* let another kernel thread run */
 
 /* ---- threads ---- */
-typedef struct port_thread { uintptr_t handle; uintptr_t clock; } port_thread;
-int  port_thread_start(port_thread *t, void (*fn)(void *), void *arg, const char *name);
+typedef struct port_thread { uintptr_t handle; uintptr_t clock; int id; } port_thread;
+int  port_thread_start(port_thread *t, void (*fn)(void *), void *arg, const char *name);  /* on its own, never joined */
+int  port_thread_fork(port_thread *t, void (*fn)(void *), void *arg, const char *name);   /* must be joined */
+void port_thread_join(port_thread *t);
 void port_thread_self(port_thread *t);
 uint64_t port_thread_cpu(const port_thread *t);/* nanoseconds of CPU it has used; 0 = unknown */
+int  port_thread_runnable(const port_thread *t);/* on a CPU or waiting for one, not blocked; 1 when unknown */
 int  port_thread_kick(const port_thread *t);  /* sends it the preemption signal */
 /* Installs the handler of the preemption signal (number from MARE_SIGNAL, default SIGURG). */
 int  port_kick_handler(void (*fn)(void));

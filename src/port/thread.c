@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -41,7 +42,7 @@ static void *start_thread(void *p) {
   return NULL;
 }
 
-int port_thread_start(port_thread *t, void (*fn)(void *), void *arg, const char *name) {
+static int start(port_thread *t, void (*fn)(void *), void *arg, const char *name) {
   start_info *s = malloc(sizeof *s);
   if (!s) return ENOMEM;
   s->fn = fn;
@@ -60,14 +61,24 @@ int port_thread_start(port_thread *t, void (*fn)(void *), void *arg, const char 
     free(s);
     return err;
   }
-  pthread_detach(id);
   t->handle = (uintptr_t)id;
   return 0;
 }
 
+int port_thread_start(port_thread *t, void (*fn)(void *), void *arg, const char *name) {
+  int err = start(t, fn, arg, name);
+  if (!err) pthread_detach((pthread_t)t->handle);
+  return err;
+}
+
+int port_thread_fork(port_thread *t, void (*fn)(void *), void *arg, const char *name) { return start(t, fn, arg, name); }
+
+void port_thread_join(port_thread *t) { pthread_join((pthread_t)t->handle, NULL); }
+
 void port_thread_self(port_thread *t) {
   clockid_t clock;
   t->handle = (uintptr_t)pthread_self();
+  t->id = (int)syscall(SYS_gettid);
   t->clock = pthread_getcpuclockid(pthread_self(), &clock) == 0 ? (uintptr_t)(intptr_t)clock : 0;
 }
 
@@ -75,6 +86,18 @@ uint64_t port_thread_cpu(const port_thread *t) {
   struct timespec ts;
   if (!t->clock || clock_gettime((clockid_t)(intptr_t)t->clock, &ts) != 0) return 0;
   return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+int port_thread_runnable(const port_thread *t) {
+  char path[64], line[128];
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", t->id);
+  FILE *f = fopen(path, "re");
+  if (!f) return 1;
+  size_t n = fread(line, 1, sizeof line - 1, f);
+  fclose(f);
+  line[n] = 0;
+  char *end = strrchr(line, ')');
+  return !end || end[1] != ' ' || end[2] == 'R';
 }
 
 int port_thread_kick(const port_thread *t) { return pthread_kill((pthread_t)t->handle, kick_signal()); }

@@ -85,7 +85,7 @@ static void take_away(mr_worker *w, mr_thread *t) {
 }
 
 static void interrupt(mr_worker *w, mr_thread *t, uint64_t cpu) {
-  int runs = cpu == 0 || cpu - w->seen.cpu > 100000;
+  int runs = cpu == 0 || cpu - w->seen.cpu > 100000 || port_thread_runnable(&t->os);
   w->seen.cpu = cpu;
   if ((runs || PERMANENT_HOOK) && w->seen.tries++ < 2) {
     atomic_fetch_or(&t->poke, POKE_PREEMPT);

@@ -188,6 +188,7 @@ void     mr_host_close(mr_proc *h);              /* joins, and stops the runtime
 /* ---- ends (stop.c) ---- */
 /* Waits until every process has ended. 0, or 1 after a deadlock (reported on stderr). For `mare run`. */
 int  mr_run_until_done(void);
+PORT_NORETURN void mr_exit(int code);            /* ends the program like os.exit: stops, flushes, exits; never hangs */
 void mr_stop(void);                              /* bounded: tells workers to stop, waits a little, never hangs */
 void mr_interrupt(void);                         /* async-signal-safe: raises "interrupted!" in the main process */
 size_t mr_proc_count(void);

@@ -170,11 +170,21 @@ void mr_enqueue(mr_worker *w, mr_fiber *f, int front) {
   mr_wake_idle();
 }
 
-/* A woken fiber runs next on the worker of who woke it; what sat there waits in the queue. */
-static void hand_over(mr_worker *w, mr_fiber *f) {
+/*
+ * A woken fiber runs next on the worker of who woke it; what sat there waits in the queue. Only the worker's holder may
+ * fill the slot: the holder always looks there before it sleeps. A thread whose worker is taken away in this moment
+ * sees so afterwards and empties it.
+ */
+static void hand_over(mr_thread *t, mr_fiber *f) {
+  mr_worker *w = t->worker;
+  uintptr_t mine = (uintptr_t)t | 1;
+  if (!w || PORT_UNLIKELY(atomic_load_explicit(&w->thread, memory_order_relaxed) != mine)) {
+    mr_enqueue(NULL, f, 0);
+    return;
+  }
   port_chaos();
   mr_fiber *old = atomic_exchange(&w->slot, f);
-  if (PORT_UNLIKELY(atomic_load_explicit(&w->thread, memory_order_relaxed) == 0)) {
+  if (PORT_UNLIKELY(atomic_load(&w->thread) != mine)) {
     rescue(w);
     mr_wake_idle();
   }
@@ -191,8 +201,7 @@ void mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near) {
     return;
   }
   if (was != FIBER_PARKED) return;            /* its thread still unwinds and will see it */
-  mr_worker *w = near ? near->thread->worker : NULL;
-  if (w) hand_over(w, f);
+  if (near) hand_over(near->thread, f);
   else mr_enqueue(NULL, f, 0);
 }
 

@@ -1,0 +1,281 @@
+/*
+ * Images: clones are independent states, rewinding leaves nothing, and a template that can't be relocated is refused.
+ */
+#include "image.h"
+#include "poison.h"
+#include "test.h"
+
+#include <lauxlib.h>
+#include <lualib.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- openers ---- */
+
+static lua_State *open_bare(lua_Alloc f, void *ud) { return lua_newstate(f, ud); }
+
+/* (libs) */
+static int l_open(lua_State *L) {
+  for (const luaL_Reg *libs = lua_touserdata(L, 1); libs->func; libs++) luaL_requiref(L, libs->name, libs->func, 1);
+  return 0;
+}
+
+static lua_State *open_with(lua_Alloc f, void *ud, const luaL_Reg *libs) {
+  lua_State *L = lua_newstate(f, ud);
+  if (!L) return NULL;
+  lua_pushcfunction(L, l_open);
+  lua_pushlightuserdata(L, (void *)(uintptr_t)libs);
+  if (lua_pcall(L, 1, 0, 0) == LUA_OK) return L;
+  lua_close(L);
+  return NULL;
+}
+
+static lua_State *open_base(lua_Alloc f, void *ud) {
+  static const luaL_Reg libs[] = {{"_G", luaopen_base}, {NULL, NULL}};
+  lua_State *L = open_with(f, ud, libs);
+  if (L) lua_gc(L, LUA_GCGEN, 0, 0);
+  return L;
+}
+
+static lua_State *open_strings(lua_Alloc f, void *ud) {
+  static const luaL_Reg libs[] = {{"_G", luaopen_base}, {"string", luaopen_string}, {NULL, NULL}};
+  return open_with(f, ud, libs);
+}
+
+static lua_State *open_package(lua_Alloc f, void *ud) {
+  static const luaL_Reg libs[] = {{"_G", luaopen_base}, {"package", luaopen_package}, {"string", luaopen_string}, {NULL, NULL}};
+  return open_with(f, ud, libs);
+}
+
+static lua_State *open_all(lua_Alloc f, void *ud) {
+  lua_State *L = lua_newstate(f, ud);
+  if (!L) return NULL;
+  luaL_openlibs(L);
+  lua_settop(L, 0);
+  return L;
+}
+
+/* ---- clones ---- */
+
+static int runs(lua_State *L, const char *code, const char *result) {
+  int ok = luaL_loadstring(L, code) == LUA_OK && lua_pcall(L, 0, 1, 0) == LUA_OK && lua_tostring(L, -1) &&
+           strcmp(lua_tostring(L, -1), result) == 0;
+  if (!ok) fprintf(stderr, "%s: %s\n", code, lua_tostring(L, -1));
+  lua_settop(L, 0);
+  return ok;
+}
+
+static void test_every_usual_template_is_possible(void) {
+  static const mr_opener openers[] = {open_bare, open_base, open_strings, open_package};
+  for (size_t i = 0; i < sizeof openers / sizeof *openers; i++) {
+    mr_image *im = mr_image_new(openers[i]);
+    CHECK(im != NULL);
+    if (im) mr_image_free(im);
+  }
+}
+
+enum { MANY = 10000 };
+static mr_heap *heaps[MANY];
+static lua_State *states[MANY];
+
+static void test_clones_share_nothing(void) {
+  mr_image *im = mr_image_new(open_package);
+  CHECK(im != NULL);
+  char code[200], result[40];
+  for (int i = 0; i < MANY; i++) {
+    states[i] = mr_image_clone(im, &heaps[i]);
+    CHECK(states[i] != NULL);
+    snprintf(code, sizeof code, "assert(x == nil); x = %d; string.rep = nil; local t = {}; for i = 1, 20 do t[i] = {i} end y = t; return x", i);
+    snprintf(result, sizeof result, "%d", i);
+    if (i % 2 == 0) CHECK(runs(states[i], code, result));
+  }
+  for (int i = 0; i < MANY; i++) {
+    snprintf(result, sizeof result, "%d:%s", i, "nil");
+    CHECK(runs(states[i], "return x and x .. ':' .. tostring(string.rep) or ('ok'):rep(2)", i % 2 ? "okok" : result));
+    if (i % 100 == 0) CHECK(mr_heap_check(heaps[i]) == 0);
+    if (i % 3 == 0) {
+      lua_close(states[i]);
+      CHECK(mr_heap_used(heaps[i]) == 0);
+    }
+    mr_heap_drop(heaps[i]);
+  }
+  mr_image_free(im);
+}
+
+/* Not by memmem: the code under test must not be asked through the state. */
+static int holds(const void *from, size_t size, const char *what) {
+  size_t n = strlen(what);
+  for (size_t i = 0; i + n <= size; i++) if (memcmp((const char *)from + i, what, n) == 0) return 1;
+  return 0;
+}
+
+static void test_a_rewound_state_is_as_new(void) {
+  mr_image *im = mr_image_new(open_package);
+  CHECK(im != NULL);
+  mr_heap *h;
+  lua_State *L = mr_image_clone(im, &h);
+  size_t used = mr_heap_used(h), reserved = mr_heap_reserved(h);
+  char *first = malloc(im->size);
+  memcpy(first, h, im->size);
+  for (int i = 0; i < MANY; i++) {
+    mr_heap_limit(h, i % 2 ? 0 : 10 << 20);
+    const char *code = i % 3 ? "secret = 'S3cr' .. 'et!x'; return 1"
+      : "local t = {}; for i = 1, 20 do t[i] = ('S3cret!x'):rep(i * (1 + i % 13 * 40)) end; string.format = t; return #t // 20";
+    CHECK(runs(L, code, "1"));
+    if (i % 1000 == 0) CHECK(mr_heap_check(h) == 0);
+    if (i % 5 == 0) {
+      mr_heap_dying(h);
+      lua_close(L);
+    }
+    mr_image_rewind(im, h);
+    CHECK(mr_heap_used(h) == used && mr_heap_reserved(h) == reserved);
+    if (i % 100 == 0) {
+      MR_UNPOISON(h, im->chunk);
+      CHECK(memcmp(first, h, im->size) == 0);
+      CHECK(!holds(h, im->chunk, "S3cret!x"));
+      CHECK(mr_heap_check(h) == 0);
+    }
+    CHECK(runs(L, "return secret == nil and string.format('%d', 7)", "7"));
+  }
+  free(first);
+  mr_heap_drop(h);
+  mr_image_free(im);
+}
+
+static void test_a_clone_obeys_its_limit(void) {
+  mr_image *im = mr_image_new(open_strings);
+  CHECK(im != NULL);
+  mr_heap *h;
+  lua_State *L = mr_image_clone(im, &h);
+  mr_heap_limit(h, 100000);
+  CHECK(runs(L, "return select(2, pcall(function() local t = {} while true do t[#t + 1] = ('x'):rep(100) .. #t end end))", "not enough memory"));
+  CHECK(mr_heap_used(h) <= 100000);
+  CHECK(runs(L, "collectgarbage() return 'on'", "on"));
+  mr_heap_drop(h);
+  mr_image_free(im);
+}
+
+static void test_a_clone_works_in_both_modes_of_the_collector(void) {
+  mr_image *im = mr_image_new(open_base);
+  CHECK(im != NULL);
+  for (int i = 0; i < 2; i++) {
+    mr_heap *h;
+    lua_State *L = mr_image_clone(im, &h);
+    CHECK(runs(L, i ? "collectgarbage('incremental') return 1" : "collectgarbage('generational') return 1", "1"));
+    CHECK(runs(L, "local t for i = 1, 100000 do t = {t and t[1], i, tostring(i)} end return t[3]", "100000"));
+    CHECK(mr_heap_used(h) < 1 << 20);
+    CHECK(mr_heap_check(h) == 0);
+    lua_close(L);
+    CHECK(mr_heap_used(h) == 0);
+    mr_heap_drop(h);
+  }
+  mr_image_free(im);
+}
+
+/* ---- templates that must be refused ---- */
+
+static lua_State *open_nothing(lua_Alloc f, void *ud) { (void)f; (void)ud; return NULL; }
+
+static lua_State *open_with_a_counter(lua_Alloc f, void *ud) {
+  static int count;
+  lua_State *L = open_base(f, ud);
+  lua_pushinteger(L, ++count);
+  lua_setglobal(L, "count");
+  return L;
+}
+
+static lua_State *open_with_malloc(lua_Alloc f, void *ud) {
+  static void *kept[64];
+  static int n;
+  lua_State *L = open_base(f, ud);
+  lua_pushlightuserdata(L, kept[n++ % 64] = malloc(100));
+  lua_setglobal(L, "outside");
+  return L;
+}
+
+static lua_State *open_with_a_stack_pointer(lua_Alloc f, void *ud) {
+  char here[8];
+  lua_State *L = open_base(f, ud);
+  lua_pushlightuserdata(L, here);
+  lua_setglobal(L, "stack");
+  return L;
+}
+
+static lua_State *open_leaving_a_value(lua_Alloc f, void *ud) {
+  lua_State *L = open_base(f, ud);
+  lua_pushinteger(L, 1);
+  return L;
+}
+
+/* Keys that are tables, functions, threads, inside tables that only a metatable or an upvalue reaches. */
+static lua_State *open_with_key(lua_Alloc f, void *ud, const char *code) {
+  lua_State *L = open_base(f, ud);
+  if (luaL_dostring(L, code) != LUA_OK) return NULL;
+  lua_settop(L, 0);
+  return L;
+}
+
+static lua_State *open_keyed_by_table(lua_Alloc f, void *ud) { return open_with_key(f, ud, "t = {[{}] = 1}"); }
+static lua_State *open_keyed_by_function(lua_Alloc f, void *ud) { return open_with_key(f, ud, "local t = {[function() end] = 1}; function g() return t end"); }
+static lua_State *open_keyed_in_metatable(lua_Alloc f, void *ud) { return open_with_key(f, ud, "t = setmetatable({}, {__index = {[_G] = 1}})"); }
+
+static lua_State *open_keyed_by_userdata(lua_Alloc f, void *ud) {
+  lua_State *L = open_base(f, ud);
+  lua_newtable(L);
+  lua_newuserdatauv(L, 20, 0);
+  lua_pushvalue(L, -1);
+  lua_rawset(L, -3);
+  lua_setfield(L, LUA_REGISTRYINDEX, "objects");
+  return L;
+}
+
+static void test_templates_that_cannot_move_are_refused(void) {
+  static const mr_opener openers[] = {open_nothing, open_with_a_counter, open_with_malloc, open_with_a_stack_pointer,
+    open_leaving_a_value, open_keyed_by_table, open_keyed_by_function, open_keyed_in_metatable, open_keyed_by_userdata};
+  for (size_t i = 0; i < sizeof openers / sizeof *openers; i++) {
+    mr_image *im = mr_image_new(openers[i]);
+    if (im) fprintf(stderr, "opener %zu should have been refused\n", i);
+    CHECK(im == NULL);
+    if (im) mr_image_free(im);
+  }
+}
+
+static void test_a_table_keyed_by_names_may_stay(void) {
+  mr_image *im = mr_image_new(open_all);      /* the io library holds FILE pointers: the same at each opening */
+  if (!im) return;
+  mr_heap *h;
+  lua_State *L = mr_image_clone(im, &h);
+  CHECK(runs(L, "return math.floor(3.7) .. table.concat({1, 2}) .. type(io.stdout)", "312userdata"));
+  mr_heap_drop(h);
+  mr_image_free(im);
+}
+
+static void test_without_memory_there_is_no_image_and_no_clone(void) {
+  mr_image *im = NULL;
+  for (long n = 0; n < 1000 && !im; n++) {
+    mr_pool_fail(n);
+    im = mr_image_new(open_base);
+    mr_pool_fail(-1);
+    CHECK(!im || n > 4);
+  }
+  CHECK(im != NULL);
+  mr_heap *h;
+  mr_pool_fail(0);
+  CHECK(mr_image_clone(im, &h) == NULL);
+  mr_pool_fail(-1);
+  mr_image_free(im);
+}
+
+int main(void) {
+  test_every_usual_template_is_possible();
+  test_clones_share_nothing();
+  test_a_rewound_state_is_as_new();
+  test_a_clone_obeys_its_limit();
+  test_a_clone_works_in_both_modes_of_the_collector();
+  test_templates_that_cannot_move_are_refused();
+  test_a_table_keyed_by_names_may_stay();
+  test_without_memory_there_is_no_image_and_no_clone();
+  mr_pool_trim();
+  CHECK(mr_pool_reserved() == 0);
+  return CHECK_RESULT();
+}
