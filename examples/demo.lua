@@ -11,8 +11,8 @@ local WORK = arg[1] == "--quick" and 0.5 or 3 -- seconds that one worker must ne
 local MOST = 128e6                            -- bytes of text at most
 
 local places = {
-  "/usr/share/common-licenses", "/usr/include", "/usr/share/doc", "/usr/share/perl", "/usr/lib/python3*",
-  "/usr/lib/python3", "/usr/share/perl5", "/usr/local/go/src",
+  "/usr/share/common-licenses", "/usr/share/doc", "/usr/include", "/usr/share/perl", "/usr/share/perl5",
+  "/usr/lib/python3*",
 }
 local kinds = {
   "*.h", "*.hpp", "*.c", "*.py", "*.pm", "*.pl", "*.pod", "*.txt", "*.md", "*.html", "*.log", "copyright", "README*",
@@ -158,7 +158,7 @@ local function apart(files, patterns, times, parts)
   return mare.clock() - start
 end
 
--- Each count beside grep's, which looks at the files once; returns whether all are equal.
+-- Each count beside grep's over the same list; returns whether all are equal.
 local function compare(n, counts, list, workers)
   local equal = true
   print("\n     matches  pattern        LC_ALL=C grep -F -o")

@@ -2,7 +2,7 @@
 --   mare run examples/ring.lua [PROCESSES] [HOPS]
 -- test: 100 10000
 -- expect: 10000 hops round 100 processes
--- expect~ ^%d+ messages/s$
+-- expect~ %d+ messages/s
 local mare = require "mare"
 local spawn, channel = mare.process.spawn, mare.channel.new
 
