@@ -14,8 +14,8 @@ Each state caches what it found; a cached channel is stale exactly when it is cl
 
 Messages travel as (true, values…): in mare a message's first value can't be nil, in luaproc it can.
 ]]
-local process = require "mare.process"
-local channel = require "mare.channel"
+local mare = require "mare"
+local process, channel = mare.process, mare.channel
 
 local luaproc = {}
 
