@@ -112,12 +112,12 @@ static int look_at(mr_worker *w, uint64_t now, int urgent) {
     w->seen.since = now;
     w->seen.tries = 0;
     w->seen.cpu = port_thread_cpu(&t->os);
-    return 1;
+    if (!urgent) return 1;
   }
   rescue_slot(w);
   int others = atomic_load(&w->count) || atomic_load(&w->slot) || atomic_load(&r->qcount) ||
                w->id >= (unsigned)atomic_load(&r->target);
-  uint64_t limit = urgent ? r->quantum / 10 : r->quantum - r->quantum / 10;
+  uint64_t limit = urgent ? 0 : r->quantum - r->quantum / 10;
   if (others && now - w->seen.since >= limit) interrupt(w, t, port_thread_cpu(&t->os));
   return 1;
 }

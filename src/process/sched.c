@@ -222,7 +222,8 @@ static void fire_due(mr_worker *w) {
 static mr_fiber *find(mr_worker *w) {
   mr_fiber *f;
   unsigned tick = atomic_load_explicit(&w->tick, memory_order_relaxed);
-  if (PORT_UNLIKELY(tick % TURNS == 0)) {
+  if (PORT_UNLIKELY(tick % TURNS == 0 || w->turn)) {
+    w->turn = 0;
     fire_due(w);
     if ((f = global_pop()) != NULL) return f;
   }
@@ -377,7 +378,11 @@ static int leave_fiber(mr_thread *t, mr_worker *w) {
   uintptr_t mine = (uintptr_t)t | 1;
   t->current = NULL;
   if (PORT_LIKELY(atomic_compare_exchange_strong(&w->thread, &mine, (uintptr_t)t))) {
-    if (t->ended.heap) mr_state_recycle(w, &t->ended);
+    if (PORT_UNLIKELY(t->ended.heap != NULL)) mr_state_recycle(w, &t->ended);
+    if (PORT_UNLIKELY(t->gave_way)) {
+      t->gave_way = 0;
+      w->turn = 1;
+    }
     return 1;
   }
   if (t->ended.heap) mr_state_recycle(NULL, &t->ended);
@@ -414,6 +419,7 @@ static void resume(mr_thread *t, mr_fiber *f) {
                                                        memory_order_acquire);
     } else {
       t->current = NULL;
+      t->gave_way = 1;                        /* or it would find itself before those in the global queue */
       atomic_store_explicit(&f->state, FIBER_READY, memory_order_relaxed);
       mr_enqueue(t->worker, f, 0);
     }
