@@ -202,8 +202,8 @@ static void note(lua_State *L, int mt) {
 /* mt.__newindex (table, key, value) */
 static int l_lazy_newindex(lua_State *L) {
   lua_settop(L, 3);
-  if (lua_isnil(L, 2)) return luaL_error(L, "index is nil");
-  if (lua_type(L, 2) == LUA_TNUMBER && !lua_rawequal(L, 2, 2)) return luaL_error(L, "index is NaN");
+  if (lua_isnil(L, 2)) return luaL_error(L, "table index is nil");
+  if (lua_type(L, 2) == LUA_TNUMBER && !lua_rawequal(L, 2, 2)) return luaL_error(L, "table index is NaN");
   if (lua_getmetatable(L, 1)) {
     note(L, 4);
     lua_pop(L, 1);

@@ -146,6 +146,7 @@ void mr_setup(void) {
   mr_channel_setup();
   mr_hooks.open = mr_module_open;
   mr_hooks.start = start;
+  mr_hooks.finalisers = mr_module_finalisers;
   mr_hooks.reset = lua_resetthread;
 }
 

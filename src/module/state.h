@@ -79,7 +79,8 @@ const char *mr_package_default(int cpath);            /* as the environment sets
  */
 int  mr_package_export(lua_State *L);
 void mr_package_import(lua_State *L, int idx);
-extern const luaL_Reg mr_builtins[];                  /* mare's own C modules; ends with NULL */
+extern luaL_Reg mr_builtins[];                        /* mare's own C modules; ends with NULL (builtin.c) */
+void mr_builtin_add(const char *name, lua_CFunction open);
 
 /* ---- ends ---- */
 PORT_NORETURN void mr_exit(int code);                 /* src/process/stop.c: ends the program, flushed, within bounds */

@@ -103,13 +103,10 @@ static void push_seed(lua_State *L) {
   lua_pushinteger(L, (lua_Integer)port_entropy());
 }
 
-/* math.randomseed ([x [, y]]) -> the seed; upvalue: the stock function */
+/* math.randomseed ([x [, y]]) -> the seed; upvalues: those of the stock function (one), and it */
 static int l_math_randomseed(lua_State *L) {
   if (lua_gettop(L) == 0) push_seed(L);
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_insert(L, 1);
-  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
-  return lua_gettop(L);
+  return lua_tocfunction(L, lua_upvalueindex(2))(L);
 }
 
 int mr_lib_math(lua_State *L) {
@@ -120,7 +117,9 @@ int mr_lib_math(lua_State *L) {
   lua_pushvalue(L, -1);
   push_seed(L);
   lua_call(L, 2, 0);
-  lua_pushcclosure(L, l_math_randomseed, 1);
+  lua_getupvalue(L, -1, 1);
+  lua_insert(L, -2);
+  lua_pushcclosure(L, l_math_randomseed, 2);
   lua_setfield(L, -2, "randomseed");
   return 1;
 }

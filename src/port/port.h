@@ -82,7 +82,7 @@ void port_yield(void);                        /* let another kernel thread run *
 
 /* ---- threads ---- */
 typedef struct port_thread { uintptr_t handle; uintptr_t clock; int id; } port_thread;
-int  port_thread_start(port_thread *t, void (*fn)(void *), void *arg, const char *name);  /* on its own, never joined */
+int  port_thread_start(void (*fn)(void *), void *arg, const char *name);  /* on its own, never joined */
 int  port_thread_fork(port_thread *t, void (*fn)(void *), void *arg, const char *name);   /* must be joined */
 void port_thread_join(port_thread *t);
 void port_thread_self(port_thread *t);

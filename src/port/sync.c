@@ -120,11 +120,11 @@ void port_chaos(void) {
   if (state == 0) {
     uint64_t s = atomic_load(&seed);
     if (s == 0) {
-      const char *given = getenv("MARE_CHAOS_SEED");
+      const char *given = getenv("MARE_CHAOS");
       uint64_t fresh = given ? strtoull(given, NULL, 10) | 1 : (port_now() | 1) & 0xffffffffffu;
       if (atomic_compare_exchange_strong(&seed, &s, fresh)) {
         s = fresh;
-        if (getenv("MARE_CHAOS_PRINT")) fprintf(stderr, "MARE_CHAOS_SEED=%llu\n", (unsigned long long)s);
+        fprintf(stderr, "MARE_CHAOS=%llu\n", (unsigned long long)s);
       }
     }
     state = mix(s + 77 * atomic_fetch_add(&threads, 1)) | 1;

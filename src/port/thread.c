@@ -42,7 +42,8 @@ static void *start_thread(void *p) {
   return NULL;
 }
 
-static int start(port_thread *t, void (*fn)(void *), void *arg, const char *name) {
+/* t's fields are its own thread's business (port_thread_self), who may have begun already. */
+static int start(pthread_t *id, void (*fn)(void *), void *arg, const char *name) {
   start_info *s = malloc(sizeof *s);
   if (!s) return ENOMEM;
   s->fn = fn;
@@ -54,24 +55,28 @@ static int start(port_thread *t, void (*fn)(void *), void *arg, const char *name
   static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP };
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&all, faults[i]);
   pthread_sigmask(SIG_SETMASK, &all, &old);
-  pthread_t id;
-  int err = pthread_create(&id, NULL, start_thread, s);
+  int err = pthread_create(id, NULL, start_thread, s);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
   if (err) {
     free(s);
     return err;
   }
-  t->handle = (uintptr_t)id;
   return 0;
 }
 
-int port_thread_start(port_thread *t, void (*fn)(void *), void *arg, const char *name) {
-  int err = start(t, fn, arg, name);
-  if (!err) pthread_detach((pthread_t)t->handle);
+int port_thread_start(void (*fn)(void *), void *arg, const char *name) {
+  pthread_t id;
+  int err = start(&id, fn, arg, name);
+  if (!err) pthread_detach(id);
   return err;
 }
 
-int port_thread_fork(port_thread *t, void (*fn)(void *), void *arg, const char *name) { return start(t, fn, arg, name); }
+int port_thread_fork(port_thread *t, void (*fn)(void *), void *arg, const char *name) {
+  pthread_t id;
+  int err = start(&id, fn, arg, name);
+  if (!err) t->handle = (uintptr_t)id;
+  return err;
+}
 
 void port_thread_join(port_thread *t) { pthread_join((pthread_t)t->handle, NULL); }
 

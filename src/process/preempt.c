@@ -208,7 +208,7 @@ int mr_monitor_start(void) {
   int err = port_kick_handler(on_kick);
   if (err) return MR_ETHREAD;
   atomic_fetch_add(&r->nthreads, 1);
-  if (port_thread_start(&r->monitor, monitor, NULL, "mare-monitor") == 0) return MR_OK;
+  if (port_thread_start(monitor, NULL, "mare-monitor") == 0) return MR_OK;
   atomic_fetch_sub(&r->nthreads, 1);
   return MR_ETHREAD;
 }

@@ -157,6 +157,7 @@ void     mr_proc_observe(mr_proc *p);
 typedef struct mr_state_hooks {
   lua_State *(*open)(lua_Alloc f, void *ud);     /* a fresh process state, for images too; NULL: no memory */
   void (*start)(lua_State *L, mr_proc *p);       /* per process, after clone: may allocate; runs protected */
+  int (*finalisers)(lua_State *L);               /* something in the state still has a finaliser */
   int (*reset)(lua_State *L);                    /* lua_resetthread: closes pending variables, leaves the error on top */
   void (*describe)(mr_shared *o, char *buf, size_t size);   /* "channel 'results'" for reports; no Lua */
   void (*mail_back)(mr_fiber *f);                /* gives mail that its fiber never took back to mail_from */

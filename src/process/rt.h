@@ -47,7 +47,6 @@ typedef struct mr_runtime {
   _Atomic uint64_t next_id;
   port_event monitor_event;
   _Atomic uint64_t monitor_until;
-  port_thread monitor;
   port_event done;                             /* live fell to 0, deadlock, or stop: for mr_run_until_done */
   mr_proc *main;                               /* PROC_MAIN, referenced */
   atomic_int interrupted;

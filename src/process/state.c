@@ -97,7 +97,7 @@ void mr_state_close(mr_proc *p, mr_spare *left) {
   left->L = image ? L : NULL;                  /* NULL: can't be rewound */
   if (!p->heap) {
     close_system(L);
-  } else if (p->finalisers) {
+  } else if (p->finalisers || mr_hooks.finalisers(L)) {
     mr_heap_limit(p->heap, 0);
     mr_heap_dying(p->heap);
     lua_close(L);

@@ -83,7 +83,6 @@ void mr_exit(int code) {
   mr_proc_each(print_failed, NULL);
   mr_stop();
   /* A stream may be locked by a thread that blocks in a read: flush on the side, for a bounded time. */
-  port_thread t;
-  if (port_thread_start(&t, flush, NULL, "mare-flush") == 0) port_event_wait(&flushed, port_now() + PATIENCE);
+  if (port_thread_start(flush, NULL, "mare-flush") == 0) port_event_wait(&flushed, port_now() + PATIENCE);
   port_quit(code);
 }

@@ -58,7 +58,7 @@ static mr_thread *thread_start(mr_worker *w) {
   atomic_store(&t->given, w);
   if (w) atomic_store(&w->thread, (uintptr_t)t);
   atomic_fetch_add(&mr_rt.nthreads, 1);
-  if (port_thread_start(&t->os, mr_run_thread, t, "mare-worker") != 0) {
+  if (port_thread_start(mr_run_thread, t, "mare-worker") != 0) {
     atomic_fetch_sub(&mr_rt.nthreads, 1);
     if (w) atomic_store(&w->thread, 0);
     mr_thread_free(t);

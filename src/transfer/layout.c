@@ -154,6 +154,23 @@ static int check_flags(lua_State *L) {
   return 1;
 }
 
+/* setmetatable looks for __gc and leaves its answer in the flags. */
+static int check_gc_flag(lua_State *L) {
+  lua_createtable(L, 0, 0);
+  for (int i = 0; i < 2; i++) {
+    lua_createtable(L, 0, 2);
+    raw_table *t = (raw_table *)lua_topointer(L, -1);
+    lua_pushliteral(L, "__gc");
+    if (i) lua_pushcfunction(L, l_nothing);
+    else lua_pushnil(L);
+    lua_rawset(L, -3);
+    lua_setmetatable(L, -2);
+    NEED(((t->flags & RAW_NOGC) == 0) == i);
+  }
+  lua_settop(L, 0);
+  return 1;
+}
+
 /* Black after a full generational collection, not black when new, nor once the barrier has seen it written to. */
 static int check_colours(lua_State *L) {
   lua_createtable(L, 1, 0);
@@ -185,7 +202,7 @@ static int check_function(lua_State *L) {
 static int l_check(lua_State *L) {
   luaL_checkstack(L, 20, NULL);
   int ok = check_stack(L) && check_tags(L) && check_string(L, 3, RAW_SHORT) && check_string(L, 40, RAW_SHORT) &&
-           check_string(L, 41, RAW_LONG) && check_array(L) && check_limit(L) && check_hash(L) && check_flags(L) &&
+           check_string(L, 41, RAW_LONG) && check_array(L) && check_limit(L) && check_hash(L) && check_flags(L) && check_gc_flag(L) &&
            check_colours(L) && check_function(L);
   lua_settop(L, 0);
   lua_pushboolean(L, ok);

@@ -21,7 +21,8 @@ enum {
   RAW_COLLECTABLE = 64,
   RAW_SHORT = 4 | 64, RAW_LONG = 20 | 64, RAW_TABLE = 5 | 64, RAW_FUNCTION = 6 | 64, RAW_CCLOSURE = 38 | 64,
   RAW_USERDATA = 7 | 64, RAW_THREAD = 8 | 64,
-  RAW_BLACK = 32, RAW_WHITES = 24
+  RAW_BLACK = 32, RAW_WHITES = 24,
+  RAW_NOGC = 4                                 /* bit of a table's flags: it has no __gc */
 };
 
 typedef struct raw_value { uint64_t bits; uint8_t tt; } raw_value;

@@ -10,11 +10,12 @@
  */
 #include <string.h>
 #include "transfer/packet.h"
+#include "transfer/code.h"
 
 uint64_t mr_pack_string(mr_packer *p, const char *text, size_t length) {
   uint64_t key = (uint64_t)text;
   mr_text *known = &p->texts[(key >> 4 ^ key >> 12) % TEXTS];
-  if (known->key == key && known->era == p->era) return known->payload;
+  if (known->key == key && known->era == p->era && (!known->section || known->section == p->section)) return known->payload;
   mr_stream *s = &p->s[STR];
   uint64_t payload = PAIR(p->nstrings, s->length / 8);
   if (length < MIN_FAR) {
@@ -33,6 +34,7 @@ uint64_t mr_pack_string(mr_packer *p, const char *text, size_t length) {
   known->key = key;
   known->payload = payload;
   known->era = p->era;
+  known->section = p->section;
   return payload;
 }
 
@@ -64,13 +66,16 @@ int mr_pack_object(mr_packer *p, const mr_value *v, uint32_t *number) {
   if (!p->loaded) mr_find_modules(p);
   if (!p->raw && !p->anchor) { p->need = NEED_ANCHOR; return PACK_AGAIN; }
   *number = p->nobjects;
-  if (mr_map_put(p, v->bits, number)) return 0;
+  if (mr_map_put(p, v->bits, number)) {
+    if (PORT_UNLIKELY(p->section)) mr_class_cross(p, *number);
+    return 0;
+  }
   if (PORT_UNLIKELY(p->nobjects == p->maxobjects)) objects_grow(p);
   mr_object *o = &p->objects[p->nobjects];
   o->bits = v->bits;
   o->tt = v->tt;
   o->parent = p->current;
-  o->isclass = 0;
+  o->ismeta = 0;
   o->kind = (uint8_t)kind_of(p, v);
   p->nobjects++;
   if (!p->raw) {
@@ -163,40 +168,52 @@ static int pack_one(mr_packer *p, uint32_t i) {
   }
 }
 
+/* First all that can be reached without reading a class, then class by class. */
 static int pack_all(mr_packer *p, int first, int n) {
   int r = pack_values(p, first, n);
-  for (uint32_t i = 0; !r && i < p->nobjects; i++) r = pack_one(p, i);
+  uint32_t i = 0, klass = 0;
+  for (;;) {
+    for (; !r && i < p->nobjects; i++) r = pack_one(p, i);
+    if (r || klass == p->nclasses) break;
+    r = mr_pack_section(p, klass++);
+  }
+  if (!r && p->nnewborn) { p->need = NEED_IDS; return PACK_AGAIN; }
   return r;
 }
 
-/* Makes what the last attempt lacked; the collector may step here. Leaves one value on the stack at most. */
-static void prepare(mr_packer *p, int need, int *anchor) {
-  if (need == NEED_ANCHOR) {
-    lua_createtable(p->L, 16, 0);
-    *anchor = lua_gettop(p->L);
+/* Makes what the last attempt lacked; the collector may step here. Two stack slots are kept for the tables. */
+static void prepare(mr_packer *p, int need, int anchor, int newborn) {
+  lua_State *L = p->L;
+  switch (need) {
+    case NEED_ANCHOR: lua_createtable(L, 16, 0); lua_replace(L, anchor); break;
+    case NEED_CODE: mr_code_prepare(L); break;
+    case NEED_NEWBORN: lua_createtable(L, MAX_NEWBORN, 0); lua_replace(L, newborn); break;
+    default: mr_class_newborn(L, newborn, p->nnewborn); break;
   }
 }
 
+static PORT_NOINLINE void start_again(mr_packer *p, int top) {
+  lua_settop(p->L, top + 2);
+  prepare(p, p->need, top + 1, top + 2);
+  mr_packer_reset(p);
+  if (lua_istable(p->L, top + 1)) p->anchor = top + 1;
+  if (lua_istable(p->L, top + 2)) p->newborn = top + 2;
+}
+
 int mr_pack(mr_packer *p, lua_State *L, int first, int n, const char *root) {
-  int top = lua_gettop(L), anchor = 0;
+  int top = lua_gettop(L), r;
   p->L = L;
   p->raw = mr_layout;
   first = lua_absindex(L, first);
-  if (!lua_checkstack(L, LUA_MINSTACK)) { lua_settop(L, top); mr_raise_memory(L); }
-  for (;;) {
+  if (PORT_UNLIKELY(!lua_checkstack(L, LUA_MINSTACK))) { lua_settop(L, top); mr_raise_memory(L); }
+  mr_packer_reset(p);
+  while ((r = pack_all(p, first, n)) == PACK_AGAIN) start_again(p, top);
+  if (PORT_UNLIKELY(r)) {
+    mr_explain(p, first, n, root);             /* leaves the text on top */
+    lua_insert(L, top + 1);
+    lua_settop(L, top + 1);
     mr_packer_reset(p);
-    p->anchor = anchor;
-    int r = pack_all(p, first, n);
-    if (PORT_LIKELY(!r)) break;
-    if (r == PACK_FAILED) {
-      mr_explain(p, first, n, root);           /* leaves the text on top */
-      lua_insert(L, top + 1);
-      lua_settop(L, top + 1);
-      mr_packer_reset(p);
-      return 1;
-    }
-    lua_settop(L, anchor ? anchor : top);
-    prepare(p, p->need, &anchor);
+    return 1;
   }
   if (p->nobjects) lua_settop(L, top);
   return 0;

@@ -104,9 +104,10 @@ void mr_packer_reset(mr_packer *p) {
   if (p->nshapes) memset(p->shapemap, 0, sizeof p->shapemap);
   p->shared.length = p->shapekeys.length = p->far.length = p->farsize = 0;
   p->nvalues = p->nstrings = p->nobjects = p->nmetas = p->nshapes = p->nclasses = p->nmap = 0;
+  p->section = p->nnewborn = 0;
   p->current = NOBODY;
   p->problem = NULL;
-  p->anchor = p->loaded = p->needscode = p->need = 0;
+  p->anchor = p->newborn = p->loaded = p->needscode = p->need = 0;
   if (PORT_UNLIKELY(++p->era == 0)) first_era(p);
 }
 

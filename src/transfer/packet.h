@@ -8,7 +8,7 @@
  *   body   the tuple, then per object what fills it: blocks of n tags, padded to words, and n words of payload
  *   shape  sets of string keys that several tables have in common, each written once
  *   meta   pairs (object, metatable), applied last
- *   class  per class: where its part of the packet begins (class.c)
+ *   class  per class: where its section of the packet begins (class.c)
  * So the receiver creates every string and every empty object first, and then fills: filling allocates nothing,
  * which is what makes raw writes safe, and needs neither recursion nor a worklist.
  */
@@ -36,7 +36,8 @@ typedef struct mr_def {
   uint8_t kind;
   uint8_t uniform;                             /* tables: every array value has this tag, and no tags are stored; 0 = mixed */
   uint16_t nup;                                /* functions */
-  uint32_t narr;                               /* tables: array values; modules and C functions: string slot of the module */
+  uint32_t narr;                               /* tables: array values; modules and C functions: string slot of the module;
+                                                  classes: their number */
   union {
     struct { uint32_t npairs, shape; } hash;   /* tables; shape: 0, or where in `shape` the keys are, in words, + 1 */
     uint64_t word;                             /* C functions: string slot of the field + 1, 0 = the module itself */
@@ -53,6 +54,17 @@ typedef struct mr_parts {
   const char *at[STREAMS];
 } mr_parts;
 
+/*
+ * A class's section: what is reachable through the class alone. It begins with a def for the class itself, which counts
+ * as no object. Everything of a stream from here to the next section, or the end, belongs to it.
+ */
+typedef struct mr_class {
+  uint64_t id;
+  uint32_t object, referenced;                 /* referenced: another section uses objects of this one */
+  uint32_t strings, objects, metas;            /* how many came before */
+  uint32_t str, def, body;                     /* where it begins, in words */
+} mr_class;
+
 #define MAX_SHAPE 32                           /* keys; larger tables are written pair by pair */
 #define MIN_FAR   512                          /* strings from this length on stay outside `str` */
 
@@ -66,10 +78,10 @@ typedef struct mr_value {
   uint8_t tt;
 } mr_value;
 
-typedef struct mr_object { uint64_t bits; uint32_t parent; uint8_t kind, tt, isclass; } mr_object;
+typedef struct mr_object { uint64_t bits; uint32_t parent; uint8_t kind, tt, ismeta; } mr_object;
 typedef struct mr_mapslot { uint64_t key; uint32_t value, era; } mr_mapslot;
-typedef struct mr_text { uint64_t key; uint64_t payload; uint32_t era, klass; } mr_text;
-typedef struct mr_shape { size_t keys; uint32_t nkeys, place; } mr_shape;      /* keys: where in `shapekeys` */
+typedef struct mr_text { uint64_t key; uint64_t payload; uint32_t era, section; } mr_text;
+typedef struct mr_shape { size_t keys; uint32_t nkeys, place, section, isclass; } mr_shape;      /* keys: where in `shapekeys` */
 
 #define TEXTS  256                             /* recently seen strings, direct mapped */
 #define SHAPES 64                              /* shapes known per message */
@@ -86,6 +98,7 @@ struct mr_packer {
   uint32_t nvalues, nstrings, nobjects, nmetas, nshapes, nclasses;
   size_t farsize;                              /* bytes behind those pointers, each padded */
   mr_object *objects; uint32_t maxobjects;
+  uint32_t section;                            /* 0, or the number + 1 of the class whose section is written */
   uint32_t current;                            /* the object being read, or NOBODY */
   uint32_t failed; const char *problem;        /* the object that can't travel, and why */
   mr_mapslot *map; uint32_t mapmask, nmap;     /* address -> number, of this era only */
@@ -95,6 +108,8 @@ struct mr_packer {
   int raw;                                     /* this pack reads raw */
   int anchor;                                  /* stack index of the table of objects (API reading only), 0 = none */
   int loaded;                                  /* stack index of package.loaded, 0 = not looked for, -1 = none */
+  int newborn;                                 /* stack index of a table for classes without id, 0 = none */
+  uint32_t nnewborn;
   uint64_t globals;                            /* address of the sender's globals */
   uint64_t modules[8];                         /* filter over the addresses in package.loaded */
   uint8_t needscode, need;
@@ -103,7 +118,7 @@ struct mr_packer {
 /* Results inside pack: 0, or one of these, handed up unchanged. */
 enum { PACK_FAILED = 1, PACK_AGAIN = 2 };
 /* What PACK_AGAIN asks to have prepared; only there may the sender's collector step. */
-enum { NEED_ANCHOR = 1, NEED_CACHE = 2, NEED_CLASS = 4 };
+enum { NEED_ANCHOR = 1, NEED_CODE, NEED_NEWBORN, NEED_IDS };
 
 PORT_NORETURN void mr_raise_memory(lua_State *L);
 void   mr_stream_grow(mr_packer *p, mr_stream *s, size_t n);
@@ -164,6 +179,18 @@ static inline int mr_emit(mr_packer *p, const mr_value *v, uint8_t *tag, uint64_
 
 /* table.c */
 int  mr_pack_table(mr_packer *p, uint32_t number);
+int  mr_pack_body(mr_packer *p, uint32_t number);                /* its def, its values, its metatable */
+
+/* class.c */
+#define MAX_NEWBORN 64
+int  mr_is_class_key(const char *text, size_t length);
+int  mr_pack_class(mr_packer *p, uint32_t number);
+int  mr_pack_section(mr_packer *p, uint32_t klass);
+void mr_class_cross(mr_packer *p, uint32_t number);              /* object `number` is referred to from another section */
+int  mr_pack_metatable(mr_packer *p, uint32_t number, const mr_value *meta);
+void mr_class_register(lua_State *L, int table, uint64_t id);    /* table: absolute index */
+int  mr_class_find(lua_State *L, uint64_t id);                   /* 1: pushed it; 0: not here */
+void mr_class_newborn(lua_State *L, int newborn, uint32_t n);    /* gives the first n tables in there ids */
 
 /* function.c */
 int  mr_pack_function(mr_packer *p, uint32_t number);

@@ -87,35 +87,41 @@ static uint32_t count_raw(const raw_table *t, keys *k) {
 
 static int same_shape(const mr_packer *p, const mr_shape *s, const keys *k) {
   const uint64_t *texts = (const uint64_t *)(const void *)(p->shapekeys.at + s->keys);
-  return s->nkeys == k->n && memcmp(texts, k->text, k->n * sizeof *texts) == 0;
+  return s->nkeys == k->n && (!s->section || s->section == p->section) && memcmp(texts, k->text, k->n * sizeof *texts) == 0;
+}
+
+static int has_class_key(const keys *k) {
+  for (uint32_t i = 0; i < k->n; i++) {
+    const raw_string *key = (const raw_string *)k->text[i];
+    if (mr_is_class_key(key->text, key->shrlen)) return 1;
+  }
+  return 0;
 }
 
 /* `shape` gets: the number of keys and the shape's own number, then the keys' strings. */
-static void new_shape(mr_packer *p, const keys *k) {
+static mr_shape *new_shape(mr_packer *p, const keys *k) {
   mr_shape *s = &p->shapes[p->nshapes];
-  s->place = (uint32_t)(p->s[SHAPE].length / 8);
   s->nkeys = k->n;
+  s->section = p->section;
+  s->place = (uint32_t)(p->s[SHAPE].length / 8);
   s->keys = p->shapekeys.length;
   memcpy(mr_take(p, &p->shapekeys, k->n * 8), k->text, k->n * 8);
-  size_t words = 1 + (size_t)k->n;
-  uint64_t *at = mr_take(p, &p->s[SHAPE], words * 8);
-  *at++ = PAIR(k->n, p->nshapes);
+  uint64_t *at = mr_take(p, &p->s[SHAPE], 8 + 8 * (size_t)k->n);
+  *at++ = PAIR(k->n, p->nshapes++);
   for (uint32_t i = 0; i < k->n; i++) {
     const raw_string *text = (const raw_string *)k->text[i];
     at[i] = mr_pack_string(p, text->text, text->shrlen);
   }
-  p->nshapes++;
+  return s;
 }
 
-/* Where k's shape is, in words of `shape`, + 1; 0: there are too many already. */
-static uint32_t shape_of(mr_packer *p, const keys *k) {
+/* The shape k belongs to, if it is known; else where it will be in the map. */
+static mr_shape *find_shape(mr_packer *p, const keys *k, uint8_t **place) {
   uint32_t i = (uint32_t)(k->hash >> 40) % (2 * SHAPES);
   for (; p->shapemap[i]; i = (i + 1) % (2 * SHAPES))
-    if (same_shape(p, &p->shapes[p->shapemap[i] - 1], k)) return p->shapes[p->shapemap[i] - 1].place + 1;
-  if (p->nshapes == SHAPES) return 0;
-  new_shape(p, k);
-  p->shapemap[i] = (uint8_t)p->nshapes;
-  return p->shapes[p->nshapes - 1].place + 1;
+    if (same_shape(p, &p->shapes[p->shapemap[i] - 1], k)) return &p->shapes[p->shapemap[i] - 1];
+  *place = &p->shapemap[i];
+  return NULL;
 }
 
 static int fields_raw(mr_packer *p, const raw_table *t, const keys *k) {
@@ -128,15 +134,40 @@ static int fields_raw(mr_packer *p, const raw_table *t, const keys *k) {
   return 0;
 }
 
-static int table_raw(mr_packer *p, const raw_table *t) {
+/* Larger tables, and those with other keys. */
+static int pairs_have_class_key(const raw_table *t) {
+  for (uint32_t i = 0, n = raw_nodes(t); i < n; i++) {
+    const raw_node *node = &t->node[i];
+    if (raw_isnil(node->tt) || node->key_tt != RAW_SHORT) continue;
+    const raw_string *key = (const raw_string *)node->key;
+    if (mr_is_class_key(key->text, key->shrlen)) return 1;
+  }
+  return 0;
+}
+
+static int table_raw(mr_packer *p, const raw_table *t, uint32_t number, int body) {
   keys k;
-  uint32_t n = count_raw(t, &k), shape = n && k.n == n ? shape_of(p, &k) : 0;
+  uint8_t *place = NULL;
+  uint32_t n = count_raw(t, &k);
+  mr_shape *s = n && k.n == n ? find_shape(p, &k, &place) : NULL;
+  if (!body) {
+    int isclass = p->objects[number].ismeta;
+    if (!isclass && n && !s) isclass = k.n == n ? has_class_key(&k) : pairs_have_class_key(t);
+    if (isclass || (s && s->isclass)) return mr_pack_class(p, number);
+  }
+  if (place && p->nshapes < SHAPES) {
+    s = new_shape(p, &k);
+    s->isclass = (uint32_t)(body && has_class_key(&k));
+    *place = (uint8_t)p->nshapes;
+  }
   mr_def *d = define_table(p);
-  d->u.hash.shape = shape;
   d->u.hash.npairs = n;
+  d->u.hash.shape = s ? s->place + 1 : 0;
   int r = array_raw(p, t, d);
-  if (r || !n) return r;
-  return shape ? fields_raw(p, t, &k) : pairs_raw(p, t, n);
+  if (!r && n) r = s ? fields_raw(p, t, &k) : pairs_raw(p, t, n);
+  if (r || PORT_LIKELY(!t->metatable)) return r;
+  mr_value meta = { .tt = RAW_TABLE, .bits = (uint64_t)t->metatable };
+  return mr_pack_metatable(p, number, &meta);
 }
 
 /* ---- API ---- */
@@ -182,21 +213,43 @@ static int values_api(mr_packer *p, mr_block b, uint32_t narr, mr_block pairs, u
   return r;
 }
 
-static int table_api(mr_packer *p) {
+static int is_class_api(lua_State *L) {
+  lua_pushnil(L);
+  while (lua_next(L, -2)) {
+    size_t length;
+    const char *text = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &length) : NULL;
+    lua_pop(L, 1);
+    if (text && mr_is_class_key(text, length)) { lua_pop(L, 1); return 1; }
+  }
+  return 0;
+}
+
+static int table_api(mr_packer *p, uint32_t number) {
+  lua_State *L = p->L;
   mr_def *d = define_table(p);
-  count_api(p->L, d);
+  count_api(L, d);
   uint32_t narr = d->narr, npairs = d->u.hash.npairs;
   size_t first = PAD8(narr) + 8 * (size_t)narr;
   char *all = mr_take(p, &p->s[BODY], first + PAD8((size_t)npairs * 2) + 16 * (size_t)npairs);
   mr_block b = { (uint8_t *)all, (uint64_t *)(void *)(all + PAD8(narr)) };
   mr_block pairs = { (uint8_t *)all + first, (uint64_t *)(void *)(all + first + PAD8((size_t)npairs * 2)) };
-  return values_api(p, b, narr, pairs, npairs);
+  int r = values_api(p, b, narr, pairs, npairs);
+  if (r || !lua_getmetatable(L, -1)) return r;
+  mr_value meta;
+  mr_read(p, lua_gettop(L), &meta);
+  r = mr_pack_metatable(p, number, &meta);
+  lua_pop(L, 1);
+  return r;
 }
 
-int mr_pack_table(mr_packer *p, uint32_t number) {
-  if (p->raw) return table_raw(p, (const raw_table *)p->objects[number].bits);
+static int read_table(mr_packer *p, uint32_t number, int body) {
+  if (p->raw) return table_raw(p, (const raw_table *)p->objects[number].bits, number, body);
   mr_push_object(p, number);
-  int r = table_api(p);
+  int isclass = !body && (p->objects[number].ismeta || is_class_api(p->L));
+  int r = isclass ? mr_pack_class(p, number) : table_api(p, number);
   lua_pop(p->L, 1);
   return r;
 }
+
+int mr_pack_table(mr_packer *p, uint32_t number) { return read_table(p, number, 0); }
+int mr_pack_body(mr_packer *p, uint32_t number) { return read_table(p, number, 1); }

@@ -79,6 +79,57 @@ static void test_errors(void) {
   refused("local a = {} a.up = a a.list = {a, {a, io.stdin}} return a", "message.list[2][2]: userdata 'FILE*' cannot be sent; close over its name and open it in the receiver");
 }
 
+static void test_classes(void) {
+  both("local C = {} C.__index = C function C.get(o) return o.x end return setmetatable({x = 5}, C), setmetatable({x = 6}, C), C",
+       "local a, b, C = ...; return a:get() == 5 and b:get() == 6 and getmetatable(a) == C and getmetatable(b) == C and C.__index == C");
+  both("local B = {} B.__index = B function B.who(o) return 'B' .. o.n end local D = setmetatable({}, B) D.__index = D function D.me(o) return o:who() end"
+       " return setmetatable({n = 1}, D)", "local o = ...; return o:me() == 'B1' and getmetatable(getmetatable(o)).__index == getmetatable(getmetatable(o))");
+  both("local A, B = {}, {} A.__index = A B.__index = B A.b = B B.a = A return {setmetatable({}, A), setmetatable({}, B)}",
+       "local t = ...; local A, B = getmetatable(t[1]), getmetatable(t[2]); return A.b == B and B.a == A");
+  both("local n = 0 local C = {} C.__index = C function C.new() n = n + 1 return setmetatable({}, C) end return function() C.new() C.new() return n end, C",
+       "local f, C = ...; if known then return true end known = C; return f() == 2");
+  both("local t = {} for i = 1, 200 do t[i] = setmetatable({i}, {__index = function(t, k) return i end}) end return t",
+       "local t = ...; for i = 1, 200 do if t[i].x ~= i or t[i][1] ~= i then return false end end return true");
+  both("local mt = {} local a = setmetatable({}, mt) local b = setmetatable({}, mt) return {a, b}", "local t = ...; return getmetatable(t[1]) and getmetatable(t[1]) == getmetatable(t[2])");
+  both("local log = {} local t = setmetatable({1}, {__index = error, __newindex = error, __len = error, __pairs = error, __eq = error, __tostring = error}) return {t, t}, log",
+       "local t = ...; return rawequal(t[1], t[2]) and rawget(t[1], 1) == 1");
+  both("local t = {} t.__index = t t.__name = 'x' for i = 1, 60 do t['m' .. i] = i end return setmetatable({}, t)", "return (...).m60 == 60");
+}
+
+/* What one message of a class brings, the next ones find. */
+static void same_class(void) {
+  static const char *const first = "P = P or {} local P = P P.__index = P P.v = 1 function P.f() return P.v end return setmetatable({}, P)";
+  open_states();
+  both(first, "C = C or getmetatable(...); return getmetatable(...) == C and C.v == 1 and C.f() == 1");
+  both("P.v = 2 return setmetatable({}, P), P", "local o, p = ...; return getmetatable(o) == C and p == C and C.v == 1");
+  both("local P = P return function() return P end", "return (...)() == C");
+  both("P.v = 1 return P", "return (...) == C");
+  /* and back */
+  lua_State *was = sender;
+  sender = receiver; receiver = was;
+  both("return setmetatable({1}, C)", "return getmetatable(...) == P");
+  both("C = nil", "return true");
+  lua_gc(sender, LUA_GCCOLLECT); lua_gc(sender, LUA_GCCOLLECT);
+  was = sender;
+  sender = receiver; receiver = was;
+  both("P.v = 3 return setmetatable({}, P)", "D = D or getmetatable(...); return getmetatable(...) == D and D.v == 3");
+}
+
+/* A known class whose section holds what an unknown one needs. */
+static void test_sections(void) {
+  open_states();
+  both("S = S or {} A = A or {__name = 'A'} A.s = S return setmetatable({}, A)", "KA = KA or getmetatable(...); return getmetatable(...) == KA");
+  both("B = B or {__name = 'B'} B.s = S B.t = {S, 'text of its own'} return setmetatable({}, A), setmetatable({}, B)",
+       "local a, b = ...; local B = getmetatable(b); return getmetatable(a) == KA and B.s == B.t[1] and B.t[2] == 'text of its own' and type(B.s) == 'table'");
+  both("local S = S C = C or {__name = 'C'} A.x = {1, function() return S end} B.x = A.x C.x = A.x C.b = B return {setmetatable({}, A), setmetatable({}, C)}",
+       "local t = ...; local C = getmetatable(t[2]); return getmetatable(t[1]) == KA and C.x[2]() ~= nil and C.__name == 'C' and C.b.__name == 'B'");
+}
+
+static void test_gc_metamethod(void) {
+  refused("return {a = setmetatable({}, {__gc = function() end})}", "message.a: table with a __gc metamethod cannot be sent; it needs a transfer rule");
+  refused("local C = {__index = {f = io.stdout}} return setmetatable({}, C)", "message.<metatable>.__index.f: userdata 'FILE*' cannot be sent; close over its name and open it in the receiver");
+}
+
 static void test_shared(void) {
   thing *t = thing_new();
   CHECK(refs(t) == 1);
@@ -92,6 +143,6 @@ static void test_shared(void) {
 
 int main(void) {
   RUN(test_scalars); RUN(test_strings); RUN(test_tables); RUN(test_deep); RUN(test_no_metamethods);
-  RUN(test_functions); RUN(test_names); RUN(test_errors); RUN(test_shared);
+  RUN(test_functions); RUN(test_names); RUN(test_errors); RUN(test_classes); RUN(same_class); RUN(test_sections); RUN(test_gc_metamethod); RUN(test_shared);
   return finish();
 }

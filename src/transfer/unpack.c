@@ -27,7 +27,11 @@ typedef struct unpacker {
   raw_value *slots;                            /* raw: set when nothing is allocated any more */
   const char *body;
   template *templates;
+  uint8_t *classes;                            /* per class: what becomes of its section */
+  int wanted;                                  /* the receiver lacks a class that the data use */
 } unpacker;
+
+enum { SKIP = 0, BUILD = 1, BUILD_REST = 2 };  /* REST: the class is known, what else its section has is needed */
 
 static inline uint32_t object_slot(const unpacker *u, uint32_t number) { return u->m->nstrings + number; }
 
@@ -73,10 +77,24 @@ static void push_cfunction(unpacker *u, const mr_def *d) {
   lua_pop(L, 1);
 }
 
+static inline const mr_def *defs(const unpacker *u) { return (const mr_def *)(const void *)u->m->at[DEF]; }
+static inline const mr_class *class_at(const unpacker *u, uint32_t i) { return (const mr_class *)(const void *)u->m->at[CLASS] + i; }
+static inline const mr_def *class_def(const unpacker *u, uint32_t i) {
+  return (const mr_def *)(const void *)(u->m->at[DEF] + (size_t)class_at(u, i)->def * 8);
+}
+
+static void make_class(unpacker *u, const mr_def *d) {
+  if (mr_class_find(u->L, class_at(u, d->narr)->id)) return;
+  const mr_def *own = class_def(u, d->narr);
+  lua_createtable(u->L, (int)own->narr, (int)own->u.hash.npairs);
+  u->classes[d->narr] = BUILD;
+  u->wanted = 1;
+}
+
 static void make_object(unpacker *u, const mr_def *d) {
   lua_State *L = u->L;
   switch (d->kind) {
-    case KIND_TABLE: lua_createtable(L, (int)d->narr, (int)d->u.hash.npairs); break;
+    case KIND_CLASS: make_class(u, d); break;
     case KIND_FUNCTION: mr_code_load(L, d->u.object); break;
     case KIND_GLOBALS: lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS); break;
     case KIND_SHARED: d->u.object->type->push(L, d->u.object); break;
@@ -89,17 +107,55 @@ static void make_object(unpacker *u, const mr_def *d) {
   }
 }
 
-static void make_all(unpacker *u) {
-  const uint64_t *record = (const uint64_t *)(const void *)u->m->at[STR];
-  const mr_def *d = (const mr_def *)(const void *)u->m->at[DEF];
-  uint32_t i = 0;
-  for (; i < u->m->nstrings; i++) {
+/* The slots of a section, or of the data (klass = -1, which has no def of its own). */
+typedef struct range { uint32_t strings, objects, metas, laststring, lastobject, lastmeta; const uint64_t *str; const mr_def *def; } range;
+
+static range range_of(const unpacker *u, int64_t klass) {
+  const mr_parts *m = u->m;
+  range r = { 0, 0, 0, m->nstrings, m->nobjects, m->nmetas, (const uint64_t *)(const void *)m->at[STR], defs(u) };
+  if (klass >= 0) {
+    const mr_class *c = class_at(u, (uint32_t)klass);
+    r.strings = c->strings;
+    r.objects = c->objects;
+    r.metas = c->metas;
+    r.str += c->str;
+    r.def = class_def(u, (uint32_t)klass) + 1;
+  }
+  if (klass + 1 < m->nclasses) {
+    const mr_class *next = class_at(u, (uint32_t)(klass + 1));
+    r.laststring = next->strings;
+    r.lastobject = next->objects;
+    r.lastmeta = next->metas;
+  }
+  return r;
+}
+
+/*
+ * Slots on the stack are made in order: strings lie below objects, so a section's strings come before the data's objects.
+ * Packets with sections keep their slots in a table therefore, where the order is free.
+ */
+static void make_range(unpacker *u, const range *r) {
+  const uint64_t *record = r->str;
+  const mr_def *d = r->def;
+  for (uint32_t i = r->strings; i < r->laststring; i++) {
     record = push_string(u->L, record);
     keep(u, i);
   }
-  for (uint32_t end = i + u->m->nobjects; i < end; i++) {
-    make_object(u, d++);
-    keep(u, i);
+  for (uint32_t i = r->objects; i < r->lastobject; i++, d++) {
+    if (d->kind == KIND_TABLE) lua_createtable(u->L, (int)d->narr, (int)d->u.hash.npairs);
+    else make_object(u, d);
+    keep(u, object_slot(u, i));
+  }
+}
+
+static void make_all(unpacker *u) {
+  range r = range_of(u, -1);
+  make_range(u, &r);
+  for (uint32_t i = 0; i < u->m->nclasses; i++) {
+    if (u->classes[i] == SKIP && u->wanted && class_at(u, i)->referenced) u->classes[i] = BUILD_REST;
+    if (u->classes[i] == SKIP) continue;
+    r = range_of(u, i);
+    make_range(u, &r);
   }
 }
 
@@ -258,22 +314,61 @@ static void fill_function(unpacker *u, const mr_def *d, uint32_t slot) {
   lua_pop(L, 1);
 }
 
-static void fill_all(unpacker *u) {
-  const mr_def *d = (const mr_def *)(const void *)u->m->at[DEF];
-  for (uint32_t i = 0; i < u->m->nobjects; i++, d++) {
+static void skip_values(unpacker *u, const mr_def *d) {
+  size_t n = d->narr, pairs = d->u.hash.npairs;
+  u->body += d->uniform ? 8 * n : PAD8(n) + 8 * n;
+  if (!d->u.hash.shape) pairs *= 2;
+  u->body += PAD8(pairs) + 8 * pairs;
+}
+
+static void fill_range(unpacker *u, const range *r) {
+  const mr_def *d = r->def;
+  for (uint32_t i = r->objects; i < r->lastobject; i++, d++) {
     if (d->kind == KIND_TABLE) fill_table(u, d, object_slot(u, i));
     else if (d->kind == KIND_FUNCTION) fill_function(u, d, object_slot(u, i));
   }
 }
 
+static void fill_all(unpacker *u) {
+  range r = range_of(u, -1);
+  fill_range(u, &r);
+  for (uint32_t i = 0; i < u->m->nclasses; i++) {
+    const mr_class *c = class_at(u, i);
+    if (u->classes[i] == SKIP) continue;
+    u->body = u->m->at[BODY] + (size_t)c->body * 8;
+    if (u->classes[i] == BUILD) fill_table(u, class_def(u, i), object_slot(u, c->object));
+    else skip_values(u, class_def(u, i));
+    r = range_of(u, i);
+    fill_range(u, &r);
+  }
+}
+
 /* ---- the whole ---- */
 
-static void set_metatables(unpacker *u) {
+/* A known class keeps the metatable it has. */
+static void set_metatables(unpacker *u, const range *r, uint32_t except) {
   const uint64_t *pair = (const uint64_t *)(const void *)u->m->at[META];
-  for (uint32_t i = 0; i < u->m->nmetas; i++) {
+  for (uint32_t i = r->metas; i < r->lastmeta; i++) {
+    if (PAIR_LOW(pair[i]) == except) continue;
     push_slot(u, object_slot(u, PAIR_LOW(pair[i])));
     push_slot(u, object_slot(u, PAIR_HIGH(pair[i])));
     lua_setmetatable(u->L, -2);
+    lua_pop(u->L, 1);
+  }
+}
+
+static void finish(unpacker *u) {
+  range r = range_of(u, -1);
+  set_metatables(u, &r, NOBODY);
+  for (uint32_t i = 0; i < u->m->nclasses; i++) {
+    if (u->classes[i] == SKIP) continue;
+    r = range_of(u, i);
+    set_metatables(u, &r, u->classes[i] == BUILD_REST ? class_at(u, i)->object : NOBODY);
+  }
+  for (uint32_t i = 0; i < u->m->nclasses; i++) {
+    if (u->classes[i] != BUILD) continue;
+    push_slot(u, object_slot(u, class_at(u, i)->object));
+    mr_class_register(u->L, lua_gettop(u->L), class_at(u, i)->id);
     lua_pop(u->L, 1);
   }
 }
@@ -305,25 +400,37 @@ static void unpack_graph(unpacker *u, uint32_t nslots) {
   u->body = u->m->at[BODY];
   mr_block b = next_block(u, n);
   fill_all(u);
-  set_metatables(u);
+  if (u->m->nmetas || u->m->nclasses) finish(u);
+  find_slots(u, nslots);
   for (uint32_t i = 0; i < n; i++) push_value(u, b.tags[i], b.words[i]);
 }
 
+/* Tables for slots and for the state of classes, below the results; how many values they are is returned. */
+static int make_room(unpacker *u, uint32_t nslots) {
+  uint32_t nclasses = u->m->nclasses;
+  int below = 0;
+  if (nclasses) {
+    u->classes = lua_newuserdatauv(u->L, nclasses, 0);
+    memset(u->classes, SKIP, nclasses);
+    below++;
+  }
+  u->base = lua_gettop(u->L) + 1;
+  if (!u->intable) return below + (int)nslots;
+  lua_createtable(u->L, (int)nslots, 0);
+  u->table = u->raw ? (raw_table *)lua_topointer(u->L, -1) : NULL;
+  return below + 1;
+}
+
 int mr_unpack_parts(lua_State *L, const mr_parts *m) {
-  int n = (int)m->nvalues;
+  int n = (int)m->nvalues, top = lua_gettop(L);
   uint32_t nslots = m->nstrings + m->nobjects;
-  unpacker u = { .L = L, .m = m, .raw = mr_layout, .intable = nslots > STACK_SLOTS };
+  unpacker u = { .L = L, .m = m, .raw = mr_layout, .intable = nslots > STACK_SLOTS || m->nclasses };
   int room = n + LUA_MINSTACK + (u.intable ? 0 : (int)nslots);
   if (PORT_UNLIKELY(!lua_checkstack(L, room))) mr_raise_memory(L);
   if (!m->nobjects) return unpack_scalars(L, m);
-  u.base = lua_gettop(L) + 1;
-  if (u.intable) {
-    lua_createtable(L, (int)nslots, 0);
-    u.table = u.raw ? (raw_table *)lua_topointer(L, -1) : NULL;
-  }
+  int below = make_room(&u, nslots);           /* slots lie under the results */
   unpack_graph(&u, nslots);
-  int below = u.intable ? 1 : (int)nslots;     /* slots lie under the results */
-  lua_rotate(L, u.base, n);
+  lua_rotate(L, top + 1, n);
   lua_pop(L, below);
   return n;
 }
