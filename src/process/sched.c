@@ -466,6 +466,7 @@ void mr_run_thread(void *arg) {
   while (!atomic_load(&mr_rt.stopping)) {
     mr_worker *w = atomic_exchange(&t->given, NULL);
     if (w) {
+      t->seasoned = 1;
       t->worker = w;
       work(t);
       t->worker = NULL;
