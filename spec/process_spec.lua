@@ -12,7 +12,10 @@ local function run(f, ...)
 end
 
 local function parked(p)
-  while p:status() ~= "waiting" do process.yield() end
+  while p:status() ~= "waiting" do
+    if p:status() == "failed" then error(select(2, p:wait()), 2) end
+    process.yield()
+  end
   return p
 end
 

@@ -6,7 +6,10 @@ local process, channel = mare.process, mare.channel
 local function pack(...) return { n = select("#", ...), ... } end
 
 local function parked(p)
-  while p:status() ~= "waiting" do process.yield() end
+  while p:status() ~= "waiting" do
+    if p:status() == "failed" then error(select(2, p:wait()), 2) end
+    process.yield()
+  end
   return p
 end
 
