@@ -98,7 +98,10 @@ static void interrupt(mr_worker *w, mr_thread *t, uint64_t cpu) {
 /* A fiber that sits in the slot of a worker that computes, while others are idle. */
 static void rescue_slot(mr_worker *w) {
   mr_fiber *f = atomic_load(&w->slot);
-  if (f && atomic_load(&mr_rt.nidle) && atomic_compare_exchange_strong(&w->slot, &f, NULL)) mr_enqueue(NULL, f, 0);
+  if (!f || !atomic_load(&mr_rt.nidle)) return;
+  atomic_fetch_add(&mr_rt.nmoving, 1);
+  if (atomic_compare_exchange_strong(&w->slot, &f, NULL)) mr_enqueue(NULL, f, 0);
+  atomic_fetch_sub(&mr_rt.nmoving, 1);
 }
 
 static int look_at(mr_worker *w, uint64_t now, int urgent) {
@@ -158,7 +161,11 @@ static int look_round(uint64_t now) {
   port_acquire(&r->ilock);
   int watched = r->watcher != NULL;
   port_unlock(&r->ilock);
-  if (!watched && atomic_load(&r->next_due) <= now) urgent = mr_timers_fire(now, NULL) > 0;
+  if (!watched && atomic_load(&r->next_due) <= now) {
+    atomic_fetch_add(&r->nmoving, 1);
+    urgent = mr_timers_fire(now, NULL) > 0;
+    atomic_fetch_sub(&r->nmoving, 1);
+  }
   for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) busy += look_at(&r->worker[i], now, urgent);
   if (atomic_load(&r->interrupted)) {
     interrupt_main();
