@@ -13,12 +13,20 @@
 
 typedef struct mr_link { struct mr_link *next; } mr_link;
 
-/* Heads a large block. One that was shrunk below MR_ARENA_MAX for want of memory stays here, and its space is the arena's. */
+/*
+ * Heads a large block, somewhere in its first page (see large_colour). One that was shrunk below MR_ARENA_MAX for want
+ * of memory stays here, and its space is the arena's.
+ */
 typedef struct mr_large {
   struct mr_large *next, *prev;
-  size_t size;                    /* header included: what mr_block_get said */
+  size_t size;                    /* of the block: what mr_block_get said */
   size_t adopted;
 } mr_large;
+
+enum { MR_PAGE = 4096 };
+
+static inline char *mr_large_block(const mr_large *b) { return (char *)((uintptr_t)b & ~(uintptr_t)(MR_PAGE - 1)); }
+static inline size_t mr_large_offset(const mr_large *b) { return (uintptr_t)b % MR_PAGE; }
 
 struct mr_heap {
   mr_chunk chunk;                 /* the first chunk, at whose start the heap lives; `next` lists the others */
@@ -29,6 +37,7 @@ struct mr_heap {
   mr_link **mids;                 /* MR_MIDS more lists, inside the first free block of such a class; NULL before */
   uint64_t midmap;                /* which of them are not empty */
   mr_large *large;
+  size_t colours;                 /* how many large blocks were made */
   size_t reserved;
   ptrdiff_t limit;                /* PTRDIFF_MAX = none */
 };
