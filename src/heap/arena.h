@@ -40,10 +40,15 @@ struct mr_heap {
   size_t colours;                 /* how many large blocks were made */
   size_t reserved;
   ptrdiff_t limit;                /* PTRDIFF_MAX = none */
+  size_t coalesce_at;             /* no earlier than this size, if the last time was of little use */
 };
 
 /* Makes a heap of a chunk's bytes. */
 void mr_heap_init(mr_heap *h, mr_chunk c, size_t limit);
+/* Puts free space on the lists. n is a multiple of 8. */
+void mr_arena_give(mr_heap *h, char *p, size_t n);
+/* Joins free neighbours, if much is free; 0: nothing came of it. Lists and bump region are new afterwards. */
+int  mr_heap_coalesce(mr_heap *h);
 /* Gives back all but the first chunk. */
 void mr_heap_strip(mr_heap *h);
 

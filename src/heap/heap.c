@@ -16,15 +16,13 @@
 
 /* ---- free lists ---- */
 
-static void give_range(mr_heap *h, char *p, size_t n);
-
 /* The first free block of a middle class holds the table of their lists. */
 static PORT_NOINLINE void mids_make(mr_heap *h, char *p, size_t size) {
   size_t need = MR_MIDS * sizeof(mr_link *);
   h->mids = (mr_link **)(void *)p;
   MR_UNPOISON(p, need);
   memset(p, 0, need);
-  give_range(h, p + need, size - need);
+  mr_arena_give(h, p + need, size - need);
 }
 
 /* Puts a block of class c on its list. */
@@ -45,8 +43,7 @@ static void give(mr_heap *h, void *p, unsigned c) {
   MR_POISON(l, mr_class_size(c));
 }
 
-/* Cuts free space into blocks. n is a multiple of 8. */
-static void give_range(mr_heap *h, char *p, size_t n) {
+void mr_arena_give(mr_heap *h, char *p, size_t n) {
   while (n) {
     unsigned c = mr_class_floor(n);
     give(h, p, c);
@@ -75,13 +72,13 @@ static void bump_offer(mr_heap *h, char *p, size_t n) {
   size_t have = (size_t)(h->end - h->bump);
   MR_POISON(p, n);
   if (n <= have) {
-    give_range(h, p, n);
+    mr_arena_give(h, p, n);
     return;
   }
   char *old = h->bump;
   h->bump = p;
   h->end = p + n;
-  give_range(h, old, have);
+  mr_arena_give(h, old, have);
 }
 
 /* A block of `size` bytes out of a larger free one. */
@@ -93,7 +90,7 @@ static void *take_split(mr_heap *h, unsigned c, size_t size) {
   char *p = pop_mid(h, m);
   size_t rest = mr_class_size(m + MR_HEADS) - size;
   if (c < MR_HEADS) bump_offer(h, p + size, rest);
-  else give_range(h, p + size, rest);
+  else mr_arena_give(h, p + size, rest);
   return p;
 }
 
@@ -117,6 +114,7 @@ static void *take_chunk(mr_heap *h, size_t size) {
 
 static PORT_NOINLINE void *take_slow(mr_heap *h, unsigned c, size_t size) {
   void *p = take_split(h, c, size);
+  if (!p && mr_heap_coalesce(h)) p = take_split(h, c, size);
   return p ? p : take_chunk(h, size);
 }
 
@@ -241,7 +239,7 @@ static void *shrink_in_place(mr_heap *h, char *p, size_t o, size_t n) {
   if (n > MR_ARENA_MAX) return p;      /* a large block knows its own size */
   unsigned c = mr_class(n);
   if (o > MR_ARENA_MAX) large_adopt(h, p, c);
-  else give_range(h, p + mr_class_size(c), mr_class_size(mr_class(o)) - mr_class_size(c));
+  else mr_arena_give(h, p + mr_class_size(c), mr_class_size(mr_class(o)) - mr_class_size(c));
   return p;
 }
 
