@@ -14,6 +14,11 @@
 
 #include <string.h>
 
+enum {
+  SPREAD = 32 * 1024,      /* a heap of this size no longer counts as small */
+  RUN_MAX = 4096           /* blocks of one class made at a time, in bytes */
+};
+
 /* ---- free lists ---- */
 
 /* The first free block of a middle class holds the table of their lists. */
@@ -81,19 +86,6 @@ static void bump_offer(mr_heap *h, char *p, size_t n) {
   mr_arena_give(h, old, have);
 }
 
-/* A block of `size` bytes out of a larger free one. */
-static void *take_split(mr_heap *h, unsigned c, size_t size) {
-  uint64_t from = c < MR_HEADS ? ~(uint64_t)0 : ~(uint64_t)0 << (c - MR_HEADS);
-  uint64_t fit = h->midmap & from;
-  if (!fit) return NULL;
-  unsigned m = PORT_LOWBIT(fit);
-  char *p = pop_mid(h, m);
-  size_t rest = mr_class_size(m + MR_HEADS) - size;
-  if (c < MR_HEADS) bump_offer(h, p + size, rest);
-  else mr_arena_give(h, p + size, rest);
-  return p;
-}
-
 static mr_chunk *chunk_get(mr_heap *h, size_t size) {
   size_t want = h->reserved / 8;
   size_t need = size + sizeof(mr_chunk);
@@ -101,35 +93,87 @@ static mr_chunk *chunk_get(mr_heap *h, size_t size) {
   return c || want <= need ? c : mr_pool_get(mr_pool_kind(need));
 }
 
-static void *take_chunk(mr_heap *h, size_t size) {
+/* A new chunk for at least `size` bytes; *n becomes the length of what is returned. */
+static char *take_chunk(mr_heap *h, size_t size, size_t *n) {
   mr_chunk *c = chunk_get(h, size);
   if (!c) return NULL;
   c->next = h->chunk.next;
   h->chunk.next = c;
   h->reserved += c->size;
-  char *p = (char *)(c + 1);
-  bump_offer(h, p + size, c->size - sizeof *c - size);
+  *n = c->size - sizeof *c;
+  return (char *)(c + 1);
+}
+
+/* A free block of a middle class: the smallest that holds `want`, else the largest. */
+static char *take_mid(mr_heap *h, size_t want, size_t *n) {
+  if (!h->midmap) return NULL;
+  unsigned c = mr_class(want);
+  uint64_t fit = h->midmap & ~(uint64_t)0 << (c < MR_HEADS ? 0 : c - MR_HEADS);
+  unsigned m = fit ? PORT_LOWBIT(fit) : PORT_LOG2(h->midmap);
+  *n = mr_class_size(m + MR_HEADS);
+  return pop_mid(h, m);
+}
+
+/* Makes the bump region large enough for a small class. */
+static int bump_refill(mr_heap *h, size_t size, size_t want) {
+  size_t n;
+  char *p = take_mid(h, want, &n);
+  if (!p && mr_heap_coalesce(h)) p = take_mid(h, want, &n);
+  if (!p) p = take_chunk(h, size, &n);
+  if (!p) return 0;
+  bump_offer(h, p, n);
+  return 1;
+}
+
+/*
+ * Several blocks of one class at a time, the first of which is returned: what is alike lies side by side, and the
+ * collector's sweep runs through few cache lines. A small heap takes one at a time instead, to waste nothing.
+ */
+static PORT_NOINLINE void *take_small(mr_heap *h, unsigned c) {
+  size_t size = mr_class_size(c), want = h->reserved / 128;
+  want = h->reserved < SPREAD ? size : want < RUN_MAX ? want : RUN_MAX;
+  if (want < size) want = size;
+  if ((size_t)(h->end - h->bump) < size && !bump_refill(h, size, want)) return NULL;
+  size_t room = (size_t)(h->end - h->bump), n = (room < want ? room : want) / size;
+  char *p = h->bump;
+  h->bump += n * size;
+  for (mr_link **at = &h->heads[c]; --n; at = &(*at)->next) {
+    *at = (mr_link *)(void *)(h->bump - n * size);
+    MR_UNPOISON(*at, sizeof **at);
+    (*at)->next = NULL;
+  }
   return p;
 }
 
-static PORT_NOINLINE void *take_slow(mr_heap *h, unsigned c, size_t size) {
-  void *p = take_split(h, c, size);
-  if (!p && mr_heap_coalesce(h)) p = take_split(h, c, size);
-  return p ? p : take_chunk(h, size);
+/* A block of `size` bytes out of a larger free one. */
+static void *take_split(mr_heap *h, unsigned c, size_t size) {
+  uint64_t fit = h->midmap & ~(uint64_t)0 << (c - MR_HEADS);
+  if (!fit) return NULL;
+  unsigned m = PORT_LOWBIT(fit);
+  char *p = pop_mid(h, m);
+  mr_arena_give(h, p + size, mr_class_size(m + MR_HEADS) - size);
+  return p;
+}
+
+static PORT_NOINLINE void *take_middle(mr_heap *h, unsigned c) {
+  size_t size = mr_class_size(c), n;
+  char *p = take_split(h, c, size);
+  if (p) return p;
+  if (size <= (size_t)(h->end - h->bump)) {
+    p = h->bump;
+    h->bump = p + size;
+    return p;
+  }
+  if (mr_heap_coalesce(h) && (p = take_split(h, c, size)) != NULL) return p;
+  p = take_chunk(h, size, &n);
+  if (p) bump_offer(h, p + size, n - size);
+  return p;
 }
 
 /* A block of class c, not accounted for; NULL: no memory. */
 static void *take(mr_heap *h, unsigned c) {
-  if (c < MR_HEADS) {
-    if (h->heads[c]) return pop(&h->heads[c]);
-  } else if (h->midmap >> (c - MR_HEADS) & 1) return pop_mid(h, c - MR_HEADS);
-  size_t size = mr_class_size(c);
-  if (PORT_LIKELY(size <= (size_t)(h->end - h->bump))) {
-    char *p = h->bump;
-    h->bump = p + size;
-    return p;
-  }
-  return take_slow(h, c, size);
+  if (c < MR_HEADS) return h->heads[c] ? pop(&h->heads[c]) : take_small(h, c);
+  return take_middle(h, c);
 }
 
 /* ---- large blocks ---- */
