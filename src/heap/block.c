@@ -3,7 +3,7 @@
  *
  * A program that makes and drops strings of a megabyte would spend its time in mmap, page faults and zeroing; so freed
  * blocks stay mapped, and the one freed last is handed out first, while its bytes are still in the processor's cache.
- * A block up to twice as large as asked will do. What is kept and what lives never exceed together what lived at the
+ * A block a quarter larger than asked will do. What is kept and what lives never exceed together what lived at the
  * recent peak (or FLOOR): keeping blocks does not make the program larger. The ones unused for longest go first.
  *
  * Invariants (lock held): a kept block is on the list of its class and on the list by age; `filled` has a bit for each
@@ -85,14 +85,14 @@ static void unkeep(kept_block *b) {
   kept -= b->size;
 }
 
-/* The best fitting one of `size` to twice that; NULL: there is none. */
+/* The best fitting one, at most a quarter too large; NULL: there is none. */
 static kept_block *unkeep_fitting(size_t size) {
   unsigned from = class_of(size), w = from / 64;
   uint64_t bits = filled[w] & ~(uint64_t)0 << from % 64;
   if (!bits && w == 0) bits = filled[w = 1];
   if (!bits) return NULL;
   kept_block *b = lists[w * 64 + PORT_LOWBIT(bits)];
-  if (b->size > 2 * size) return NULL;
+  if (b->size > size + size / 4) return NULL;
   unkeep(b);
   return b;
 }
@@ -222,7 +222,7 @@ static void *resize_by_remap(void *p, size_t size, size_t n) {
 
 void *mr_block_resize(void *p, size_t size, size_t *newsize) {
   size_t n = mr_block_size(*newsize);
-  if (n <= size && n >= size / 2) {
+  if (n <= size && n >= size - size / 4) {
     *newsize = size;
     return p;
   }

@@ -196,7 +196,7 @@ static void give_all(map *m, mr_heap *h) {
 
 /* Is so much free that joining it may be worth the walk? An estimate: rounding and heads count as free here. */
 static int promising(const mr_heap *h) {
-  return h->reserved >= LEAST && h->reserved >= h->coalesce_at && (h->reserved - mr_heap_used(h)) >= h->reserved / 3;
+  return h->reserved >= LEAST && h->reserved >= h->coalesce_at && h->reserved - mr_heap_used(h) >= h->reserved / 4;
 }
 
 int mr_heap_coalesce(mr_heap *h) {

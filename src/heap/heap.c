@@ -16,7 +16,7 @@
 
 enum {
   SPREAD = 32 * 1024,      /* a heap of this size no longer counts as small */
-  RUN_MAX = 4096           /* blocks of one class made at a time, in bytes */
+  RUN_MAX = 16384          /* blocks of one class made at a time, in bytes */
 };
 
 /* ---- free lists ---- */
@@ -130,7 +130,7 @@ static int bump_refill(mr_heap *h, size_t size, size_t want) {
  * collector's sweep runs through few cache lines. A small heap takes one at a time instead, to waste nothing.
  */
 static PORT_NOINLINE void *take_small(mr_heap *h, unsigned c) {
-  size_t size = mr_class_size(c), want = h->reserved / 128;
+  size_t size = mr_class_size(c), want = h->reserved / 64;
   want = h->reserved < SPREAD ? size : want < RUN_MAX ? want : RUN_MAX;
   if (want < size) want = size;
   if ((size_t)(h->end - h->bump) < size && !bump_refill(h, size, want)) return NULL;
@@ -325,6 +325,7 @@ void *mr_heap_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
     if (PORT_UNLIKELY(!l || h->room < (ptrdiff_t)nsize)) return alloc_slow(h, nsize);
     MR_UNPOISON(l, nsize < sizeof *l ? sizeof *l : nsize);
     h->room -= (ptrdiff_t)nsize;
+    PORT_PREFETCH(l->next);
     h->heads[i] = l->next;
     return l;
   }
