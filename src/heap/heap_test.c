@@ -252,6 +252,36 @@ static void test_large_free_blocks_serve_small_requests(void) {
   mr_heap_drop(h);
 }
 
+/* Free neighbours are joined before the heap grows, and chunks that are no longer needed go back. */
+static void test_small_free_blocks_serve_large_requests(void) {
+  enum { N = 60000 };
+  static void *p[N];
+  mr_heap *h = mr_heap_new(0);
+  for (int round = 0; round < 3; round++) {
+    for (int i = 0; i < N; i++) CHECK((p[i] = mr_heap_alloc(h, NULL, 0, 56)) != NULL);
+    size_t full = mr_heap_reserved(h);
+    for (int i = 0; i < N; i++) if (i % 1000) mr_heap_alloc(h, p[i], 56, 0);
+    for (int i = 0; i < 2000; i++) {
+      char *q = mr_heap_alloc(h, NULL, 0, 1000);
+      CHECK(q != NULL);
+      memset(q, 0xa5, 1000);
+      mr_heap_alloc(h, q, 1000, 0);
+      CHECK((q = mr_heap_alloc(h, NULL, 0, 20000)) != NULL);
+      memset(q, 0xa5, 20000);
+      if (i % 100) mr_heap_alloc(h, q, 20000, 0);
+      else p[i + 1] = q;
+    }
+    CHECK(mr_heap_reserved(h) <= full);
+    CHECK(mr_heap_check(h) == 0);
+    for (int i = 0; i < N; i += 1000) mr_heap_alloc(h, p[i], 56, 0);
+    for (int i = 0; i < 2000; i += 100) mr_heap_alloc(h, p[i + 1], 20000, 0);
+    CHECK(mr_heap_used(h) == 0);
+  }
+  for (int i = 0; i < 100; i++) CHECK(mr_heap_alloc(h, NULL, 0, 24000) != NULL);
+  CHECK(mr_heap_check(h) == 0);
+  mr_heap_drop(h);
+}
+
 int main(void) {
   test_every_size_has_a_class_that_holds_it();
   test_blocks_keep_their_bytes();
@@ -263,5 +293,6 @@ int main(void) {
   test_a_growing_buffer_at_the_edge_grows_in_place();
   test_a_small_heap_stays_small();
   test_large_free_blocks_serve_small_requests();
+  test_small_free_blocks_serve_large_requests();
   return CHECK_RESULT();
 }
