@@ -18,10 +18,10 @@
 enum {
   PAGE = 4096,
   LOWEST = 15,               /* log2 of the smallest class */
-  HIGHEST = 25,              /* of the largest that is kept */
+  HIGHEST = 26,              /* of the largest that is kept */
   CLASSES = (HIGHEST - LOWEST) * 8 + 1,
   MOVE_FROM = 512 * 1024,    /* from here on remapping is cheaper than copying */
-  HUGE_FROM = 8 * 1024 * 1024,
+  HUGE_FROM = 4 * 1024 * 1024,
   HUGE = 2 * 1024 * 1024,
   MEMORY = 16                /* peaks' worth of freed bytes after which a third of a peak is left */
 };
@@ -127,8 +127,10 @@ static kept_block *evict(size_t most) {
 
 /* ---- system calls (lock not held) ---- */
 
+static size_t alignment(size_t size) { return size >= HUGE_FROM ? HUGE : PAGE; }
+
 static void *block_map(size_t size) {
-  void *p = port_pages_reserve(size, size >= HUGE_FROM ? HUGE : PAGE);
+  void *p = port_pages_reserve(size, alignment(size));
   if (!p) return NULL;
   if (size >= HUGE_FROM) port_pages_huge(p, size);
   atomic_fetch_add_explicit(&reserved, size, memory_order_relaxed);
@@ -208,8 +210,9 @@ static void *resize_by_copy(void *p, size_t size, size_t *newsize) {
 static void *resize_by_remap(void *p, size_t size, size_t n) {
   if (mr_pool_failing()) return NULL;
   MR_UNPOISON(p, size);
-  void *q = port_pages_remap(p, size, n);
+  void *q = port_pages_remap(p, size, n, alignment(n));
   if (!q) return NULL;
+  if (n >= HUGE_FROM && size < HUGE_FROM) port_pages_huge(q, n);
   atomic_fetch_add_explicit(&reserved, n - size, memory_order_relaxed);
   port_acquire(&lock);
   if (keepable(size)) leaves(size);
