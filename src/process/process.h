@@ -50,7 +50,8 @@ struct mr_fiber {
   mr_thread *thread;                 /* (owner) who runs it; in WAIT_HANDOVER and WAIT_HOST who waits */
   mr_wait wait;
   mr_mail mail;                      /* coming in while it receives, going out while it sends */
-  mr_shared *mail_from;              /* (owner) the channel of a message that could not be unpacked; counted */
+  mr_message *held;                  /* (owner) the message being unpacked, or the one that could not be for want of memory; owned */
+  mr_shared *held_from;              /* (owner) its channel, counted; NULL: there is no such message */
   const char *op;                    /* what it waits in, for reports: "receive" */
   mr_shared *on;                     /* and on what */
   uint64_t due;                      /* (timers' lock) */
@@ -162,7 +163,7 @@ typedef struct mr_state_hooks {
   int (*finalisers)(lua_State *L);               /* something in the state still has a finaliser */
   int (*reset)(lua_State *L);                    /* lua_resetthread: closes pending variables, leaves the error on top */
   void (*describe)(mr_shared *o, char *buf, size_t size);   /* "channel 'results'" for reports; no Lua */
-  void (*mail_back)(mr_fiber *f);                /* gives mail that its fiber never took back to mail_from */
+  void (*mail_back)(mr_fiber *f);                /* gives the message that its fiber holds back to its channel */
 } mr_state_hooks;
 extern mr_state_hooks mr_hooks;
 extern atomic_int mr_recycle;                    /* how many states a worker keeps; 0 = none */
