@@ -432,19 +432,28 @@ static void resume(mr_thread *t, mr_fiber *f) {
   } while (again);
 }
 
-static void retire(mr_thread *t, mr_worker *w) {
+/* 0: there is a place for it again. mr_workers_set decides by w->thread, under the same lock, whether it must start another. */
+static int retire(mr_thread *t, mr_worker *w) {
   mr_runtime *r = &mr_rt;
   mr_state_flush(w);
   atomic_fetch_add(&r->nmoving, 1);
   port_acquire(&r->ilock);
-  atomic_store(&w->thread, 0);
-  r->nactive--;
+  int stays = !atomic_load(&r->stopping) && w->id < (unsigned)atomic_load(&r->target);
+  if (!stays) {
+    atomic_store(&w->thread, 0);
+    r->nactive--;
+  }
   port_unlock(&r->ilock);
+  if (stays) {
+    atomic_fetch_sub(&r->nmoving, 1);
+    return 0;
+  }
   t->worker = NULL;
   rescue(w);
   mr_wake_idle();
   atomic_fetch_sub(&r->nmoving, 1);
   mr_quiet_check();
+  return 1;
 }
 
 static void work(mr_thread *t) {
@@ -454,8 +463,7 @@ static void work(mr_thread *t) {
   while (holds) {
     if (PORT_UNLIKELY(atomic_load_explicit(&r->stopping, memory_order_relaxed) ||
                       w->id >= (unsigned)atomic_load_explicit(&r->target, memory_order_relaxed))) {
-      retire(t, w);
-      return;
+      if (retire(t, w)) return;
     }
     mr_fiber *f = next_fiber(t, w);
     if (!f) continue;
