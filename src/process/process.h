@@ -27,7 +27,7 @@ enum { FIBER_RUNNING, FIBER_PARKING, FIBER_PARKED, FIBER_READY, FIBER_DONE };
 enum { WAIT_YIELD, WAIT_HANDOVER, WAIT_HOST };
 
 /* Why the fiber yielded, set just before it does; 0 = the program's own coroutine.yield. */
-enum { SYS_NONE, SYS_PARK, SYS_AGAIN };
+enum { SYS_NONE, SYS_PARK, SYS_AGAIN, SYS_PREEMPTED };
 
 struct mr_fiber {
   mr_fiber *next;                    /* in one run queue (its lock) */
@@ -98,6 +98,7 @@ struct mr_worker {
   unsigned streak;                   /* (holder) fibers taken from the slot in a row */
   unsigned rng;                      /* (holder) */
   unsigned char turn;                /* (holder) the global queue's turn */
+  unsigned char served;              /* (holder) it had the last one: now the own queue's */
   int nkept;                         /* (holder) */
   mr_spare kept[MR_KEEP];            /* (holder) rewound states, hottest last */
   struct { unsigned tick; unsigned tries; uint64_t since, cpu; } seen;   /* (monitor) */

@@ -225,8 +225,12 @@ static mr_fiber *find(mr_worker *w) {
   if (PORT_UNLIKELY(tick % TURNS == 0 || w->turn)) {
     w->turn = 0;
     fire_due(w);
-    if ((f = global_pop()) != NULL) return f;
+    if ((f = global_pop()) != NULL) {
+      w->served = 1;
+      return f;
+    }
   }
+  w->served = 0;
   if (w->streak < TURNS) {
     if ((f = take_slot(w)) != NULL) {
       w->streak++;
@@ -387,7 +391,7 @@ static int leave_fiber(mr_thread *t, mr_worker *w) {
     if (PORT_UNLIKELY(t->ended.heap != NULL)) mr_state_recycle(w, &t->ended);
     if (PORT_UNLIKELY(t->gave_way)) {
       t->gave_way = 0;
-      w->turn = 1;
+      w->turn = !w->served;                     /* in turns, or one of the two queues would starve */
     }
     return 1;
   }
@@ -427,7 +431,8 @@ static void resume(mr_thread *t, mr_fiber *f) {
       t->current = NULL;
       t->gave_way = 1;                        /* or it would find itself before those in the global queue */
       atomic_store_explicit(&f->state, FIBER_READY, memory_order_relaxed);
-      mr_enqueue(t->worker, f, 0);
+      /* What had a whole quantum goes to the global queue: busy workers never steal, and long queues even out there. */
+      mr_enqueue(f->sysyield == SYS_PREEMPTED ? NULL : t->worker, f, 0);
     }
   } while (again);
 }
