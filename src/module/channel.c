@@ -3,8 +3,9 @@
  *
  * A message with a small payload (at most two nil, boolean, number or light userdata values) travels as mail, without any
  * block. Others are packed by the sender: unpacked straight into a parked receiver where that is possible, else sealed.
- * While mail is in f->mail its fiber owns it; a message that could not be unpacked (memory) stays there with mail_from set
- * and is the first thing the next receive on that channel finds.
+ * While mail is in f->mail its fiber owns it. A message is moved to f->held while it is unpacked, as finalisers that run meanwhile may
+ * receive too; one that could not be unpacked (memory) stays there and is the first thing the next receive on that channel
+ * finds. A finaliser touches neither.
  */
 #include "module/module.h"
 #include "channel/channel.h"
@@ -27,43 +28,91 @@ static int fail(lua_State *L, const char *why) {
   return 2;
 }
 
+static int in_finaliser(lua_State *L) { return lua_gc(L, LUA_GCCOUNT, 0) == -1; }
+
 static mr_packer *packer_for(lua_State *L, mr_fiber *f) {
-  return lua_gc(L, LUA_GCCOUNT, 0) == -1 ? f->thread->gc_packer : f->thread->packer;
+  return in_finaliser(L) ? f->thread->gc_packer : f->thread->packer;
 }
 
 /* ---- receiving ---- */
 
 static void mail_back(mr_fiber *f) {
-  mr_shared *from = f->mail_from;
-  f->mail_from = NULL;
-  if (f->mail.kind != MAIL_NONE) mr_channel_put_back((mr_channel *)from, &f->mail);
+  mr_shared *from = f->held_from;
+  mr_mail m = { .kind = MAIL_MESSAGE, .u.m = f->held };
+  f->held_from = NULL;
+  f->held = NULL;
+  mr_channel_put_back((mr_channel *)from, &m);
   mr_release(from);
 }
 
-/* Pushes the values of f->mail, which then is empty. On a memory error the message stays where it is. */
+static int l_unpack(lua_State *L) {
+  const mr_message *m = lua_touserdata(L, 1);
+  lua_settop(L, 0);
+  return mr_unpack(L, m);
+}
+
+/* For finalisers: takes m over without touching what the fiber holds. */
+static int unpack_apart(lua_State *L, mr_channel *c, mr_message *m) {
+  int top = lua_gettop(L);
+  mr_mail mail = { .kind = MAIL_MESSAGE, .u.m = m };
+  lua_pushcfunction(L, l_unpack);
+  lua_pushlightuserdata(L, m);
+  int status = lua_pcall(L, 1, LUA_MULTRET, 0);
+  if (status == LUA_ERRMEM) mr_channel_put_back(c, &mail);
+  else mr_message_free(m);
+  return status == LUA_OK ? lua_gettop(L) - top : lua_error(L);
+}
+
+static void release_held(mr_fiber *f) {
+  mr_message *m = f->held;
+  mr_shared *from = f->held_from;
+  f->held = NULL;
+  f->held_from = NULL;
+  mr_message_free(m);
+  mr_release(from);
+}
+
+/*
+ * Unpacks what f holds. Without memory it goes on holding it: the next receive on that channel tries again. Other errors - a
+ * module that the receiver can't find - would come again for ever: the message is gone.
+ */
+static int unpack_held(lua_State *L, mr_fiber *f) {
+  int n;
+  if (PORT_UNLIKELY(mr_message_needs_code(f->held))) {
+    int top = lua_gettop(L);
+    lua_pushcfunction(L, l_unpack);
+    lua_pushlightuserdata(L, f->held);
+    int status = lua_pcall(L, 1, LUA_MULTRET, 0);
+    if (status == LUA_ERRMEM) return lua_error(L);
+    release_held(f);
+    if (status != LUA_OK) return lua_error(L);
+    n = lua_gettop(L) - top;
+  } else {
+    n = mr_unpack(L, f->held);
+    release_held(f);
+  }
+  f->want_aux = 1;
+  return n;
+}
+
+/* Pushes the values of f->mail, which then is empty. */
 static int push_mail(lua_State *L, mr_fiber *f, mr_channel *c) {
-  int n = f->mail.n;
-  switch (f->mail.kind) {
+  int n = f->mail.n, kind = f->mail.kind;
+  f->mail.kind = MAIL_NONE;
+  switch (kind) {
     case MAIL_SCALARS:
       for (int i = 0; i < n; i++) mr_scalar_push(L, &f->mail.u.s[i]);
-      break;
+      return n;
     case MAIL_AUX:
-      luaL_checkstack(L, n, "too many values in one message");
-      lua_xmove(f->aux, L, n);
-      break;
+      lua_xmove(f->aux, L, n);                   /* deliver_direct has made room */
+      return n;
     default:
-      if (!f->mail_from) {
-        f->mail_from = (mr_shared *)c;
-        mr_retain(f->mail_from);
-      }
-      n = mr_unpack(L, f->mail.u.m);
-      mr_mail_drop(&f->mail);
-      mr_release(f->mail_from);
-      f->mail_from = NULL;
-      f->want_aux = 1;
+      if (PORT_UNLIKELY(in_finaliser(L))) return unpack_apart(L, c, f->mail.u.m);
+      f->held = f->mail.u.m;
+      f->held_from = (mr_shared *)c;
+      mr_retain(f->held_from);
+      return unpack_held(L, f);
   }
-  f->mail.kind = MAIL_NONE;
-  return n;
 }
 
 static int l_loan(lua_State *L) {
@@ -105,8 +154,8 @@ static void make_aux(lua_State *L, mr_fiber *f) {
 /* One try, waiting if `wait`; returns results, or parks. */
 static int receive(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadline, int wait) {
   mr_fiber *peer;
-  if (PORT_UNLIKELY(f->mail_from != NULL)) {
-    if (f->mail_from == (mr_shared *)c) return push_mail(L, f, c);
+  if (PORT_UNLIKELY(f->held_from != NULL) && !in_finaliser(L)) {
+    if (f->held_from == (mr_shared *)c) return unpack_held(L, f);
     mail_back(f);
   }
   if (PORT_UNLIKELY(f->want_aux)) make_aux(L, f);
@@ -189,7 +238,7 @@ static int deliver_direct(mr_fiber *f, mr_fiber *peer, mr_packer *p) {
   peer->thread = f->thread;
   lua_pushcfunction(A, l_unpack_view);
   lua_pushlightuserdata(A, p);
-  if (lua_pcall(A, 1, LUA_MULTRET, 0) != LUA_OK || lua_gettop(A) > 200) {
+  if (lua_pcall(A, 1, LUA_MULTRET, 0) != LUA_OK || lua_gettop(A) > 200 || !lua_checkstack(peer->parked_L, lua_gettop(A))) {
     lua_settop(A, 0);
     return 0;
   }
@@ -282,7 +331,7 @@ static int send(lua_State *L, mr_fiber *f, mr_channel *c, int first, uint64_t de
   mr_mail m;
   if (PORT_UNLIKELY(n < 1 || lua_isnil(L, first)))
     return luaL_argerror(L, first, "the first value of a message can't be nil; send false, or close the channel");
-  if (PORT_UNLIKELY(f->mail_from != NULL)) mail_back(f);
+  if (PORT_UNLIKELY(f->held_from != NULL) && !in_finaliser(L)) mail_back(f);
   if (PORT_LIKELY(scalars(L, first, n, &m))) return put(L, f, c, &m, deadline, wait);
   mr_packer *p = packer_for(L, f);
   if (mr_pack(p, L, first, n, "message") != 0) return lua_error(L);

@@ -73,7 +73,7 @@ void mr_host_close(mr_proc *h) {
   int err = mr_host_join(h);
   if (atomic_load(&r->dead)) return;
   if (err == MR_EDEADLOCK) mr_report_print(h->text);
-  if (h->main.mail_from) mr_hooks.mail_back(&h->main);
+  if (h->main.held_from) mr_hooks.mail_back(&h->main);
   port_acquire(&r->ilock);
   for (mr_proc **p = &r->host; *p; p = &(*p)->live_next)
     if (*p == h) {
