@@ -454,6 +454,7 @@ static void work(mr_thread *t) {
     atomic_store_explicit(&t->poke, 0, memory_order_relaxed);
     atomic_store_explicit(&w->thread, (uintptr_t)t | 1, memory_order_release);
     resume(t, f);
+    w = t->worker;                              /* another one, if the fiber blocked its thread meanwhile */
     holds = leave_fiber(t, w);
   }
 }
