@@ -14,7 +14,10 @@ end
 
 -- Until what the process does is a wait (there is no other way to see it from outside).
 local function parked(p)
-  while p:status() ~= "waiting" do process.yield() end
+  while p:status() ~= "waiting" do
+    if p:status() == "failed" then error(select(2, p:wait()), 2) end
+    process.yield()
+  end
   return p
 end
 

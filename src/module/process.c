@@ -279,6 +279,7 @@ static const luaL_Reg functions[] = {
 };
 
 MR_EXPORT int luaopen_mare_process(lua_State *L) {
+  mr_host_ensure(L);
   lua_createtable(L, 0, 8);
   mr_set_functions(L, functions);
   return 1;
