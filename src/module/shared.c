@@ -18,6 +18,11 @@ static uint64_t secret(void) {
   return atomic_compare_exchange_strong(&s, &now, fresh) ? fresh : now;
 }
 
+static int is_box(const void *block, size_t size) {
+  const box *b = block;
+  return size == sizeof *b && (!b->object || b->tag == (secret() ^ (uintptr_t)b->object));
+}
+
 mr_shared *mr_shared_to(lua_State *L, int idx, const mr_sharetype *type) {
   if (lua_type(L, idx) != LUA_TUSERDATA || lua_rawlen(L, idx) != sizeof(box)) return NULL;
   box *b = lua_touserdata(L, idx);
@@ -144,6 +149,7 @@ static void start(lua_State *L, mr_proc *p) {
 void mr_setup(void) {
   mr_process_setup();
   mr_channel_setup();
+  mr_share_valid = is_box;
   mr_hooks.open = mr_module_open;
   mr_hooks.start = start;
   mr_hooks.finalisers = mr_module_finalisers;
