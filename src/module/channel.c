@@ -30,10 +30,6 @@ static int fail(lua_State *L, const char *why) {
 
 static int in_finaliser(lua_State *L) { return lua_gc(L, LUA_GCCOUNT, 0) == -1; }
 
-static mr_packer *packer_for(lua_State *L, mr_fiber *f) {
-  return in_finaliser(L) ? f->thread->gc_packer : f->thread->packer;
-}
-
 /* ---- receiving ---- */
 
 static void mail_back(mr_fiber *f) {
@@ -267,11 +263,12 @@ static int deliver(lua_State *L, mr_fiber *f, mr_fiber *peer, mr_packer *p) {
 
 /* The string to lend is on top, and a receiver came in between. */
 static int deliver_top(lua_State *L, mr_fiber *f, mr_fiber *peer) {
-  if (mr_pack(f->thread->packer, L, lua_gettop(L), 1, "message") != 0) {
+  mr_packer *p = mr_packer_for(L, f);
+  if (mr_pack(p, L, lua_gettop(L), 1, "message") != 0) {
     mr_ready(peer, MR_AGAIN, f);
     return lua_error(L);
   }
-  return deliver(L, f, peer, f->thread->packer);
+  return deliver(L, f, peer, p);
 }
 
 static int send_k(lua_State *L, int status, lua_KContext ctx);
@@ -333,7 +330,7 @@ static int send(lua_State *L, mr_fiber *f, mr_channel *c, int first, uint64_t de
     return luaL_argerror(L, first, "the first value of a message can't be nil; send false, or close the channel");
   if (PORT_UNLIKELY(f->held_from != NULL) && !in_finaliser(L)) mail_back(f);
   if (PORT_LIKELY(scalars(L, first, n, &m))) return put(L, f, c, &m, deadline, wait);
-  mr_packer *p = packer_for(L, f);
+  mr_packer *p = mr_packer_for(L, f);
   if (mr_pack(p, L, first, n, "message") != 0) return lua_error(L);
   switch (mr_channel_take_receiver(c, &peer)) {
     case CH_CLOSED: return fail(L, "closed");

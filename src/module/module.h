@@ -46,6 +46,11 @@ void mr_set_functions(lua_State *L, const luaL_Reg *l);
 void mr_host_ensure(lua_State *L);             /* in a host state: its record exists from now on */
 int  mr_in_process(lua_State *L);              /* L is a process's state (not a host's) */
 
+/* A finaliser may run while this thread's packer is being read: it gets the other one. */
+static inline mr_packer *mr_packer_for(lua_State *L, mr_fiber *f) {
+  return lua_gc(L, LUA_GCCOUNT, 0) == -1 ? f->thread->gc_packer : f->thread->packer;
+}
+
 /* Deadline from an optional number of seconds at idx: absent, nil or math.huge = never. Raises on what is no time. */
 uint64_t mr_deadline(lua_State *L, int idx);
 /* For reasons that are not the operation's own: raises MR_INTERRUPTED and MR_DEADLOCK as errors; else returns. */

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include "module/module.h"
 #include "module/state.h"
 
 /* ---- default paths, program-wide ---- */
@@ -101,7 +102,7 @@ static void export_path(lua_State *L, int from, const char *name, int cpath, int
 
 /* Does the value at the top travel? Packed for a trial, so that one odd function does not forbid every spawn. */
 static int travels(lua_State *L) {
-  mr_packer *p = mr_self_fiber(L)->thread->packer;
+  mr_packer *p = mr_packer_for(L, mr_self_fiber(L));
   int ok = mr_pack(p, L, lua_gettop(L), 1, "package.preload") == 0;
   if (!ok) lua_pop(L, 1);
   return ok;

@@ -79,6 +79,7 @@ static void options(lua_State *L, mr_spawn *s) {
 /* process.spawn(f | code, args…) -> handle;  process.spawn{ main=, args=, name=, memory=, heap= } -> handle */
 static int l_spawn(lua_State *L) {
   mr_fiber *f = mr_self_fiber(L);
+  mr_packer *packer = mr_packer_for(L, f);
   mr_spawn s = { .kind = PROC_PLAIN };
   int n = lua_gettop(L), err;
   if (lua_type(L, 1) == LUA_TTABLE) {
@@ -90,13 +91,13 @@ static int l_spawn(lua_State *L) {
   to_main(L, 1);
   if (mr_package_export(L)) {
     if (!lua_isnil(L, -1)) {
-      if (mr_pack(f->thread->packer, L, lua_gettop(L), 1, "package") != 0) return lua_error(L);
-      if ((s.package = mr_packer_seal(f->thread->packer)) == NULL) return mr_raise(L, MR_ENOMEM);
+      if (mr_pack(packer, L, lua_gettop(L), 1, "package") != 0) return lua_error(L);
+      if ((s.package = mr_packer_seal(packer)) == NULL) return mr_raise(L, MR_ENOMEM);
     }
     lua_pop(L, 1);
   }
-  int bad = mr_pack(f->thread->packer, L, 1, n, "argument");
-  s.start = bad ? NULL : mr_packer_seal(f->thread->packer);
+  int bad = mr_pack(packer, L, 1, n, "argument");
+  s.start = bad ? NULL : mr_packer_seal(packer);
   mr_proc *p = s.start ? mr_proc_spawn(&s, f, &err) : NULL;
   if (!p) {
     if (s.package) mr_message_free(s.package);

@@ -9,6 +9,11 @@
 
 uint64_t mr_secret;
 
+static int is_box(const void *block, size_t size) {
+  const mr_box *b = block;
+  return size == sizeof *b && (!b->object || b->tag == (mr_secret ^ (uintptr_t)b->object));
+}
+
 mr_shared *mr_shared_check(lua_State *L, int idx, const mr_sharetype *type, const char *tname) {
   mr_shared *o = mr_shared_to(L, idx, type);
   if (PORT_UNLIKELY(!o)) {
@@ -129,6 +134,7 @@ void mr_setup(void) {
   if (!mr_secret) mr_secret = port_entropy() | 1;
   mr_process_setup();
   mr_channel_setup();
+  mr_share_valid = is_box;
   mr_hooks.open = mr_module_open;
   mr_hooks.start = start;
   mr_hooks.finalisers = mr_module_finalisers;

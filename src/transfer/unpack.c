@@ -16,6 +16,7 @@
 #define TEMPLATES   16
 
 /* The first table of a shape; the others copy its hash part and put their own values in. */
+enum { NEW, FILLED, LEARNT, UNFIT };
 typedef struct template { uint32_t slot; uint8_t known, place[MAX_SHAPE]; } template;
 
 typedef struct unpacker {
@@ -243,23 +244,28 @@ static void fill_fields(unpacker *u, const uint64_t *keys, uint32_t n) {
   }
 }
 
-/* Where the keys of a shape are in the hash part of the first table filled with it. */
+/*
+ * Where the keys of a shape are in the hash part of the first table filled with it. One may be missing: a module that is
+ * nil here.
+ */
 static void learn(unpacker *u, template *t, const uint64_t *keys, uint32_t n) {
   const raw_table *first = (const raw_table *)u->slots[t->slot].bits;
+  t->known = UNFIT;
   for (uint32_t i = 0; i < n; i++) {
     uint64_t key = u->slots[PAIR_LOW(keys[i])].bits;
-    uint8_t at = 0;
-    while (first->node[at].key != key || !(first->node[at].key_tt & RAW_COLLECTABLE)) at++;
-    t->place[i] = at;
+    uint32_t at = 0, size = raw_nodes(first);
+    while (at < size && (first->node[at].key != key || !(first->node[at].key_tt & RAW_COLLECTABLE))) at++;
+    if (at == size) return;
+    t->place[i] = (uint8_t)at;
   }
-  t->known = 2;
+  t->known = LEARNT;
 }
 
 /* 0: this table must be filled key by key. */
 static int fill_like_first(unpacker *u, template *t, raw_table *to, const uint64_t *keys, uint32_t n) {
   const raw_table *first = (const raw_table *)u->slots[t->slot].bits;
-  if (raw_isblack(to) || to->lsizenode != first->lsizenode) return 0;
-  if (t->known == 1) learn(u, t, keys, n);
+  if (t->known == FILLED) learn(u, t, keys, n);
+  if (t->known == UNFIT || raw_isblack(to) || to->lsizenode != first->lsizenode) return 0;
   memcpy(to->node, first->node, raw_nodes(first) * sizeof(raw_node));
   to->flags &= 128;                            /* which metamethods it lacks is not known now */
   to->lastfree = to->node + (first->lastfree - first->node);
@@ -278,8 +284,8 @@ static void fill_shape(unpacker *u, const mr_def *d, uint32_t slot, raw_table *t
   template *like = t && number < TEMPLATES ? &u->templates[number] : NULL;
   if (like && like->known && fill_like_first(u, like, t, shape + 1, n)) return;
   fill_fields(u, shape + 1, n);
-  if (like && !like->known) {
-    like->known = 1;
+  if (like && like->known == NEW) {
+    like->known = FILLED;
     like->slot = slot;
   }
 }
@@ -352,6 +358,8 @@ static void set_metatables(unpacker *u, const range *r, uint32_t except) {
     if (PAIR_LOW(pair[i]) == except) continue;
     push_slot(u, object_slot(u, PAIR_LOW(pair[i])));
     push_slot(u, object_slot(u, PAIR_HIGH(pair[i])));
+    if (PORT_UNLIKELY(!lua_istable(u->L, -1)))
+      luaL_error(u->L, "cannot receive a table whose metatable is a module: that module is a %s here", luaL_typename(u->L, -1));
     lua_setmetatable(u->L, -2);
     lua_pop(u->L, 1);
   }
@@ -392,7 +400,7 @@ static void find_slots(unpacker *u, uint32_t nslots) {
 
 static void unpack_graph(unpacker *u, uint32_t nslots) {
   template templates[TEMPLATES];
-  for (int i = 0; i < TEMPLATES; i++) templates[i].known = 0;
+  for (int i = 0; i < TEMPLATES; i++) templates[i].known = NEW;
   u->templates = templates;
   make_all(u);
   find_slots(u, nslots);
