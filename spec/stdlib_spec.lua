@@ -18,7 +18,7 @@ local function clean(text) return (text:gsub("/%S-lua_[%w_]+%.lua", "script.lua"
 local function same(text, bare)
   if not bare then text = prelude .. text end
   local want, got = proc.lua(text, {}, { env = env }), proc.mare(text, {}, { env = env })
-  assert.is_true(#want.out + #want.err > 10 and want.code == 0, want.err)
+  assert.is_true(#want.out + #want.err > 1, "the program prints something")
   assert.equal(clean(want.out), clean(got.out))
   assert.equal(clean(want.err), clean(got.err))
   assert.equal(want.code, got.code)

@@ -41,7 +41,13 @@ extern luaL_Reg mr_string_arith[];                    /* string metamethods that
 
 /* ---- lazy.c ---- */
 void mr_lazy_install(lua_State *L);                   /* into a bare state */
-int  mr_lazy_is(lua_State *L, int idx);               /* is the table at idx one of the two that fill themselves? */
+/* Is the value at idx one of the two tables that fill themselves? */
+static inline int mr_lazy_is(lua_State *L, int idx) {
+  const mr_proc *p = mr_proc_here(L);
+  const void *t = lua_topointer(L, idx);
+  return t && p && (t == p->lazy[0] || t == p->lazy[1]);
+}
+void mr_lazy_watch(lua_State *L, int idx, int which); /* the program can reach table idx (0 globals, 1 loaded) from now on */
 void mr_lazy_fill(lua_State *L);                      /* makes everything and goes away */
 void mr_lazy_open(lua_State *L, int lib);             /* opens that library now, if it was not */
 int  mr_lazy_opened(lua_State *L, int lib);

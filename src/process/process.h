@@ -70,6 +70,7 @@ struct mr_proc {
   size_t limit;                      /* bytes, 0 = none */
   port_lock lock;                    /* guards: waiters, and the change of status to an end */
   atomic_uchar status;
+  const void *lazy[2];               /* (owner) tables of the state that fill themselves: globals, loaded modules */
   unsigned char kind;                /* PROC_PLAIN … */
   unsigned char finalisers;          /* (owner) something in the state may have a finaliser */
   unsigned char system_heap;
