@@ -53,7 +53,7 @@ void mr_module_start(lua_State *L, mr_proc *p) {
   p->lazy[0] = lua_topointer(L, -1);
   p->lazy[1] = NULL;
   lua_pop(L, 1);
-  if (PORT_UNLIKELY(atomic_load_explicit(&mr_warnings, memory_order_relaxed))) lua_setwarnf(L, mr_warn_on, L);
+  if (PORT_UNLIKELY(atomic_load_explicit(&mr_warnings, memory_order_relaxed) && p->kind != PROC_MAIN)) lua_setwarnf(L, mr_warn_on, L);
 }
 
 /* ---- has it finalisers? ---- */

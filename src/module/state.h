@@ -19,7 +19,7 @@ void       mr_module_start(lua_State *L, mr_proc *p);
 /* 1 when something in the state has a finaliser still to run (then dropping it needs lua_close). */
 int        mr_module_finalisers(lua_State *L);
 extern atomic_int mr_noenv;                           /* -E: LUA_PATH and its like are ignored */
-extern atomic_int mr_warnings;                        /* -W: processes start with warnings on */
+extern atomic_int mr_warnings;                        /* -W: processes but the main one start with warnings on */
 
 /* The process of a state that mr_module_open made; for functions that have upvalues of their own. */
 static inline mr_proc *mr_proc_here(lua_State *L) { return *(mr_proc **)lua_getextraspace(L); }
