@@ -22,7 +22,7 @@ build:
 	@tools/build plain
 
 demo: build
-	@bin/mare run examples/search.lua --demo
+	@bin/mare run examples/demo.lua
 
 test:
 	@tools/setup test

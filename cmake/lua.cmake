@@ -29,7 +29,8 @@ elseif(MARE_LUA_SOURCE)
   endforeach()
   set(cpath "/usr/local/lib/lua/5.4/?.so;/usr/lib/${multiarch}/lua/5.4/?.so;/usr/lib/lua/5.4/?.so;/usr/local/lib/lua/5.4/loadall.so;")
   if(mare_sanitize) # API misuse is found too
-    set(api_check "#define LUA_USE_APICHECK\n#include <assert.h>\n")
+    # ThreadSanitizer knows setjmp and longjmp, not _setjmp and _longjmp: its shadow stack would grow with every yield.
+    set(api_check "#define LUA_USE_APICHECK\n#include <assert.h>\n#include <setjmp.h>\n#define luai_jmpbuf jmp_buf\n#define LUAI_THROW(L,c) longjmp((c)->b, 1)\n#define LUAI_TRY(L,c,a) if (setjmp((c)->b) == 0) { a }\n")
   endif()
   file(WRITE ${CMAKE_BINARY_DIR}/lua/lua_build.h
     "#define LUA_USE_LINUX\n#define LUA_COMPAT_5_3\n${api_check}"

@@ -14,10 +14,13 @@ Each state caches what it found; a cached channel is stale exactly when it is cl
 
 Messages travel as (true, values…): in mare a message's first value can't be nil, in luaproc it can.
 ]]
-local process = require "mare.process"
-local channel = require "mare.channel"
+local mare = require "mare"
+local process, channel = mare.process, mare.channel
 
-local luaproc = {}
+-- In a process the global luaproc is an empty table at first, see `body`; it becomes the module when it is used.
+local luaproc = rawget(_G, "luaproc")
+local lazy = type(luaproc) == "table" and getmetatable(luaproc)
+if type(lazy) == "table" and lazy.__name == "luaproc, not loaded yet" then setmetatable(luaproc, nil) else luaproc = {} end
 
 local lock = channel.named("luaproc.lock", 1)
 local handles = channel.named("luaproc.handles", math.huge)
@@ -284,9 +287,14 @@ end
 
 ----------------------------------------------------------------------------------------------------------- processes
 
--- The body of every process. It has no upvalues of this module: the new process requires its own.
+-- The body of every process. It must have no upvalue of this module: loading that takes ten times as long as starting a
+-- process, so only a process that uses it does.
 local function body(code)
-  luaproc = require "luaproc" -- the global that luaproc's processes find
+  _G.luaproc = setmetatable({}, {
+    __name = "luaproc, not loaded yet",
+    __index = function(_, key) return require "luaproc"[key] end,
+    __pairs = function() return pairs(require "luaproc") end,
+  })
   local ok, message = xpcall(type(code) == "string" and load(code, code) or code, function(message)
     return debug.traceback(type(message) == "string" and message or tostring(message), 2)
   end)

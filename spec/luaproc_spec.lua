@@ -1,8 +1,6 @@
 -- luaproc on mare: results, error returns, and the programs of the two works in small.
--- Processes are made from code strings (as programs of that time do) or from functions without globals: a spec's
--- globals belong to the test runner and must not travel.
+-- Processes are made from code strings, as programs of that time do, and from functions.
 local luaproc = require "luaproc"
-local next = next
 
 local serial = 0
 
@@ -342,7 +340,7 @@ describe("the programs of the two works", function()
         if last > capacity then last = capacity end
         local row = {}
         for c = 0, last do row[c] = 0 end
-        for _, object in next, objects do
+        for _, object in ipairs(objects) do
           local fragment = {}
           for c = first, last do
             local with = c >= object.weight and row[c - object.weight] + object.value or 0
@@ -354,10 +352,10 @@ describe("the programs of the two works", function()
             local from, part = luaproc.receive(rows[w])
             before[from] = part
           end
-          for _, part in next, before do
-            for c, value in next, part do row[c] = value end
+          for _, part in pairs(before) do
+            for c, value in pairs(part) do row[c] = value end
           end
-          for c, value in next, fragment do row[c] = value end
+          for c, value in pairs(fragment) do row[c] = value end
           luaproc.barrier(out, workers)
         end
         if last == capacity then luaproc.send(out, row[capacity]) end

@@ -4,7 +4,7 @@
 
 %% a unit of work: steps of a linear congruential generator
 spin(0, X) -> X;
-spin(N, X) -> spin(N - 1, (X * 1103515245 + 12345) band 16#7fffffff).
+spin(N, X) -> spin(N - 1, (X * 1664525 + 1013904223) band 16#7fffffff).
 
 %% without arguments: how many steps take 20 us, the best of a few tries
 tasks() ->

@@ -13,7 +13,7 @@ import (
 func spin(n int) uint64 {
 	x := uint64(n) + 1
 	for i := 0; i < n; i++ {
-		x = (x*1103515245 + 12345) & 0x7fffffff
+		x = (x*1664525 + 1013904223) & 0x7fffffff
 	}
 	return x
 }

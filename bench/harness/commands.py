@@ -84,11 +84,10 @@ class Command:
 
 def _lua_env(directory):
     """Where a script of bench/ finds its helpers, and plain Lua finds mare."""
-    shared = [os.path.dirname(path) for pattern in ("build/mare.so", "build/*/mare.so", "lib/mare.so", "mare.so")
-              for path in glob.glob(os.path.join(ROOT, pattern))]
+    shared = os.environ.get("MARE_LIB", os.path.join(ROOT, "build", "plain", "lib"))
     return {
         "LUA_PATH": ";".join([f"{BENCH}/{directory}/?.lua", f"{ROOT}/lua/?.lua", f"{ROOT}/lua/?/init.lua", ";"]),
-        "LUA_CPATH": ";".join([f"{place}/?.so" for place in shared[:1]] + [";"]),
+        "LUA_CPATH": f"{shared}/?.so;;",
         "LUA_INIT": "",
     }
 

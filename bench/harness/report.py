@@ -1,5 +1,4 @@
 """Figures to text: intervals, the table, the Markdown page and the plot."""
-import os
 from statistics import median
 
 
@@ -13,6 +12,11 @@ def human(value):
         if abs(value) >= size:
             return f"{value / size:.3g}{letter}"
     return f"{value:.3g}"
+
+
+def plain(value):
+    """Three significant digits without an exponent."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 class Result:
@@ -64,7 +68,7 @@ class Result:
         f = self.finding
         if self.values:
             middle, low, high = interval(self.values)
-            figure = f"{middle:.3g} {f.unit} ({low:.3g}–{high:.3g})"
+            figure = f"{plain(middle)} {f.unit} ({plain(low)}–{plain(high)})"
         else:
             figure = "–"
         sign = {">=": "≥", "<=": "≤", "": ""}[f.sense]
@@ -127,7 +131,3 @@ def plot(results, path, title):
     figure.savefig(path)
     pyplot.close(figure)
     return True
-
-
-def relative(path, root):
-    return os.path.relpath(path, root)

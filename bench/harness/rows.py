@@ -103,7 +103,7 @@ def fanout():
     made = {}
     for n in (1, 2):
         made[f"mare {n}"] = mare("fanout", 8, 27, workers=n)
-        made[f"go {n}"] = go("fanout", 8, 35, workers=n)
+        made[f"go {n}"] = go("fanout", 8, 34, workers=n)
         made[f"erlang {n}"] = erlang("fanout", 8, 32, workers=n)
     return against_ceiling("fanout", "fan-out of 8 CPU-bound tasks", made, "tasks", 0.97)
 

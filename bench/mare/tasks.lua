@@ -6,7 +6,7 @@ local spawn, channel = mare.process.spawn, mare.channel.new
 -- A unit of work: steps of a linear congruential generator.
 local function spin(n)
   local x = n + 1
-  for _ = 1, n do x = (x * 1103515245 + 12345) & 0x7fffffff end
+  for _ = 1, n do x = (x * 1664525 + 1013904223) & 0x7fffffff end
   return x
 end
 

@@ -13,12 +13,20 @@
 
 typedef struct mr_link { struct mr_link *next; } mr_link;
 
-/* Heads a large block. One that was shrunk below MR_ARENA_MAX for want of memory stays here, and its space is the arena's. */
+/*
+ * Heads a large block, somewhere in its first page (see large_colour). One that was shrunk below MR_ARENA_MAX for want
+ * of memory stays here, and its space is the arena's.
+ */
 typedef struct mr_large {
   struct mr_large *next, *prev;
-  size_t size;                    /* header included: what mr_block_get said */
+  size_t size;                    /* of the block: what mr_block_get said */
   size_t adopted;
 } mr_large;
+
+enum { MR_PAGE = 4096 };
+
+static inline char *mr_large_block(const mr_large *b) { return (char *)((uintptr_t)b & ~(uintptr_t)(MR_PAGE - 1)); }
+static inline size_t mr_large_offset(const mr_large *b) { return (uintptr_t)b % MR_PAGE; }
 
 struct mr_heap {
   mr_chunk chunk;                 /* the first chunk, at whose start the heap lives; `next` lists the others */
@@ -29,12 +37,18 @@ struct mr_heap {
   mr_link **mids;                 /* MR_MIDS more lists, inside the first free block of such a class; NULL before */
   uint64_t midmap;                /* which of them are not empty */
   mr_large *large;
+  size_t colours;                 /* how many large blocks were made */
   size_t reserved;
   ptrdiff_t limit;                /* PTRDIFF_MAX = none */
+  size_t coalesce_at;             /* no earlier than this size, if the last time was of little use */
 };
 
 /* Makes a heap of a chunk's bytes. */
 void mr_heap_init(mr_heap *h, mr_chunk c, size_t limit);
+/* Puts free space on the lists. n is a multiple of 8. */
+void mr_arena_give(mr_heap *h, char *p, size_t n);
+/* Joins free neighbours, if much is free; 0: nothing came of it. Lists and bump region are new afterwards. */
+int  mr_heap_coalesce(mr_heap *h);
 /* Gives back all but the first chunk. */
 void mr_heap_strip(mr_heap *h);
 

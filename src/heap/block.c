@@ -2,11 +2,12 @@
  * block: large blocks, each a mapping of its own, and the cache of freed ones.
  *
  * A program that makes and drops strings of a megabyte would spend its time in mmap, page faults and zeroing; so freed
- * blocks stay mapped, up to KEEP bytes, and the one freed last is handed out first, while its bytes are still in the
- * processor's cache. Beyond KEEP the ones unused for longest go back to the system.
+ * blocks stay mapped, and the one freed last is handed out first, while its bytes are still in the processor's cache.
+ * A block up to twice as large as asked will do. What is kept and what lives never exceed together what lived at the
+ * recent peak (or FLOOR): keeping blocks does not make the program larger. The ones unused for longest go first.
  *
- * Invariants (lock held): a kept block is on the list of its class and on the list by age; `kept` is the sum of their
- * sizes and at most KEEP. No system call is made with the lock held.
+ * Invariants (lock held): a kept block is on the list of its class and on the list by age; `filled` has a bit for each
+ * list that isn't empty; `kept` is the sum of their sizes. No system call is made with the lock held.
  */
 #include "pool.h"
 #include "poison.h"
@@ -21,9 +22,10 @@ enum {
   CLASSES = (HIGHEST - LOWEST) * 8 + 1,
   MOVE_FROM = 512 * 1024,    /* from here on remapping is cheaper than copying */
   HUGE_FROM = 8 * 1024 * 1024,
-  HUGE = 2 * 1024 * 1024
+  HUGE = 2 * 1024 * 1024,
+  MEMORY = 16                /* peaks' worth of freed bytes after which a third of a peak is left */
 };
-#define KEEP ((size_t)32 * 1024 * 1024)
+#define FLOOR ((size_t)2 * 1024 * 1024)
 
 /* Written into a kept block. */
 typedef struct kept_block {
@@ -36,6 +38,8 @@ static port_lock lock;
 static kept_block *lists[CLASSES];
 static kept_block *newest, *oldest;
 static size_t kept;
+static size_t live, peak;         /* bytes of blocks handed out that could be kept */
+static uint64_t filled[2];
 static atomic_size_t reserved;
 
 /* Eight sizes to each doubling, all multiples of a page. */
@@ -56,7 +60,9 @@ static int keepable(size_t size) { return size <= (size_t)1 << HIGHEST; }
 /* ---- the kept ones (lock held) ---- */
 
 static void keep(kept_block *b, size_t size) {
-  kept_block **list = &lists[class_of(size)];
+  unsigned c = class_of(size);
+  kept_block **list = &lists[c];
+  filled[c / 64] |= (uint64_t)1 << c % 64;
   b->size = size;
   b->prev = NULL;
   b->next = *list;
@@ -70,11 +76,41 @@ static void keep(kept_block *b, size_t size) {
 }
 
 static void unkeep(kept_block *b) {
-  if (b->prev) b->prev->next = b->next; else lists[class_of(b->size)] = b->next;
+  unsigned c = class_of(b->size);
+  if (b->prev) b->prev->next = b->next; else lists[c] = b->next;
+  if (!lists[c]) filled[c / 64] &= ~((uint64_t)1 << c % 64);
   if (b->next) b->next->prev = b->prev;
   if (b->newer) b->newer->older = b->older; else newest = b->older;
   if (b->older) b->older->newer = b->newer; else oldest = b->newer;
   kept -= b->size;
+}
+
+/* The best fitting one of `size` to twice that; NULL: there is none. */
+static kept_block *unkeep_fitting(size_t size) {
+  unsigned from = class_of(size), w = from / 64;
+  uint64_t bits = filled[w] & ~(uint64_t)0 << from % 64;
+  if (!bits && w == 0) bits = filled[w = 1];
+  if (!bits) return NULL;
+  kept_block *b = lists[w * 64 + PORT_LOWBIT(bits)];
+  if (b->size > 2 * size) return NULL;
+  unkeep(b);
+  return b;
+}
+
+static void enters(size_t size) {
+  live += size;
+  if (live > peak) peak = live;
+}
+
+/* The peak is forgotten as the program frees many times as much. */
+static void leaves(size_t size) {
+  live -= size;
+  peak -= (peak - live) / (MEMORY * (peak / size + 1));
+}
+
+static size_t may_keep(void) {
+  size_t room = peak - live;
+  return room > FLOOR ? room : FLOOR;
 }
 
 /* Takes the oldest out until at most `most` bytes are kept; returns them as a list. */
@@ -115,24 +151,35 @@ static void release(kept_block *dead) {
 
 /* ---- */
 
-void *mr_block_get(size_t *size) {
-  size_t n = mr_block_size(*size);
-  if (!n || mr_pool_failing()) return NULL;
-  *size = n;
-  if (keepable(n)) {
-    port_acquire(&lock);
-    kept_block *b = lists[class_of(n)];
-    if (b) unkeep(b);
-    port_unlock(&lock);
-    if (b) {
-      MR_UNPOISON(b, n);
-      return b;
-    }
-  }
+static void *block_fresh(size_t n) {
   void *p = block_map(n);
   if (p) return p;
   mr_block_trim();
   return block_map(n);
+}
+
+void *mr_block_get(size_t *size) {
+  size_t n = mr_block_size(*size);
+  if (!n || mr_pool_failing()) return NULL;
+  *size = n;
+  if (!keepable(n)) return block_fresh(n);
+  port_acquire(&lock);
+  kept_block *b = unkeep_fitting(n);
+  enters(b ? b->size : n);
+  kept_block *dead = evict(may_keep());
+  port_unlock(&lock);
+  release(dead);
+  if (b) {
+    *size = b->size;
+    MR_UNPOISON(b, b->size);
+    return b;
+  }
+  void *p = block_fresh(n);
+  if (p) return p;
+  port_acquire(&lock);
+  leaves(n);
+  port_unlock(&lock);
+  return NULL;
 }
 
 void mr_block_put(void *p, size_t size) {
@@ -143,8 +190,9 @@ void mr_block_put(void *p, size_t size) {
   MR_UNPOISON(p, size);
   MR_POISON((char *)p + sizeof(kept_block), size - sizeof(kept_block));
   port_acquire(&lock);
+  leaves(size);
   keep(p, size);
-  kept_block *dead = kept > KEEP ? evict(KEEP) : NULL;
+  kept_block *dead = evict(may_keep());
   port_unlock(&lock);
   release(dead);
 }
@@ -157,19 +205,31 @@ static void *resize_by_copy(void *p, size_t size, size_t *newsize) {
   return q;
 }
 
+static void *resize_by_remap(void *p, size_t size, size_t n) {
+  if (mr_pool_failing()) return NULL;
+  MR_UNPOISON(p, size);
+  void *q = port_pages_remap(p, size, n);
+  if (!q) return NULL;
+  atomic_fetch_add_explicit(&reserved, n - size, memory_order_relaxed);
+  port_acquire(&lock);
+  if (keepable(size)) leaves(size);
+  if (keepable(n)) enters(n);
+  kept_block *dead = evict(may_keep());
+  port_unlock(&lock);
+  release(dead);
+  return q;
+}
+
 void *mr_block_resize(void *p, size_t size, size_t *newsize) {
   size_t n = mr_block_size(*newsize);
-  if (n == size) {
-    *newsize = n;
+  if (n <= size && n >= size / 2) {
+    *newsize = size;
     return p;
   }
   if (!n) return NULL;
   if (size < MOVE_FROM || n < MOVE_FROM) return resize_by_copy(p, size, newsize);
-  if (mr_pool_failing()) return NULL;
-  MR_UNPOISON(p, size);
-  void *q = port_pages_remap(p, size, n);
+  void *q = resize_by_remap(p, size, n);
   if (!q) return resize_by_copy(p, size, newsize);
-  atomic_fetch_add_explicit(&reserved, n - size, memory_order_relaxed);
   *newsize = n;
   return q;
 }
@@ -177,6 +237,7 @@ void *mr_block_resize(void *p, size_t size, size_t *newsize) {
 void mr_block_trim(void) {
   port_acquire(&lock);
   kept_block *dead = evict(0);
+  peak = live;
   port_unlock(&lock);
   release(dead);
 }

@@ -42,8 +42,9 @@ static int spans_gather(walk *w, const mr_heap *h) {
   for (mr_large *b = h->large; b; b = b->next) {
     total += b->size;
     if (b->next && b->next->prev != b) return 0;
-    if (b->adopted) { if (!span_add(w, (char *)b, b->size)) return 0; }
-    else w->larges += b->size - sizeof *b;
+    size_t usable = b->size - mr_large_offset(b);
+    if (b->adopted) { if (!span_add(w, (char *)b, usable)) return 0; }
+    else w->larges += usable - sizeof *b;
   }
   if (total != h->reserved) return 0;
   qsort(w->spans, w->count, sizeof *w->spans, span_order);

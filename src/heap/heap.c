@@ -14,9 +14,12 @@
 
 #include <string.h>
 
-/* ---- free lists ---- */
+enum {
+  SPREAD = 32 * 1024,      /* a heap of this size no longer counts as small */
+  RUN_MAX = 4096           /* blocks of one class made at a time, in bytes */
+};
 
-static void give_range(mr_heap *h, char *p, size_t n);
+/* ---- free lists ---- */
 
 /* The first free block of a middle class holds the table of their lists. */
 static PORT_NOINLINE void mids_make(mr_heap *h, char *p, size_t size) {
@@ -24,7 +27,7 @@ static PORT_NOINLINE void mids_make(mr_heap *h, char *p, size_t size) {
   h->mids = (mr_link **)(void *)p;
   MR_UNPOISON(p, need);
   memset(p, 0, need);
-  give_range(h, p + need, size - need);
+  mr_arena_give(h, p + need, size - need);
 }
 
 /* Puts a block of class c on its list. */
@@ -45,8 +48,7 @@ static void give(mr_heap *h, void *p, unsigned c) {
   MR_POISON(l, mr_class_size(c));
 }
 
-/* Cuts free space into blocks. n is a multiple of 8. */
-static void give_range(mr_heap *h, char *p, size_t n) {
+void mr_arena_give(mr_heap *h, char *p, size_t n) {
   while (n) {
     unsigned c = mr_class_floor(n);
     give(h, p, c);
@@ -75,26 +77,13 @@ static void bump_offer(mr_heap *h, char *p, size_t n) {
   size_t have = (size_t)(h->end - h->bump);
   MR_POISON(p, n);
   if (n <= have) {
-    give_range(h, p, n);
+    mr_arena_give(h, p, n);
     return;
   }
   char *old = h->bump;
   h->bump = p;
   h->end = p + n;
-  give_range(h, old, have);
-}
-
-/* A block of `size` bytes out of a larger free one. */
-static void *take_split(mr_heap *h, unsigned c, size_t size) {
-  uint64_t from = c < MR_HEADS ? ~(uint64_t)0 : ~(uint64_t)0 << (c - MR_HEADS);
-  uint64_t fit = h->midmap & from;
-  if (!fit) return NULL;
-  unsigned m = PORT_LOWBIT(fit);
-  char *p = pop_mid(h, m);
-  size_t rest = mr_class_size(m + MR_HEADS) - size;
-  if (c < MR_HEADS) bump_offer(h, p + size, rest);
-  else give_range(h, p + size, rest);
-  return p;
+  mr_arena_give(h, old, have);
 }
 
 static mr_chunk *chunk_get(mr_heap *h, size_t size) {
@@ -104,34 +93,87 @@ static mr_chunk *chunk_get(mr_heap *h, size_t size) {
   return c || want <= need ? c : mr_pool_get(mr_pool_kind(need));
 }
 
-static void *take_chunk(mr_heap *h, size_t size) {
+/* A new chunk for at least `size` bytes; *n becomes the length of what is returned. */
+static char *take_chunk(mr_heap *h, size_t size, size_t *n) {
   mr_chunk *c = chunk_get(h, size);
   if (!c) return NULL;
   c->next = h->chunk.next;
   h->chunk.next = c;
   h->reserved += c->size;
-  char *p = (char *)(c + 1);
-  bump_offer(h, p + size, c->size - sizeof *c - size);
+  *n = c->size - sizeof *c;
+  return (char *)(c + 1);
+}
+
+/* A free block of a middle class: the smallest that holds `want`, else the largest. */
+static char *take_mid(mr_heap *h, size_t want, size_t *n) {
+  if (!h->midmap) return NULL;
+  unsigned c = mr_class(want);
+  uint64_t fit = h->midmap & ~(uint64_t)0 << (c < MR_HEADS ? 0 : c - MR_HEADS);
+  unsigned m = fit ? PORT_LOWBIT(fit) : PORT_LOG2(h->midmap);
+  *n = mr_class_size(m + MR_HEADS);
+  return pop_mid(h, m);
+}
+
+/* Makes the bump region large enough for a small class. */
+static int bump_refill(mr_heap *h, size_t size, size_t want) {
+  size_t n;
+  char *p = take_mid(h, want, &n);
+  if (!p && mr_heap_coalesce(h)) p = take_mid(h, want, &n);
+  if (!p) p = take_chunk(h, size, &n);
+  if (!p) return 0;
+  bump_offer(h, p, n);
+  return 1;
+}
+
+/*
+ * Several blocks of one class at a time, the first of which is returned: what is alike lies side by side, and the
+ * collector's sweep runs through few cache lines. A small heap takes one at a time instead, to waste nothing.
+ */
+static PORT_NOINLINE void *take_small(mr_heap *h, unsigned c) {
+  size_t size = mr_class_size(c), want = h->reserved / 128;
+  want = h->reserved < SPREAD ? size : want < RUN_MAX ? want : RUN_MAX;
+  if (want < size) want = size;
+  if ((size_t)(h->end - h->bump) < size && !bump_refill(h, size, want)) return NULL;
+  size_t room = (size_t)(h->end - h->bump), n = (room < want ? room : want) / size;
+  char *p = h->bump;
+  h->bump += n * size;
+  for (mr_link **at = &h->heads[c]; --n; at = &(*at)->next) {
+    *at = (mr_link *)(void *)(h->bump - n * size);
+    MR_UNPOISON(*at, sizeof **at);
+    (*at)->next = NULL;
+  }
   return p;
 }
 
-static PORT_NOINLINE void *take_slow(mr_heap *h, unsigned c, size_t size) {
-  void *p = take_split(h, c, size);
-  return p ? p : take_chunk(h, size);
+/* A block of `size` bytes out of a larger free one. */
+static void *take_split(mr_heap *h, unsigned c, size_t size) {
+  uint64_t fit = h->midmap & ~(uint64_t)0 << (c - MR_HEADS);
+  if (!fit) return NULL;
+  unsigned m = PORT_LOWBIT(fit);
+  char *p = pop_mid(h, m);
+  mr_arena_give(h, p + size, mr_class_size(m + MR_HEADS) - size);
+  return p;
+}
+
+static PORT_NOINLINE void *take_middle(mr_heap *h, unsigned c) {
+  size_t size = mr_class_size(c), n;
+  char *p = take_split(h, c, size);
+  if (p) return p;
+  if (size <= (size_t)(h->end - h->bump)) {
+    p = h->bump;
+    h->bump = p + size;
+    return p;
+  }
+  if (mr_heap_coalesce(h) && (p = take_split(h, c, size)) != NULL) return p;
+  p = take_chunk(h, size, &n);
+  if (p) bump_offer(h, p + size, n - size);
+  return p;
 }
 
 /* A block of class c, not accounted for; NULL: no memory. */
 static void *take(mr_heap *h, unsigned c) {
-  if (c < MR_HEADS) {
-    if (h->heads[c]) return pop(&h->heads[c]);
-  } else if (h->midmap >> (c - MR_HEADS) & 1) return pop_mid(h, c - MR_HEADS);
-  size_t size = mr_class_size(c);
-  if (PORT_LIKELY(size <= (size_t)(h->end - h->bump))) {
-    char *p = h->bump;
-    h->bump = p + size;
-    return p;
-  }
-  return take_slow(h, c, size);
+  if (c < MR_HEADS) return h->heads[c] ? pop(&h->heads[c]) : take_small(h, c);
+  return take_middle(h, c);
 }
 
 /* ---- large blocks ---- */
@@ -152,10 +194,20 @@ static void large_unlink(mr_heap *h, mr_large *b) {
   h->reserved -= b->size;
 }
 
+/*
+ * Where in its first page a block begins. If all began at its start, copies between them would run with source and
+ * target at nearly the same place of a page, which can make memcpy ten times slower.
+ */
+static size_t large_colour(mr_heap *h, size_t n) {
+  size_t range = n / 64 < MR_PAGE ? n / 64 : MR_PAGE;
+  return h->colours++ * 64 % (range & ~(size_t)63);
+}
+
 static void *large_new(mr_heap *h, size_t n) {
-  size_t size = n + sizeof(mr_large);
-  mr_large *b = mr_block_get(&size);
-  if (!b) return NULL;
+  size_t colour = large_colour(h, n), size = colour + sizeof(mr_large) + n;
+  char *p = mr_block_get(&size);
+  if (!p) return NULL;
+  mr_large *b = (mr_large *)(void *)(p + colour);
   b->size = size;
   b->adopted = 0;
   large_link(h, b);
@@ -165,26 +217,28 @@ static void *large_new(mr_heap *h, size_t n) {
 static void large_free(mr_heap *h, void *p) {
   mr_large *b = large_of(p);
   large_unlink(h, b);
-  mr_block_put(b, b->size);
+  mr_block_put(mr_large_block(b), b->size);
 }
 
 static void *large_resize(mr_heap *h, void *p, size_t n) {
   mr_large *b = large_of(p);
-  size_t size = n + sizeof *b;
-  if (mr_block_size(size) == b->size) return p;
+  size_t offset = mr_large_offset(b), size = offset + sizeof *b + n;
   large_unlink(h, b);
-  mr_large *nb = mr_block_resize(b, b->size, &size);
-  if (nb) nb->size = size;
-  large_link(h, nb ? nb : b);
-  return nb ? nb + 1 : NULL;
+  char *q = mr_block_resize(mr_large_block(b), b->size, &size);
+  if (q) {
+    b = (mr_large *)(void *)(q + offset);
+    b->size = size;
+  }
+  large_link(h, b);
+  return q ? b + 1 : NULL;
 }
 
 /* The block becomes one of class c where it is, and its rest the arena's. */
 static void large_adopt(mr_heap *h, void *p, unsigned c) {
   mr_large *b = large_of(p);
-  size_t size = mr_class_size(c);
+  char *rest = (char *)p + mr_class_size(c);
   b->adopted = 1;
-  bump_offer(h, (char *)p + size, b->size - sizeof *b - size);
+  bump_offer(h, rest, (size_t)(mr_large_block(b) + b->size - rest));
 }
 
 /* ---- requests ---- */
@@ -229,7 +283,7 @@ static void *shrink_in_place(mr_heap *h, char *p, size_t o, size_t n) {
   if (n > MR_ARENA_MAX) return p;      /* a large block knows its own size */
   unsigned c = mr_class(n);
   if (o > MR_ARENA_MAX) large_adopt(h, p, c);
-  else give_range(h, p + mr_class_size(c), mr_class_size(mr_class(o)) - mr_class_size(c));
+  else mr_arena_give(h, p + mr_class_size(c), mr_class_size(mr_class(o)) - mr_class_size(c));
   return p;
 }
 
@@ -315,7 +369,7 @@ mr_heap *mr_heap_new(size_t limit) {
 void mr_heap_strip(mr_heap *h) {
   for (mr_large *b = h->large; b;) {
     mr_large *next = b->next;
-    mr_block_put(b, b->size);
+    mr_block_put(mr_large_block(b), b->size);
     b = next;
   }
   for (mr_chunk *c = h->chunk.next; c;) {

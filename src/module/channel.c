@@ -440,6 +440,7 @@ static int l_find(lua_State *L) {
 static const luaL_Reg functions[] = { { "new", l_new }, { "named", l_named }, { "find", l_find }, { NULL, NULL } };
 
 MR_EXPORT int luaopen_mare_channel(lua_State *L) {
+  mr_host_ensure(L);
   lua_createtable(L, 0, 3);
   mr_set_functions(L, functions);
   return 1;

@@ -99,6 +99,12 @@ static void open_host(lua_State *L) {
   replace_exit(L);
 }
 
+void mr_host_ensure(lua_State *L) {
+  if (mr_in_process(L)) return;
+  mr_setup();
+  open_host(L);
+}
+
 static void open_part(lua_State *L, const char *field, lua_CFunction open) {
   char name[32] = "mare.";
   strcat(name, field);
@@ -108,10 +114,7 @@ static void open_part(lua_State *L, const char *field, lua_CFunction open) {
 
 MR_EXPORT int luaopen_mare(lua_State *L) {
   luaL_checkversion(L);
-  if (!mr_in_process(L)) {
-    mr_setup();
-    open_host(L);
-  }
+  mr_host_ensure(L);
   lua_createtable(L, 0, 6);
   mr_set_functions(L, functions);
   lua_pushliteral(L, MARE_VERSION);

@@ -30,6 +30,7 @@ void       mr_shared_fields(lua_State *L, const mr_sharetype *type);
 
 /* Registers functions so that mr_self works in them: with the host as upvalue in a host state, without in a process. */
 void mr_set_functions(lua_State *L, const luaL_Reg *l);
+void mr_host_ensure(lua_State *L);             /* in a host state: its record exists from now on */
 int  mr_in_process(lua_State *L);              /* L is a process's state (not a host's) */
 
 /* Deadline from an optional number of seconds at idx: absent, nil or math.huge = never. Raises on what is no time. */

@@ -74,7 +74,6 @@ static void options(lua_State *L, mr_spawn *s) {
   }
   lua_remove(L, 4);                              /* args */
   lua_rotate(L, 1, -2);                          /* main, args…, options, name: these two stay alive on top */
-  lua_rotate(L, 2, n);
 }
 
 /* process.spawn(f | code, args…) -> handle;  process.spawn{ main=, args=, name=, memory=, heap= } -> handle */
@@ -280,6 +279,7 @@ static const luaL_Reg functions[] = {
 };
 
 MR_EXPORT int luaopen_mare_process(lua_State *L) {
+  mr_host_ensure(L);
   lua_createtable(L, 0, 8);
   mr_set_functions(L, functions);
   return 1;

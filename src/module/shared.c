@@ -27,7 +27,10 @@ mr_shared *mr_shared_to(lua_State *L, int idx, const mr_sharetype *type) {
 
 mr_shared *mr_shared_check(lua_State *L, int idx, const mr_sharetype *type, const char *tname) {
   mr_shared *o = mr_shared_to(L, idx, type);
-  if (PORT_UNLIKELY(!o)) luaL_checkudata(L, idx, tname);   /* raises the usual message */
+  if (PORT_UNLIKELY(!o)) {
+    luaL_checkudata(L, idx, tname);              /* raises the usual message */
+    luaL_argerror(L, idx, "it was finalised already");   /* reached out of another object's finaliser */
+  }
   return o;
 }
 

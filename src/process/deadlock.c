@@ -1,9 +1,14 @@
 /*
  * deadlock: noticing that nothing can ever run again, and saying who waits for what.
  *
- * Quiet means, under the idle lock: every worker sleeps, no thread runs without a worker, nothing is queued, no timer is
- * set, and every host waits without a deadline. Whoever goes to sleep last checks. Nothing runs then, so the
- * report may read every parked state.
+ * Quiet means, under the idle lock: every worker sleeps, no timer is set, no thread runs without a worker, nobody has a
+ * fiber in hand, nothing is queued, and every host waits without a deadline and has not been woken. Whoever goes to
+ * sleep last checks. Nothing runs then, so the report may read every parked state.
+ *
+ * The order of the reads matters. Who is not counted as busy - a thread in the idle list, one that retires, one that gave
+ * its worker away and is about to sleep, the monitor - raises `nmoving` before it takes a fiber out of a slot or the timers,
+ * and lowers it when the fiber is queued, or the thread out of the idle list (for which it needs our lock). So if all workers
+ * idle (then every slot is empty), timers are read before nmoving and nmoving before the queues, a fiber on its way is seen.
  */
 #include "process/rt.h"
 
@@ -13,9 +18,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A host that was woken goes on counting as waiting until its thread runs. */
+static int hosts_wait(mr_runtime *r) {
+  for (mr_proc *h = r->host; h; h = h->live_next)
+    if (atomic_load(&h->main.ticket) != h->main.wait.ticket) return 0;
+  return 1;
+}
+
 static int quiet(mr_runtime *r) {
-  return atomic_load(&r->nidle) == atomic_load(&r->nactive) && atomic_load(&r->ndetached) == 0 &&
-         atomic_load(&r->next_due) == UINT64_MAX && !mr_anything_queued() && r->hosts_waiting == atomic_load(&r->nhosts) &&
+  if (atomic_load(&r->nidle) != atomic_load(&r->nactive)) return 0;
+  atomic_thread_fence(memory_order_seq_cst);     /* slots were found empty by relaxed loads */
+  return atomic_load(&r->next_due) == UINT64_MAX && atomic_load(&r->nmoving) == 0 && atomic_load(&r->ndetached) == 0 &&
+         !mr_anything_queued() && r->hosts_waiting == atomic_load(&r->nhosts) && hosts_wait(r) &&
          (atomic_load(&r->nhosts) > 0 || atomic_load(&r->live) > 0) && !atomic_load(&r->deadlocked) &&
          !atomic_load(&r->stopping) && !atomic_load(&r->interrupted);
 }

@@ -66,6 +66,7 @@ static void block_handed_over(mr_fiber *f) {
   }
   t->reserve = NULL;
   atomic_fetch_add(&r->nblocked, 1);
+  atomic_fetch_add(&r->nmoving, 1);             /* until our fiber is parked or queued nobody else sees that it may run */
   mr_worker *w = t->worker;
   t->worker = NULL;
   if (!mr_worker_take(w, t, spare)) {           /* the monitor had taken it */
@@ -75,6 +76,7 @@ static void block_handed_over(mr_fiber *f) {
   unsigned parking = FIBER_PARKING;
   port_chaos();
   if (!atomic_compare_exchange_strong(&f->state, &parking, FIBER_PARKED)) mr_enqueue(NULL, f, 0);
+  atomic_fetch_sub(&r->nmoving, 1);
   mr_quiet_check();
   mr_worker *given;
   while ((given = atomic_exchange(&t->given, NULL)) == NULL) port_event_wait(&t->event, UINT64_MAX);

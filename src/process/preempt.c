@@ -98,7 +98,10 @@ static void interrupt(mr_worker *w, mr_thread *t, uint64_t cpu) {
 /* A fiber that sits in the slot of a worker that computes, while others are idle. */
 static void rescue_slot(mr_worker *w) {
   mr_fiber *f = atomic_load(&w->slot);
-  if (f && atomic_load(&mr_rt.nidle) && atomic_compare_exchange_strong(&w->slot, &f, NULL)) mr_enqueue(NULL, f, 0);
+  if (!f || !atomic_load(&mr_rt.nidle)) return;
+  atomic_fetch_add(&mr_rt.nmoving, 1);
+  if (atomic_compare_exchange_strong(&w->slot, &f, NULL)) mr_enqueue(NULL, f, 0);
+  atomic_fetch_sub(&mr_rt.nmoving, 1);
 }
 
 static int look_at(mr_worker *w, uint64_t now, int urgent) {
@@ -112,12 +115,12 @@ static int look_at(mr_worker *w, uint64_t now, int urgent) {
     w->seen.since = now;
     w->seen.tries = 0;
     w->seen.cpu = port_thread_cpu(&t->os);
-    return 1;
+    if (!urgent) return 1;
   }
   rescue_slot(w);
   int others = atomic_load(&w->count) || atomic_load(&w->slot) || atomic_load(&r->qcount) ||
                w->id >= (unsigned)atomic_load(&r->target);
-  uint64_t limit = urgent ? r->quantum / 10 : r->quantum - r->quantum / 10;
+  uint64_t limit = urgent ? 0 : r->quantum - r->quantum / 10;
   if (others && now - w->seen.since >= limit) interrupt(w, t, port_thread_cpu(&t->os));
   return 1;
 }
@@ -158,7 +161,11 @@ static int look_round(uint64_t now) {
   port_acquire(&r->ilock);
   int watched = r->watcher != NULL;
   port_unlock(&r->ilock);
-  if (!watched && atomic_load(&r->next_due) <= now) urgent = mr_timers_fire(now, NULL) > 0;
+  if (!watched && atomic_load(&r->next_due) <= now) {
+    atomic_fetch_add(&r->nmoving, 1);
+    urgent = mr_timers_fire(now, NULL) > 0;
+    atomic_fetch_sub(&r->nmoving, 1);
+  }
   for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) busy += look_at(&r->worker[i], now, urgent);
   if (atomic_load(&r->interrupted)) {
     interrupt_main();

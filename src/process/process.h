@@ -97,6 +97,7 @@ struct mr_worker {
   unsigned id;
   unsigned streak;                   /* (holder) fibers taken from the slot in a row */
   unsigned rng;                      /* (holder) */
+  unsigned char turn;                /* (holder) the global queue's turn */
   int nkept;                         /* (holder) */
   mr_spare kept[MR_KEEP];            /* (holder) rewound states, hottest last */
   struct { unsigned tick; unsigned tries; uint64_t since, cpu; } seen;   /* (monitor) */
@@ -111,6 +112,7 @@ struct mr_thread {
   mr_packer *packer;                 /* (own) */
   mr_packer *gc_packer;              /* (own) for sends out of finalisers, which can interrupt a pack */
   mr_thread *next;                   /* in the spare or idle list (idle lock) */
+  unsigned char gave_way;            /* (own) its last fiber went back to the queue */
   unsigned char seasoned;            /* (own) it has had a worker */
   unsigned char listed;              /* (idle lock) LIST_* */
   mr_spare ended;                    /* (own) state of the process that just ended, to be recycled or dropped */

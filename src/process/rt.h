@@ -27,6 +27,7 @@ typedef struct mr_runtime {
   mr_proc *host;                               /* list by live_next; hosts are in no shard */
   atomic_uint nidle, nspinning;
   atomic_uint ndetached;                       /* threads that run a fiber without a worker */
+  atomic_uint nmoving;                         /* threads not counted as busy that may have a fiber in hand: see deadlock.c */
   atomic_uint nblocked;                        /* fibers in WAIT_HANDOVER waits */
   atomic_uint nthreads;
   unsigned max_blocked;

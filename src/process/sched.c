@@ -222,7 +222,8 @@ static void fire_due(mr_worker *w) {
 static mr_fiber *find(mr_worker *w) {
   mr_fiber *f;
   unsigned tick = atomic_load_explicit(&w->tick, memory_order_relaxed);
-  if (PORT_UNLIKELY(tick % TURNS == 0)) {
+  if (PORT_UNLIKELY(tick % TURNS == 0 || w->turn)) {
+    w->turn = 0;
     fire_due(w);
     if ((f = global_pop()) != NULL) return f;
   }
@@ -335,16 +336,22 @@ static uint64_t sleep_until(mr_thread *t, unsigned round) {
 static mr_fiber *sleep_idle(mr_thread *t, mr_worker *w, int *spinning) {
   mr_runtime *r = &mr_rt;
   mr_fiber *f = NULL;
+  int moving = 0;
   enter_idle_list(t);
   for (unsigned round = 0;; round++) {
     if (mr_anything_queued() || atomic_load(&r->stopping) || w->id >= (unsigned)atomic_load(&r->target)) break;
     mr_quiet_check();
     if (port_event_wait(&t->event, sleep_until(t, round))) break;
     uint64_t now = port_now();
+    atomic_fetch_add(&r->nmoving, 1);
+    moving = 1;
     if (atomic_load(&r->next_due) <= now && mr_timers_fire(now, w)) break;
     if ((f = take_stale(w)) != NULL) break;
+    atomic_fetch_sub(&r->nmoving, 1);
+    moving = 0;
   }
   leave_idle_list(t, spinning);
+  if (moving) atomic_fetch_sub(&r->nmoving, 1);
   return f;
 }
 
@@ -377,7 +384,11 @@ static int leave_fiber(mr_thread *t, mr_worker *w) {
   uintptr_t mine = (uintptr_t)t | 1;
   t->current = NULL;
   if (PORT_LIKELY(atomic_compare_exchange_strong(&w->thread, &mine, (uintptr_t)t))) {
-    if (t->ended.heap) mr_state_recycle(w, &t->ended);
+    if (PORT_UNLIKELY(t->ended.heap != NULL)) mr_state_recycle(w, &t->ended);
+    if (PORT_UNLIKELY(t->gave_way)) {
+      t->gave_way = 0;
+      w->turn = 1;
+    }
     return 1;
   }
   if (t->ended.heap) mr_state_recycle(NULL, &t->ended);
@@ -414,6 +425,7 @@ static void resume(mr_thread *t, mr_fiber *f) {
                                                        memory_order_acquire);
     } else {
       t->current = NULL;
+      t->gave_way = 1;                        /* or it would find itself before those in the global queue */
       atomic_store_explicit(&f->state, FIBER_READY, memory_order_relaxed);
       mr_enqueue(t->worker, f, 0);
     }
@@ -423,6 +435,7 @@ static void resume(mr_thread *t, mr_fiber *f) {
 static void retire(mr_thread *t, mr_worker *w) {
   mr_runtime *r = &mr_rt;
   mr_state_flush(w);
+  atomic_fetch_add(&r->nmoving, 1);
   port_acquire(&r->ilock);
   atomic_store(&w->thread, 0);
   r->nactive--;
@@ -430,6 +443,7 @@ static void retire(mr_thread *t, mr_worker *w) {
   t->worker = NULL;
   rescue(w);
   mr_wake_idle();
+  atomic_fetch_sub(&r->nmoving, 1);
   mr_quiet_check();
 }
 
@@ -454,6 +468,7 @@ static void work(mr_thread *t) {
     atomic_store_explicit(&t->poke, 0, memory_order_relaxed);
     atomic_store_explicit(&w->thread, (uintptr_t)t | 1, memory_order_release);
     resume(t, f);
+    w = t->worker;                              /* another one, if the fiber blocked its thread meanwhile */
     holds = leave_fiber(t, w);
   }
 }
@@ -465,6 +480,7 @@ void mr_run_thread(void *arg) {
   while (!atomic_load(&mr_rt.stopping)) {
     mr_worker *w = atomic_exchange(&t->given, NULL);
     if (w) {
+      t->seasoned = 1;
       t->worker = w;
       work(t);
       t->worker = NULL;

@@ -30,6 +30,7 @@ mr_thread *mr_thread_new(void) {
   t->gc_packer = b;
   t->next = NULL;
   t->listed = LIST_NONE;
+  t->seasoned = 0;                             /* of the record's last owner: it would list itself though it is reserved */
   if (!a || !b) {
     mr_thread_free(t);
     return NULL;

@@ -147,6 +147,7 @@ int mr_pack_shared(mr_packer *p, uint32_t number) {
   if (!lua_getmetatable(L, -1) || !mr_field_find(p, -1, "__share", &type) || type.tt != RAW_LIGHT)
     return mr_fail(p, number, NULL);           /* explain.c finds the words */
   mr_shared *o = *(mr_shared **)lua_touserdata(L, -2);
+  if (!o) return mr_fail(p, number, "object was finalised already and cannot be sent any more");
   lua_pop(L, 2);
   mr_def *d = mr_take(p, &p->s[DEF], sizeof *d);
   memset(d, 0, sizeof *d);

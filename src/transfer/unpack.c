@@ -68,7 +68,7 @@ static void push_cfunction(unpacker *u, const mr_def *d) {
   mr_push_module(L, -2);
   if (lua_istable(L, -1)) {
     lua_pushvalue(L, -2);
-    lua_rawget(L, -2);
+    lua_gettable(L, -2);                         /* not raw: globals may appear when they are first used */
     lua_remove(L, -2);
   }
   if (!lua_isfunction(L, -1))
