@@ -67,7 +67,9 @@ local function permute(a, n)
   if n <= 1 then co.yield(a) else for i = 1, n do a[n], a[i] = a[i], a[n] permute(a, n - 1) a[n], a[i] = a[i], a[n] end end
 end
 local k = 0 for p in co.wrap(function() permute({ 1, 2, 3, 4, 5 }, 5) end) do k = k * 31 % 1000007 + p[1] * 7 + p[3] end show(k)
-local function filter(p, g) return co.wrap(function() while true do local n = g() if not n then return end if n % p ~= 0 then co.yield(n) end end end) end
+local function filter(p, g)
+  return co.wrap(function() while true do local n = g() if not n then return end if n % p ~= 0 then co.yield(n) end end end)
+end
 local numbers, primes = co.wrap(function() for i = 2, 50 do co.yield(i) end end), {}
 while true do local n = numbers() if not n then break end primes[#primes + 1] = n numbers = filter(n, numbers) end show(table.concat(primes, " "))
 
@@ -92,7 +94,11 @@ end)
 local v = { c() }
 for i = 1, 20 do show(table.unpack(v)) if type(v[1]) == "string" and v[1]:find(",") then break end v = { c(i) } end
 c = co.wrap(function() return xpcall(function() co.yield("x") error("xe") end, function(m) return "H:" .. m end) end) show(c()) show(c())
-c = co.wrap(function() for a, b in pairs(setmetatable({}, { __pairs = function() co.yield("pairs") return next, { a = 1 }, nil end })) do co.yield(a, b) end return "done" end)
+c = co.wrap(function()
+  local list = setmetatable({}, { __pairs = function() co.yield("pairs") return next, { a = 1 }, nil end })
+  for a, b in pairs(list) do co.yield(a, b) end
+  return "done"
+end)
 show(c()) show(c()) show(c())
 c = co.wrap(function() goto x do end ::x:: for i in function(_, i) return co.yield(i) end do show("i", i) end return "over" end)
 show(c()) show(c(1)) show(c(nil))
@@ -150,9 +156,16 @@ describe("the coroutine library", function()
       ]]
     local repeated = busy .. "local program = [==[\n" .. program .. "]==]\n" ..
       "local out, print = nil, print\n" ..
-      "for i = 1, 20 do local lines = {} _G.print = function(s) lines[#lines + 1] = s end\n" ..
-      "  assert(load(program, '@script.lua'))() local text = table.concat(lines, '\\n') if out and out ~= text then print('differs in round ' .. i) end out = text end\n" ..
-      "io.write(out, '\\n') os.exit(0)"
+      [[for i = 1, 20 do
+        local lines = {}
+        _G.print = function(s) lines[#lines + 1] = s end
+        assert(load(program, '@script.lua'))()
+        local text = table.concat(lines, '\n')
+        if out and out ~= text then print('differs in round ' .. i) end
+        out = text
+      end
+      io.write(out, '\n')
+      os.exit(0)]]
     local r = proc.mare(repeated, {}, { workers = 1, env = { MARE_QUANTUM = "1" }, timeout = 60 })
     assert.equal(expected(), clean(r.out), r.err)
   end)
@@ -191,12 +204,12 @@ describe("waiting", function()
     assert.equal("dead", coroutine.status(c))
   end)
   in_process("inside nested wraps, at every level", function(wait)
-    local function level(wait, n)
+    local function level(next_of, n)
       return coroutine.wrap(function(x)
         local sum = 0
         for i = 1, 3 do
-          sum = sum + wait(x)
-          if n > 0 then sum = sum + level(wait, n - 1)(x + i) end
+          sum = sum + next_of(x)
+          if n > 0 then sum = sum + level(next_of, n - 1)(x + i) end
           x = coroutine.yield(sum) or x
         end
         return sum
@@ -212,7 +225,7 @@ describe("waiting", function()
       __concat = function() return wait(1) end, __lt = function() return wait(0) == 1 end, __newindex = function(_, _, v) log[#log + 1] = wait(v) end,
       __call = function(_, n) return wait(n) end, __tostring = function() return "t" .. wait(5) end })
     local function body()
-      local c <close> = t
+      local _ <close> = t
       for i in function(_, i) i = wait(i or 0) return i < 4 and i or nil end do log[#log + 1] = i end
       log[#log + 1] = t[1] + (t + 5)
       log[#log + 1] = t == setmetatable({}, getmetatable(t)) and #t
@@ -295,7 +308,9 @@ describe("waiting", function()
       c:send(big)
       print(p:wait())
       local seen = {} local s = log:try_receive() while s do seen[s] = true s = log:try_receive() end
-      for text in pairs(seen) do if not text:find("^normal false false") and not text:find("^suspended") and not text:find("^dead") then print(text) end end]])
+      for text in pairs(seen) do
+        if not (text:find("^normal false false") or text:find("^suspended") or text:find("^dead")) then print(text) end
+      end]])
     assert.equal("true\t2000\tend\tdead\n", r.out, r.err)
   end)
   it("at the end of the program's patience is interrupted inside a coroutine, too", function()

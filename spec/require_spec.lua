@@ -26,7 +26,8 @@ describe("require", function()
     with_modules({
       ["good.lua"] = "return { name = ..., file = select(2, ...) }", ["bad.lua"] = "x =", ["she.lua"] = "#!/bin/x\nreturn ...",
       ["dir.lua/x"] = "", ["throws.lua"] = "error({})", ["fails.lua"] = "error('failed')", ["empty.lua"] = "", ["no.lua"] = "return false",
-      ["sub/init.lua"] = "return 'init of ' .. ...", ["sub/mod.lua"] = "return require 'sub' .. ' and ' .. ...", ["bom.lua"] = "\239\187\191return 'bom'",
+      ["sub/init.lua"] = "return 'init of ' .. ...", ["sub/mod.lua"] = "return require 'sub' .. ' and ' .. ...",
+      ["bom.lua"] = "\239\187\191return 'bom'",
       ["loop.lua"] = "return package.loaded.loop or require 'loop'",
     }, function(folder)
       local program = ("local folder = %q\n"):format(folder) .. [==[
@@ -45,7 +46,8 @@ describe("require", function()
         package.preload.baz = function(...) package.loaded[...] = "set" end show(require "baz")
         package.preload.err = function() error("e") end show(pcall(require, "err"))
         table.insert(package.searchers, 2, function(n)
-          if n == "zz" then return function(...) show(...) return "zzv" end, "extra" elseif n == "yy" then return 5 elseif n == "xx" then return "\n\tcustom" end
+          if n == "zz" then return function(...) show(...) return "zzv" end, "extra" end
+          if n == "yy" then return 5 elseif n == "xx" then return "\n\tcustom" end
         end)
         show(require "zz") show(select(2, pcall(require, "yy"))) show(select(2, pcall(require, "xx")))
         table.remove(package.searchers, 2)
@@ -138,8 +140,7 @@ describe("a process inherits", function()
   it("package.path and package.cpath, over generations", function()
     package.path, package.cpath = "./x/?.lua;" .. path, "./y/?.so;" .. cpath
     local ok, p, c = process.spawn(function()
-      local process = require "mare.process"
-      return select(2, process.spawn(function()
+      return select(2, require "mare.process".spawn(function()
         return select(2, require "mare.process".spawn(function() return package.path, package.cpath end):wait())
       end):wait())
     end):wait()
