@@ -13,7 +13,7 @@ end
 ]==]
 local env = { LUA_CPATH = "./none/?.so", LUA_PATH = "./none/?.lua", LUA_INIT = false }
 
-local function clean(text) return (text:gsub("/%S-lua_[%w_]+%.lua", "script.lua"):gsub("^lua%S*:", "mare:"):gsub("\nlua%S*:", "\nmare:")) end
+local function clean(text) return (text:gsub("/%S-lua_[%w_]+%.lua", "script.lua"):gsub("^%S*lua[%d.]*:", "mare:")) end
 
 local function same(text, bare)
   if not bare then text = prelude .. text end
@@ -120,7 +120,7 @@ describe("strings", function()
   local programs = {
     ["have methods"] = "print(('x'):rep(3), ('a,b'):find(',', 1, true), #('%d'):format(5))",
     ["have arithmetic"] = "print('10' + 1, '0x10' * 2, 2 - '1', -'3', '7' // 2, '2' ^ 2, '7' % 4, '7' / 2, 1 // '1')",
-    ["have bitwise operators"] = "print('1' | 2, '3' & 1, ~'0', '1' << 2, pcall(function() return 'a' | 1 end))",
+    ["have no bitwise operators"] = "print(pcall(function() return '1' | 2 end)) print(pcall(function() return ~'a' end))",
     ["raise the same errors"] = [[
       print(pcall(function() return 'a' + 1 end)) print(pcall(function() return 1 + 'a' end)) print(pcall(function() return 'a' + {} end))
       print(pcall(function() return -'x' end)) print(pcall(function() return 'a' < 1 end)) print(pcall(function() return ('x')() end))]],
@@ -215,7 +215,7 @@ describe("the libraries", function()
       show(debug.setmetatable(10, { __index = function(_, k) return k end }), (5).foo) debug.setmetatable(10, nil)
       local t = setmetatable({}, { __metatable = false }) show(type(debug.getmetatable(t)))
       show(debug.getinfo(print, "S").what, debug.getinfo(1, "l").currentline)
-      show(debug.gethook()) debug.sethook(function() end, "l") show(select(2, debug.gethook())) debug.sethook() show(debug.gethook())
+      debug.sethook(function() end, "l") show(select(2, debug.gethook())) debug.sethook()
       show(type(debug.getregistry()), debug.getupvalue(function() return show end, 1), debug.getlocal(1, 1))]],
     ["table, string and utf8"] = [[
       show(table.unpack({ 1, 2, 3 })) show(table.concat({ 1, 2.5, "x" }, ",")) show(pcall(table.concat, { {} })) local
