@@ -25,6 +25,7 @@ int port_file_stat(const char *path, port_stat *s) {
 
 void port_file_lock(FILE *f) { flockfile(f); }
 void port_file_unlock(FILE *f) { funlockfile(f); }
+size_t port_file_write(const char *s, size_t len, FILE *f) { return fwrite_unlocked(s, 1, len, f); }
 int port_file_is_terminal(FILE *f) { return isatty(fileno(f)); }
 
 int port_command(const char *cmd) {

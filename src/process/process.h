@@ -78,6 +78,7 @@ struct mr_proc {
   char *text, *trace;                /* of a failure: the error as text, its traceback; owned */
   uint64_t id;
   size_t limit;                      /* bytes, 0 = none */
+  const void *lazy[2];               /* (owner) tables of the state that fill themselves: globals, loaded modules */
   mr_mail result;                    /* fixed at the end: results, or the error value */
   mr_wait waiters;                   /* head of a circular queue */
   mr_proc *live_next, *live_prev;    /* (shard's lock) live and failed processes */
