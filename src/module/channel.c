@@ -406,8 +406,12 @@ static int l_next(lua_State *L) {
 /* for v… in channel:each() do … end: until it is closed and empty */
 static int l_channel_each(lua_State *L) {
   check(L);
-  lua_getfield(L, LUA_REGISTRYINDEX, TNAME);
-  lua_getfield(L, -1, "__call");
+  if (lua_touserdata(L, lua_upvalueindex(1))) {   /* a host's */
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_pushcclosure(L, l_next, 1);
+  } else {
+    lua_pushcfunction(L, l_next);
+  }
   lua_pushvalue(L, 1);
   return 2;
 }
@@ -424,6 +428,16 @@ static int l_channel_name(lua_State *L) {
   return 1;
 }
 
+/* tostring(channel) -> "channel: 0x…", "channel 'name'" */
+static int l_channel_tostring(lua_State *L) {
+  mr_channel *c = check(L);
+  if (mr_channel_name(c)) lua_pushfstring(L, "channel '%s'", mr_channel_name(c));
+  else lua_pushfstring(L, "channel: %p", (void *)c);
+  return 1;
+}
+
+static const luaL_Reg meta[] = { { "__len", l_channel_len }, { "__tostring", l_channel_tostring }, { NULL, NULL } };
+
 static const luaL_Reg methods[] = {
   { "send", l_channel_send },
   { "receive", l_channel_receive },
@@ -434,25 +448,15 @@ static const luaL_Reg methods[] = {
   { "closed", l_channel_closed },
   { "each", l_channel_each },
   { "name", l_channel_name },
-  { "__call", l_next },
-  { "__len", l_channel_len },
   { NULL, NULL }
 };
 
 /* In a process's state the hottest functions find their fiber without an upvalue. */
 static const luaL_Reg fast[] = { { "send", l_process_send }, { "receive", l_process_receive }, { NULL, NULL } };
 
-static void open_metatable(lua_State *L) {
-  mr_set_functions(L, methods);
-  if (mr_in_process(L)) luaL_setfuncs(L, fast, 0);
-  mr_shared_fields(L, mr_channel_type);
-  lua_pushvalue(L, -1);
-  lua_setfield(L, -2, "__index");
-}
-
-static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, TNAME, open_metatable); }
-
-static const mr_sharetype share = { "channel", mr_channel_destroy, push };
+static void push(lua_State *L, mr_shared *o);
+static const mr_class class = { { "channel", mr_channel_destroy, push }, TNAME, meta, methods, fast };
+static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
 
 static size_t capacity_arg(lua_State *L, int idx) {
   if (lua_isnoneornil(L, idx)) return 0;
@@ -509,7 +513,7 @@ MR_EXPORT int luaopen_mare_channel(lua_State *L) {
 }
 
 void mr_channel_setup(void) {
-  mr_channel_type = &share;
+  mr_channel_type = &class.share;
   mr_hooks.mail_back = mail_back;
   mr_hooks.describe = mr_channel_describe;
 }
