@@ -434,6 +434,7 @@ static int l_named(lua_State *L) {
   size_t len;
   const char *name = luaL_checklstring(L, 1, &len);
   size_t capacity = capacity_arg(L, 2);
+  mr_check_forked(L);
   int made, err;
   luaL_argcheck(L, memchr(name, 0, len) == NULL, 1, "a name can't contain a zero byte");
   mr_channel *c = mr_channel_named(name, len, capacity, &made, &err);
@@ -445,6 +446,7 @@ static int l_named(lua_State *L) {
 static int l_find(lua_State *L) {
   size_t len;
   const char *name = luaL_checklstring(L, 1, &len);
+  mr_check_forked(L);
   mr_channel *c = mr_channel_lookup(name, len);
   if (!c) {
     lua_pushnil(L);

@@ -81,6 +81,7 @@ static int l_spawn(lua_State *L) {
   mr_fiber *f = mr_self_fiber(L);
   mr_spawn s = { .kind = PROC_PLAIN };
   int n = lua_gettop(L), err;
+  mr_check_forked(L);
   if (lua_type(L, 1) == LUA_TTABLE) {
     lua_settop(L, 1);
     options(L, &s);
@@ -236,6 +237,7 @@ static int l_yield(lua_State *L) {
 /* process.workers([n]) -> number of workers (before the change) */
 static int l_workers(lua_State *L) {
   int before = mr_workers_get();
+  mr_check_forked(L);
   if (!lua_isnoneornil(L, 1)) {
     lua_Integer n = luaL_checkinteger(L, 1);
     luaL_argcheck(L, n >= 1 && n <= 256, 1, "between 1 and 256 workers");
