@@ -123,6 +123,7 @@ struct mr_thread {
   mr_spare ended;                    /* (own) state of the process that just ended, to be recycled or dropped */
   mr_thread *reserve;                /* (own) the spare that will take over when this one blocks */
   _Atomic(mr_worker *) given;        /* worker handed to it while it waited */
+  uint64_t patience;                 /* (own) ns to spin before sleeping */
   atomic_uint poke;                  /* POKE_*: what the hook should do */
   uint64_t until;                    /* (idle lock) when the watcher wakes */
 };

@@ -65,6 +65,7 @@ void mr_run_thread(void *thread);              /* body of every worker thread */
 void mr_enqueue(mr_worker *w, mr_fiber *f, int front);   /* a READY fiber; w NULL = global; wakes an idle worker if any */
 void mr_wake_idle(void);
 int  mr_anything_queued(void);
+void mr_learn_patience(mr_thread *t, uint64_t waited);   /* how long the last wait took, spinning and sleeping */
 void mr_quiet_check(void);                     /* after something began to wait: deadlock? */
 
 /* worker.c */
