@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define TNAME "mare.channel"
+#define TNAME "channel"
 #define STRING_LOAN 4096               /* a parked sender lends strings from this size on instead of copying them */
 
 static mr_fiber *here(lua_State *L) { return &(*(mr_proc **)lua_getextraspace(L))->main; }
@@ -428,15 +428,8 @@ static int l_channel_name(lua_State *L) {
   return 1;
 }
 
-/* tostring(channel) -> "channel: 0x…", "channel 'name'" */
-static int l_channel_tostring(lua_State *L) {
-  mr_channel *c = check(L);
-  if (mr_channel_name(c)) lua_pushfstring(L, "channel '%s'", mr_channel_name(c));
-  else lua_pushfstring(L, "channel: %p", (void *)c);
-  return 1;
-}
-
-static const luaL_Reg meta[] = { { "__len", l_channel_len }, { "__tostring", l_channel_tostring }, { NULL, NULL } };
+/* Eight fields with send and receive, and so half the size of nine: tostring makes do with __name. */
+static const luaL_Reg meta[] = { { "__len", l_channel_len }, { NULL, NULL } };
 
 static const luaL_Reg methods[] = {
   { "send", l_channel_send },
@@ -484,6 +477,7 @@ static int l_named(lua_State *L) {
   size_t len;
   const char *name = luaL_checklstring(L, 1, &len);
   size_t capacity = capacity_arg(L, 2);
+  mr_check_forked(L);
   int made, err;
   luaL_argcheck(L, memchr(name, 0, len) == NULL, 1, "a name can't contain a zero byte");
   mr_channel *c = mr_channel_named(name, len, capacity, &made, &err);
@@ -495,6 +489,7 @@ static int l_named(lua_State *L) {
 static int l_find(lua_State *L) {
   size_t len;
   const char *name = luaL_checklstring(L, 1, &len);
+  mr_check_forked(L);
   mr_channel *c = mr_channel_lookup(name, len);
   if (!c) {
     lua_pushnil(L);

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define TNAME "mare.process"
+#define TNAME "process"
 
 static mr_proc *check(lua_State *L, int idx) { return (mr_proc *)mr_shared_check(L, idx, mr_proc_type, TNAME); }
 
@@ -82,6 +82,7 @@ static int l_spawn(lua_State *L) {
   mr_packer *packer = mr_packer_for(L, f);
   mr_spawn s = { .kind = PROC_PLAIN };
   int n = lua_gettop(L), err;
+  mr_check_forked(L);
   if (lua_type(L, 1) == LUA_TTABLE) {
     lua_settop(L, 1);
     options(L, &s);
@@ -231,6 +232,7 @@ static int l_yield(lua_State *L) {
 /* process.workers([n]) -> number of workers (before the change) */
 static int l_workers(lua_State *L) {
   int before = mr_workers_get();
+  mr_check_forked(L);
   if (!lua_isnoneornil(L, 1)) {
     lua_Integer n = luaL_checkinteger(L, 1);
     luaL_argcheck(L, n >= 1 && n <= 256, 1, "between 1 and 256 workers");

@@ -16,9 +16,17 @@ static int is_box(const void *block, size_t size) {
   return size == sizeof *b && (!b->object || b->tag == (mr_secret ^ (uintptr_t)b->object));
 }
 
+/* In a forked child no object may be touched, as its lock may be held for ever: no tag is right any more. */
+static void forked(void) { mr_secret = ~mr_secret; }
+
+void mr_check_forked(lua_State *L) {
+  if (PORT_UNLIKELY(mr_forked())) mr_raise(L, MR_EFORK);
+}
+
 mr_shared *mr_shared_check(lua_State *L, int idx, const mr_sharetype *type, const char *tname) {
   mr_shared *o = mr_shared_to(L, idx, type);
   if (PORT_UNLIKELY(!o)) {
+    mr_check_forked(L);
     mr_box *b = lua_rawlen(L, idx) == sizeof(mr_box) ? lua_touserdata(L, idx) : NULL;
     if (b && !b->object) luaL_argerror(L, idx, "it was finalised already");   /* reached out of another object's finaliser */
     luaL_typeerror(L, idx, tname);
@@ -91,6 +99,8 @@ static void push_metatable(lua_State *L, const mr_class *class) {
   lua_setfield(L, -2, "__share");
   lua_pushstring(L, class->tname);
   lua_setfield(L, -2, "__name");
+  lua_pushstring(L, class->tname);
+  lua_setfield(L, -2, "__metatable");          /* nobody may put another __share there */
   lua_pushcfunction(L, l_gc);
   lua_setfield(L, -2, "__gc");
   lua_pushvalue(L, -1);
@@ -113,6 +123,7 @@ static void push_weak(lua_State *L) {
 }
 
 void mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
+  mr_check_forked(L);
   luaL_checkstack(L, 8, NULL);
   push_weak(L);
   if (lua_rawgetp(L, -1, o) == LUA_TUSERDATA) {
@@ -174,8 +185,8 @@ static void start(lua_State *L, mr_proc *p) {
   }
 }
 
-void mr_setup(void) {
-  if (!mr_secret) mr_secret = port_entropy() | 1;
+static void setup(void) {
+  mr_secret = port_entropy() | 1;
   mr_process_setup();
   mr_channel_setup();
   mr_share_valid = is_box;
@@ -183,6 +194,18 @@ void mr_setup(void) {
   mr_hooks.start = start;
   mr_hooks.finalisers = mr_module_finalisers;
   mr_hooks.reset = lua_resetthread;
+  mr_hooks.forked = forked;
+}
+
+/* Several hosts may come at once, each on its own thread. */
+void mr_setup(void) {
+  static port_lock lock;
+  static atomic_int done;
+  if (atomic_load_explicit(&done, memory_order_acquire)) return;
+  port_acquire(&lock);
+  if (!atomic_load_explicit(&done, memory_order_relaxed)) setup();
+  atomic_store_explicit(&done, 1, memory_order_release);
+  port_unlock(&lock);
 }
 
 uint64_t mr_deadline(lua_State *L, int idx) {
