@@ -23,7 +23,8 @@ static void to_main(lua_State *L, int idx) {
     if (luaL_loadbufferx(L, code, len, code, "t") != LUA_OK) lua_error(L);
     lua_replace(L, idx);
   } else if (lua_type(L, idx) != LUA_TFUNCTION) {
-    luaL_error(L, "bad argument to 'spawn': a function, a string of code or {main = …} expected, got %s", luaL_typename(L, idx));
+    luaL_error(L, "spawn: a function or a string of code expected as what to run (the first argument, or the field 'main'), got %s",
+               luaL_typename(L, idx));
   }
 }
 

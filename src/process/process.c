@@ -358,8 +358,8 @@ const char *mr_proc_status(mr_proc *p) {
 
 /* ---- failures nobody waited for ---- */
 
-void mr_proc_print(mr_proc *p) {
-  if (atomic_exchange(&p->observed, 1)) return;
+char *mr_proc_failure(mr_proc *p) {
+  if (atomic_exchange(&p->observed, 1)) return NULL;
   char who[96];
   if (p->kind == PROC_MAIN) snprintf(who, sizeof who, "mare: ");
   else if (p->name) snprintf(who, sizeof who, "mare: process '%.60s' (#%llu) failed: ", p->name, (unsigned long long)p->id);
@@ -367,9 +367,13 @@ void mr_proc_print(mr_proc *p) {
   const char *text = p->text ? p->text : mr_err_text(MR_ENOMEM), *trace = p->trace ? p->trace : "";
   size_t len = strlen(who) + strlen(text) + strlen(trace) + 3;
   char *line = malloc(len);
-  if (!line) return;
-  int n = snprintf(line, len, "%s%s\n%s%s", who, text, trace, *trace ? "\n" : "");
-  fwrite(line, 1, (size_t)n, stderr);
+  if (line) snprintf(line, len, "%s%s\n%s%s", who, text, trace, *trace ? "\n" : "");
+  return line;
+}
+
+void mr_proc_print(mr_proc *p) {
+  char *line = mr_proc_failure(p);
+  if (line) fputs(line, stderr);
   free(line);
 }
 

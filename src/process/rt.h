@@ -100,6 +100,7 @@ void mr_proc_begin(mr_thread *t, mr_proc *p, int *nargs);    /* leaves function 
 void mr_proc_end(mr_thread *t, mr_proc *p, int status, int nres);
 void mr_proc_list(mr_proc *p);
 void mr_proc_unlist(mr_proc *p);
+char *mr_proc_failure(mr_proc *p);             /* what is to be printed, malloc'd; NULL: nothing any more */
 void mr_proc_print(mr_proc *p);                /* a failure, once, on stderr */
 
 char *mr_text_copy(const char *s);             /* malloc'd */
