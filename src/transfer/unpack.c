@@ -422,7 +422,7 @@ static void find_slots(unpacker *u, uint32_t nslots) {
 
 static void unpack_graph(unpacker *u, uint32_t nslots) {
   template templates[TEMPLATES];
-  for (int i = 0; i < TEMPLATES; i++) templates[i].known = NEW;
+  for (uint32_t i = 0; i < TEMPLATES && i < u->m->nshapes; i++) templates[i].known = NEW;
   u->templates = templates;
   make_all(u);
   find_slots(u, nslots);
