@@ -3,18 +3,24 @@
  *
  * A message with a small payload (at most two nil, boolean, number or light userdata values) travels as mail, without any
  * block. Others are packed by the sender: unpacked straight into a parked receiver where that is possible, else sealed.
- * While mail is in f->mail its fiber owns it; a message that could not be unpacked (memory) stays there with mail_from set
- * and is the first thing the next receive on that channel finds.
+ * While mail is in f->mail its fiber owns it. A message is moved to f->held while it is unpacked, as finalisers that run meanwhile may
+ * receive too; one that could not be unpacked (memory) stays there and is the first thing the next receive on that channel
+ * finds. A finaliser touches neither.
  */
 #include "module/module.h"
 #include "channel/channel.h"
 
 #include <string.h>
 
-#define TNAME "mare.channel"
+#define TNAME "channel"
 #define STRING_LOAN 4096               /* a parked sender lends strings from this size on instead of copying them */
 
-static mr_channel *check(lua_State *L) { return (mr_channel *)mr_shared_check(L, 1, mr_channel_type, TNAME); }
+static mr_fiber *here(lua_State *L) { return &(*(mr_proc **)lua_getextraspace(L))->main; }
+
+static mr_channel *check(lua_State *L) { 
+  mr_shared *o = mr_shared_to(L, 1, mr_channel_type);
+  return (mr_channel *)(PORT_LIKELY(o != NULL) ? o : mr_shared_check(L, 1, mr_channel_type, TNAME));
+}
 
 static int fail(lua_State *L, const char *why) {
   lua_pushnil(L);
@@ -22,39 +28,87 @@ static int fail(lua_State *L, const char *why) {
   return 2;
 }
 
+static int in_finaliser(lua_State *L) { return lua_gc(L, LUA_GCCOUNT, 0) == -1; }
+
 /* ---- receiving ---- */
 
 static void mail_back(mr_fiber *f) {
-  mr_shared *from = f->mail_from;
-  f->mail_from = NULL;
-  if (f->mail.kind != MAIL_NONE) mr_channel_put_back((mr_channel *)from, &f->mail);
+  mr_shared *from = f->held_from;
+  mr_mail m = { .kind = MAIL_MESSAGE, .u.m = f->held };
+  f->held_from = NULL;
+  f->held = NULL;
+  mr_channel_put_back((mr_channel *)from, &m);
   mr_release(from);
 }
 
-/* Pushes the values of f->mail, which then is empty. On a memory error the message stays where it is. */
+static int l_unpack(lua_State *L) {
+  const mr_message *m = lua_touserdata(L, 1);
+  lua_settop(L, 0);
+  return mr_unpack(L, m);
+}
+
+/* For finalisers: takes m over without touching what the fiber holds. */
+static int unpack_apart(lua_State *L, mr_channel *c, mr_message *m) {
+  int top = lua_gettop(L);
+  mr_mail mail = { .kind = MAIL_MESSAGE, .u.m = m };
+  lua_pushcfunction(L, l_unpack);
+  lua_pushlightuserdata(L, m);
+  int status = lua_pcall(L, 1, LUA_MULTRET, 0);
+  if (status == LUA_ERRMEM) mr_channel_put_back(c, &mail);
+  else mr_message_free(m);
+  return status == LUA_OK ? lua_gettop(L) - top : lua_error(L);
+}
+
+static void release_held(mr_fiber *f) {
+  mr_message *m = f->held;
+  mr_shared *from = f->held_from;
+  f->held = NULL;
+  f->held_from = NULL;
+  mr_message_free(m);
+  mr_release(from);
+}
+
+/*
+ * Unpacks what f holds. Without memory it goes on holding it: the next receive on that channel tries again. Other errors - a
+ * module that the receiver can't find - would come again for ever: the message is gone.
+ */
+static int unpack_held(lua_State *L, mr_fiber *f) {
+  int n;
+  if (PORT_UNLIKELY(mr_message_needs_code(f->held))) {
+    int top = lua_gettop(L);
+    lua_pushcfunction(L, l_unpack);
+    lua_pushlightuserdata(L, f->held);
+    int status = lua_pcall(L, 1, LUA_MULTRET, 0);
+    if (status == LUA_ERRMEM) return lua_error(L);
+    release_held(f);
+    if (status != LUA_OK) return lua_error(L);
+    n = lua_gettop(L) - top;
+  } else {
+    n = mr_unpack(L, f->held);
+    release_held(f);
+  }
+  f->want_aux = 1;
+  return n;
+}
+
+/* Pushes the values of f->mail, which then is empty. */
 static int push_mail(lua_State *L, mr_fiber *f, mr_channel *c) {
-  int n = f->mail.n;
-  switch (f->mail.kind) {
+  int n = f->mail.n, kind = f->mail.kind;
+  f->mail.kind = MAIL_NONE;
+  switch (kind) {
     case MAIL_SCALARS:
       for (int i = 0; i < n; i++) mr_scalar_push(L, &f->mail.u.s[i]);
-      break;
+      return n;
     case MAIL_AUX:
-      luaL_checkstack(L, n, "too many values in one message");
-      lua_xmove(f->aux, L, n);
-      break;
+      lua_xmove(f->aux, L, n);                   /* deliver_direct has made room */
+      return n;
     default:
-      if (!f->mail_from) {
-        f->mail_from = (mr_shared *)c;
-        mr_retain(f->mail_from);
-      }
-      n = mr_unpack(L, f->mail.u.m);
-      mr_mail_drop(&f->mail);
-      mr_release(f->mail_from);
-      f->mail_from = NULL;
-      f->want_aux = 1;
+      if (PORT_UNLIKELY(in_finaliser(L))) return unpack_apart(L, c, f->mail.u.m);
+      f->held = f->mail.u.m;
+      f->held_from = (mr_shared *)c;
+      mr_retain(f->held_from);
+      return unpack_held(L, f);
   }
-  f->mail.kind = MAIL_NONE;
-  return n;
 }
 
 static int l_loan(lua_State *L) {
@@ -81,7 +135,7 @@ static int take_from(lua_State *L, mr_fiber *f, mr_channel *c, mr_fiber *peer) {
   return push_mail(L, f, c);
 }
 
-static int receive_k(lua_State *L, int status, lua_KContext deadline);
+static int receive_k(lua_State *L, int status, lua_KContext ctx);
 
 static int aux_key;
 
@@ -94,10 +148,10 @@ static void make_aux(lua_State *L, mr_fiber *f) {
 }
 
 /* One try, waiting if `wait`; returns results, or parks. */
-static int receive(lua_State *L, mr_channel *c, uint64_t deadline, int wait) {
-  mr_fiber *f = mr_self_fiber(L), *peer;
-  if (PORT_UNLIKELY(f->mail_from != NULL)) {
-    if (f->mail_from == (mr_shared *)c) return push_mail(L, f, c);
+static int receive(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadline, int wait) {
+  mr_fiber *peer;
+  if (PORT_UNLIKELY(f->held_from != NULL) && !in_finaliser(L)) {
+    if (f->held_from == (mr_shared *)c) return unpack_held(L, f);
     mail_back(f);
   }
   if (PORT_UNLIKELY(f->want_aux)) make_aux(L, f);
@@ -109,7 +163,8 @@ static int receive(lua_State *L, mr_channel *c, uint64_t deadline, int wait) {
     if (s == CH_WAIT) {
       f->op = "receive";
       f->on = (mr_shared *)c;
-      return mr_park(L, f, deadline, (lua_KContext)deadline, receive_k);
+      f->deadline = deadline;
+      return mr_park(L, f, deadline, (lua_KContext)f, receive_k);
     }
     if (open) mr_wait_abandon(f);
     switch (s) {
@@ -129,31 +184,37 @@ static int receive(lua_State *L, mr_channel *c, uint64_t deadline, int wait) {
   }
 }
 
-static int receive_k(lua_State *L, int status, lua_KContext deadline) {
-  mr_fiber *f = mr_self_fiber(L);
-  mr_channel *c = check(L);
+static int receive_k(lua_State *L, int status, lua_KContext ctx) {
+  mr_fiber *f = (mr_fiber *)ctx;
+  mr_channel *c = (mr_channel *)f->on;          /* alive: the userdata is at index 1 */
   mr_reason r = mr_wake(f);
   (void)status;
   if (PORT_LIKELY(r == MR_WOKEN)) return push_mail(L, f, c);
   mr_channel_unwait(c, f);
-  if (r == MR_AGAIN) return receive(L, c, (uint64_t)deadline, 1);
+  if (r == MR_AGAIN) return receive(L, f, c, f->deadline, 1);
   mr_raise_reason(L, f, r);
   return fail(L, r == MR_CLOSED ? "closed" : "timeout");
 }
 
-/* channel:receive([seconds]) -> v… | nil, "closed" | nil, "timeout" */
-static int l_channel_receive(lua_State *L) {
+static int receive_as(lua_State *L, mr_fiber *f) {
   mr_channel *c = check(L);
-  uint64_t deadline = mr_deadline(L, 2);
-  lua_settop(L, 1);
-  return receive(L, c, deadline, 1);
+  uint64_t deadline = UINT64_MAX;
+  if (PORT_UNLIKELY(lua_gettop(L) != 1)) {
+    deadline = mr_deadline(L, 2);
+    lua_settop(L, 1);
+  }
+  return receive(L, f, c, deadline, 1);
 }
+
+/* channel:receive([seconds]) -> v… | nil, "closed" | nil, "timeout" */
+static int l_channel_receive(lua_State *L) { return receive_as(L, mr_self_fiber(L)); }
+static int l_process_receive(lua_State *L) { return receive_as(L, here(L)); }
 
 /* channel:try_receive() -> v… | nil, "closed" | nil, "empty" */
 static int l_channel_try_receive(lua_State *L) {
   mr_channel *c = check(L);
   lua_settop(L, 1);
-  return receive(L, c, 0, 0);
+  return receive(L, mr_self_fiber(L), c, 0, 0);
 }
 
 /* ---- sending ---- */
@@ -173,7 +234,7 @@ static int deliver_direct(mr_fiber *f, mr_fiber *peer, mr_packer *p) {
   peer->thread = f->thread;
   lua_pushcfunction(A, l_unpack_view);
   lua_pushlightuserdata(A, p);
-  if (lua_pcall(A, 1, LUA_MULTRET, 0) != LUA_OK || lua_gettop(A) > 200) {
+  if (lua_pcall(A, 1, LUA_MULTRET, 0) != LUA_OK || lua_gettop(A) > 200 || !lua_checkstack(peer->parked_L, lua_gettop(A))) {
     lua_settop(A, 0);
     return 0;
   }
@@ -210,7 +271,7 @@ static int deliver_top(lua_State *L, mr_fiber *f, mr_fiber *peer) {
   return deliver(L, f, peer, p);
 }
 
-static int send_k(lua_State *L, int status, lua_KContext deadline);
+static int send_k(lua_State *L, int status, lua_KContext ctx);
 
 /* Mail to whoever waits, into the queue, or waiting itself. The mail is owned by the caller until it left. */
 static int put(lua_State *L, mr_fiber *f, mr_channel *c, mr_mail *m, uint64_t deadline, int wait) {
@@ -221,7 +282,8 @@ static int put(lua_State *L, mr_fiber *f, mr_channel *c, mr_mail *m, uint64_t de
     if (s == CH_WAIT) {
       f->op = "send";
       f->on = (mr_shared *)c;
-      return mr_park(L, f, deadline, (lua_KContext)deadline, send_k);
+      f->deadline = deadline;
+      return mr_park(L, f, deadline, (lua_KContext)f, send_k);
     }
     if (open) mr_wait_abandon(f);
     switch (s) {
@@ -248,9 +310,8 @@ static int put(lua_State *L, mr_fiber *f, mr_channel *c, mr_mail *m, uint64_t de
 }
 
 static int scalars(lua_State *L, int first, int n, mr_mail *m) {
-  if (n > MR_INLINE) return 0;
-  for (int i = 0; i < n; i++)
-    if (!mr_scalar_get(L, first + i, &m->u.s[i])) return 0;
+  if (!mr_scalar_get(L, first, &m->u.s[0]) || n > MR_INLINE) return 0;
+  if (n == 2 && !mr_scalar_get(L, first + 1, &m->u.s[1])) return 0;
   m->kind = MAIL_SCALARS;
   m->n = (unsigned char)n;
   return 1;
@@ -261,13 +322,13 @@ static int lendable(lua_State *L, int first, int n, mr_channel *c) {
 }
 
 /* Values from `first` to the top, which stay on the stack while the sender waits. */
-static int send(lua_State *L, mr_channel *c, int first, uint64_t deadline, int wait) {
-  mr_fiber *f = mr_self_fiber(L), *peer;
+static int send(lua_State *L, mr_fiber *f, mr_channel *c, int first, uint64_t deadline, int wait) {
+  mr_fiber *peer;
   int n = lua_gettop(L) - first + 1;
   mr_mail m;
   if (PORT_UNLIKELY(n < 1 || lua_isnil(L, first)))
     return luaL_argerror(L, first, "the first value of a message can't be nil; send false, or close the channel");
-  if (PORT_UNLIKELY(f->mail_from != NULL)) mail_back(f);
+  if (PORT_UNLIKELY(f->held_from != NULL) && !in_finaliser(L)) mail_back(f);
   if (PORT_LIKELY(scalars(L, first, n, &m))) return put(L, f, c, &m, deadline, wait);
   mr_packer *p = mr_packer_for(L, f);
   if (mr_pack(p, L, first, n, "message") != 0) return lua_error(L);
@@ -287,9 +348,9 @@ static int send(lua_State *L, mr_channel *c, int first, uint64_t deadline, int w
   return put(L, f, c, &m, deadline, wait);
 }
 
-static int send_k(lua_State *L, int status, lua_KContext deadline) {
-  mr_fiber *f = mr_self_fiber(L);
-  mr_channel *c = check(L);
+static int send_k(lua_State *L, int status, lua_KContext ctx) {
+  mr_fiber *f = (mr_fiber *)ctx;
+  mr_channel *c = (mr_channel *)f->on;
   mr_reason r = mr_wake(f);
   (void)status;
   if (PORT_LIKELY(r == MR_WOKEN)) {
@@ -301,7 +362,7 @@ static int send_k(lua_State *L, int status, lua_KContext deadline) {
   if (r == MR_AGAIN) {
     mr_mail m = f->mail;
     f->mail.kind = MAIL_NONE;
-    return put(L, f, c, &m, (uint64_t)deadline, 1);
+    return put(L, f, c, &m, f->deadline, 1);
   }
   mr_mail_drop(&f->mail);
   mr_raise_reason(L, f, r);
@@ -309,17 +370,18 @@ static int send_k(lua_State *L, int status, lua_KContext deadline) {
 }
 
 /* channel:send(v…) -> true | nil, "closed" */
-static int l_channel_send(lua_State *L) { return send(L, check(L), 2, UINT64_MAX, 1); }
+static int l_channel_send(lua_State *L) { return send(L, mr_self_fiber(L), check(L), 2, UINT64_MAX, 1); }
+static int l_process_send(lua_State *L) { return send(L, here(L), check(L), 2, UINT64_MAX, 1); }
 
 /* channel:send_within(seconds, v…) -> true | nil, "closed" | nil, "timeout" */
 static int l_channel_send_within(lua_State *L) {
   mr_channel *c = check(L);
   luaL_checknumber(L, 2);
-  return send(L, c, 3, mr_deadline(L, 2), 1);
+  return send(L, mr_self_fiber(L), c, 3, mr_deadline(L, 2), 1);
 }
 
 /* channel:try_send(v…) -> true | nil, "closed" | nil, "full" */
-static int l_channel_try_send(lua_State *L) { return send(L, check(L), 2, 0, 0); }
+static int l_channel_try_send(lua_State *L) { return send(L, mr_self_fiber(L), check(L), 2, 0, 0); }
 
 /* ---- the rest ---- */
 
@@ -337,16 +399,19 @@ static int l_channel_closed(lua_State *L) {
 
 /* iterator of each: channel -> v… | nil */
 static int l_next(lua_State *L) {
-  mr_channel *c = check(L);
   lua_settop(L, 1);
-  return receive(L, c, UINT64_MAX, 1);
+  return receive_as(L, mr_self_fiber(L));
 }
 
 /* for v… in channel:each() do … end: until it is closed and empty */
 static int l_channel_each(lua_State *L) {
   check(L);
-  lua_getfield(L, LUA_REGISTRYINDEX, TNAME);
-  lua_getfield(L, -1, "__call");
+  if (lua_touserdata(L, lua_upvalueindex(1))) {   /* a host's */
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_pushcclosure(L, l_next, 1);
+  } else {
+    lua_pushcfunction(L, l_next);
+  }
   lua_pushvalue(L, 1);
   return 2;
 }
@@ -363,6 +428,9 @@ static int l_channel_name(lua_State *L) {
   return 1;
 }
 
+/* Eight fields with send and receive, and so half the size of nine: tostring makes do with __name. */
+static const luaL_Reg meta[] = { { "__len", l_channel_len }, { NULL, NULL } };
+
 static const luaL_Reg methods[] = {
   { "send", l_channel_send },
   { "receive", l_channel_receive },
@@ -373,21 +441,15 @@ static const luaL_Reg methods[] = {
   { "closed", l_channel_closed },
   { "each", l_channel_each },
   { "name", l_channel_name },
-  { "__call", l_next },
-  { "__len", l_channel_len },
   { NULL, NULL }
 };
 
-static void open_metatable(lua_State *L) {
-  mr_set_functions(L, methods);
-  mr_shared_fields(L, mr_channel_type);
-  lua_pushvalue(L, -1);
-  lua_setfield(L, -2, "__index");
-}
+/* In a process's state the hottest functions find their fiber without an upvalue. */
+static const luaL_Reg fast[] = { { "send", l_process_send }, { "receive", l_process_receive }, { NULL, NULL } };
 
-static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, TNAME, open_metatable); }
-
-static const mr_sharetype share = { "channel", mr_channel_destroy, push };
+static void push(lua_State *L, mr_shared *o);
+static const mr_class class = { { "channel", mr_channel_destroy, push }, TNAME, meta, methods, fast };
+static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
 
 static size_t capacity_arg(lua_State *L, int idx) {
   if (lua_isnoneornil(L, idx)) return 0;
@@ -415,6 +477,7 @@ static int l_named(lua_State *L) {
   size_t len;
   const char *name = luaL_checklstring(L, 1, &len);
   size_t capacity = capacity_arg(L, 2);
+  mr_check_forked(L);
   int made, err;
   luaL_argcheck(L, memchr(name, 0, len) == NULL, 1, "a name can't contain a zero byte");
   mr_channel *c = mr_channel_named(name, len, capacity, &made, &err);
@@ -426,6 +489,7 @@ static int l_named(lua_State *L) {
 static int l_find(lua_State *L) {
   size_t len;
   const char *name = luaL_checklstring(L, 1, &len);
+  mr_check_forked(L);
   mr_channel *c = mr_channel_lookup(name, len);
   if (!c) {
     lua_pushnil(L);
@@ -444,7 +508,7 @@ MR_EXPORT int luaopen_mare_channel(lua_State *L) {
 }
 
 void mr_channel_setup(void) {
-  mr_channel_type = &share;
+  mr_channel_type = &class.share;
   mr_hooks.mail_back = mail_back;
   mr_hooks.describe = mr_channel_describe;
 }

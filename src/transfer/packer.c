@@ -13,6 +13,7 @@
 struct mr_message {
   size_t size;
   uint32_t nvalues, nstrings, nobjects, nmetas, nshapes, nclasses, nshared;
+  uint8_t needscode;
   uint32_t words[STREAMS];                     /* lengths of the streams */
   /* then: shared objects, streams in order, bytes of far strings */
 };
@@ -162,6 +163,7 @@ mr_message *mr_packer_seal(mr_packer *p) {
   m->nvalues = p->nvalues; m->nstrings = p->nstrings; m->nobjects = p->nobjects;
   m->nmetas = p->nmetas; m->nshapes = p->nshapes; m->nclasses = p->nclasses;
   m->nshared = (uint32_t)(p->shared.length / sizeof(mr_shared *));
+  m->needscode = p->needscode;
   mr_shared **shared = (mr_shared **)(void *)(m + 1);
   if (m->nshared) memcpy(shared, p->shared.at, p->shared.length);
   for (uint32_t i = 0; i < m->nshared; i++) mr_retain(shared[i]);
@@ -176,6 +178,8 @@ mr_message *mr_packer_seal(mr_packer *p) {
   if (p->far.length) copy_far(p, str, to);
   return m;
 }
+
+int mr_message_needs_code(const mr_message *m) { return m->needscode; }
 
 size_t mr_message_size(const mr_message *m) { return m->size; }
 
