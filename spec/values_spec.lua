@@ -90,14 +90,14 @@ describe("functions", function()
 
   it("use the receiver's globals, whatever their upvalue is called", function()
     local env = _G
-    everyway(function(f) G = 5 return f() == 5 end, function() return env.G end)
-    everyway(function(f) G = 6 return f() == 6 end, function() return G end)
+    everyway(function(f) _G.G = 5 return f() == 5 end, function() return env.G end)
+    everyway(function(f) _G.G = 6 return f() == 6 end, function() return G end) -- luacheck: ignore
   end)
 
   it("keep a sandbox as their environment", function()
     local box = { value = 7 }
     local f = load("return value", "box", "t", box)
-    everyway(function(g) value = 8 return g() == 7 end, f)
+    everyway(function(g) _G.value = 8 return g() == 7 end, f)
   end)
 
   it("of C go by name, also if neither side has used their library yet", function()
@@ -180,7 +180,7 @@ describe("metatables", function()
   end)
 
   it("with __gc are an error that says so", function()
-    local ok, err = pcall(channel.new(1).send, channel.new(1), { a = { setmetatable({}, { __gc = print }) } })
+    local ok, err = pcall(channel.new(1).send, channel.new(1), { a = { setmetatable({}, { __gc = function() end }) } })
     assert.is_false(ok)
     assert.matches("message%.a%[1%]: table with a __gc metamethod cannot be sent", err)
   end)
@@ -232,7 +232,7 @@ describe("what can't travel", function()
     debug.setmetatable(forged, original)
     forged:close()
     assert.is_false(ok)
-    assert.matches("userdata 'mare.channel' cannot be sent", err)
+    assert.matches("userdata 'channel' cannot be sent", err)
   end)
 end)
 
