@@ -3,12 +3,15 @@
  * And shared objects, which travel as a pointer.
  *
  * Which values are modules is read from package.loaded at every message that has objects, as it can change at any
- * time: one pass over its entries fills a filter of 512 bits, which nearly every object then misses.
+ * time: the first few objects are looked for among its entries; then one pass over them fills a filter of 512 bits, which
+ * nearly every object misses.
  */
 #include <string.h>
 #include <lauxlib.h>
 #include <lualib.h>
 #include "transfer/packet.h"
+
+#define SEARCHES 3                             /* cheaper than a filter, for so many objects */
 
 static inline uint32_t filter_bit(uint64_t address) {
   return (uint32_t)((address >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 55);
@@ -21,6 +24,21 @@ static inline void filter_add(mr_packer *p, uint64_t address) {
   p->modules[bit / 64] |= UINT64_C(1) << bit % 64;
 }
 
+static PORT_NOINLINE void fill_filter(mr_packer *p) {
+  p->filtered = 1;
+  memset(p->modules, 0, sizeof p->modules);
+  if (p->raw) {
+    const raw_table *t = (const raw_table *)p->loaded.bits;
+    for (uint32_t i = 0, n = raw_nodes(t); i < n; i++)
+      if (has_address(t->node[i].tt)) filter_add(p, t->node[i].bits);
+    return;
+  }
+  mr_fields f;
+  mr_fields_open(p, &f, &p->loaded);
+  while (mr_fields_next(p, &f))
+    if (has_address(f.value.tt)) filter_add(p, f.value.bits);
+}
+
 static void find_raw(mr_packer *p) {
   const raw_value *globals = &raw_registry(p->L)->array[LUA_RIDX_GLOBALS - 1];
   p->globals = globals->bits;
@@ -29,9 +47,6 @@ static void find_raw(mr_packer *p) {
   p->looked = 1;
   p->loaded.tt = RAW_TABLE;
   p->loaded.bits = node->bits;
-  const raw_table *t = (const raw_table *)node->bits;
-  for (uint32_t i = 0, n = raw_nodes(t); i < n; i++)
-    if (has_address(t->node[i].tt)) filter_add(p, t->node[i].bits);
 }
 
 static void find_api(mr_packer *p) {
@@ -46,15 +61,11 @@ static void find_api(mr_packer *p) {
   }
   mr_read(p, lua_gettop(L), &p->loaded);
   p->looked = 1;
-  mr_fields f;
-  mr_fields_open(p, &f, &p->loaded);
-  while (mr_fields_next(p, &f))
-    if (has_address(f.value.tt)) filter_add(p, f.value.bits);
 }
 
 /* By the API, package.loaded stays on the stack. */
 void mr_find_modules(mr_packer *p) {
-  memset(p->modules, 0, sizeof p->modules);
+  p->filtered = p->searches = 0;
   if (p->raw) find_raw(p);
   else find_api(p);
 }
@@ -78,11 +89,22 @@ static int module_name(mr_packer *p, uint64_t bits, uint8_t tt, mr_value *name) 
   return found;
 }
 
+static int is_there(const raw_table *t, const mr_value *v) {
+  for (const raw_node *node = t->node, *end = node + raw_nodes(t); node < end; node++)
+    if (PORT_UNLIKELY(node->bits == v->bits) && node->tt == v->tt && node->key_tt == RAW_SHORT) return 1;
+  return 0;
+}
+
 int mr_is_module(mr_packer *p, const mr_value *v) {
   mr_value name;
+  if (p->looked < 0) return 0;
+  if (p->raw && p->searches < SEARCHES) {
+    p->searches++;
+    return is_there((const raw_table *)p->loaded.bits, v);
+  }
+  if (!p->filtered) fill_filter(p);
   uint32_t bit = filter_bit(v->bits);
-  if (!(p->modules[bit / 64] >> bit % 64 & 1) || p->looked < 0) return 0;
-  return module_name(p, v->bits, v->tt, &name);
+  return p->modules[bit / 64] >> bit % 64 & 1 && module_name(p, v->bits, v->tt, &name);
 }
 
 static uint32_t name_slot(mr_packer *p, const mr_value *name) {

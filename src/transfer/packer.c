@@ -171,7 +171,8 @@ mr_message *mr_packer_seal(mr_packer *p) {
   for (int i = 0; i < STREAMS; i++) {
     size_t length = p->s[i].length;
     m->words[i] = (uint32_t)(length / 8);
-    if (length) memcpy(to, p->s[i].at, length);
+    if (!length) continue;
+    memcpy(to, p->s[i].at, length);
     to += length;
   }
   if (p->far.length) copy_far(p, str, to);

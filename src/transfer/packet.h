@@ -113,6 +113,7 @@ struct mr_packer {
   int newborn;                                 /* stack index of a table for classes without id, 0 = none */
   uint32_t nnewborn, maxnewborn, nameless;     /* in there, room in there, and how many have no id */
   uint64_t globals;                            /* address of the sender's globals */
+  uint8_t searches, filtered;                  /* objects looked for without the filter; it has been filled */
   uint64_t modules[8];                         /* filter over the addresses in package.loaded */
   uint8_t needscode, need, large;              /* large: some buffer is too large to be kept */
 };

@@ -87,7 +87,9 @@ static uint32_t count_raw(const raw_table *t, keys *k) {
 
 static int same_shape(const mr_packer *p, const mr_shape *s, const keys *k) {
   const uint64_t *texts = (const uint64_t *)(const void *)(p->shapekeys.at + s->keys);
-  return s->nkeys == k->n && (!s->section || s->section == p->section) && memcmp(texts, k->text, k->n * sizeof *texts) == 0;
+  if (s->nkeys != k->n || (s->section && s->section != p->section)) return 0;
+  for (uint32_t i = 0; i < k->n; i++) if (texts[i] != k->text[i]) return 0;
+  return 1;
 }
 
 static int has_class_key(const keys *k) {
@@ -256,5 +258,8 @@ static int read_table(mr_packer *p, uint32_t number, int body) {
   return r;
 }
 
-int mr_pack_table(mr_packer *p, uint32_t number) { return read_table(p, number, 0); }
+int mr_pack_table(mr_packer *p, uint32_t number) {
+  if (PORT_LIKELY(p->raw)) return table_raw(p, (const raw_table *)p->objects[number].bits, number, 0);
+  return read_table(p, number, 0);
+}
 int mr_pack_body(mr_packer *p, uint32_t number) { return read_table(p, number, 1); }

@@ -278,29 +278,50 @@ static int fill_like_first(unpacker *u, template *t, raw_table *to, const uint64
   return 1;
 }
 
-/* Stack: [..., table]; t is that table when reading and writing raw. */
-static void fill_shape(unpacker *u, const mr_def *d, uint32_t slot, raw_table *t) {
-  const uint64_t *shape = (const uint64_t *)(const void *)u->m->at[SHAPE] + (d->u.hash.shape - 1);
-  uint32_t n = PAIR_LOW(shape[0]), number = PAIR_HIGH(shape[0]);
-  template *like = t && number < TEMPLATES ? &u->templates[number] : NULL;
-  if (like && like->known && fill_like_first(u, like, t, shape + 1, n)) return;
-  fill_fields(u, shape + 1, n);
-  if (like && like->known == NEW) {
-    like->known = FILLED;
-    like->slot = slot;
+static inline const uint64_t *shape_of(const unpacker *u, const mr_def *d) {
+  return (const uint64_t *)(const void *)u->m->at[SHAPE] + (d->u.hash.shape - 1);
+}
+
+/* Stack: [..., table]. */
+static void fill_hash(unpacker *u, const mr_def *d) {
+  if (!d->u.hash.shape) { fill_pairs(u, d->u.hash.npairs); return; }
+  const uint64_t *shape = shape_of(u, d);
+  fill_fields(u, shape + 1, PAIR_LOW(shape[0]));
+}
+
+/* 0: not done. */
+static int fill_shape_raw(unpacker *u, const mr_def *d, uint32_t slot, raw_table *t) {
+  const uint64_t *shape = shape_of(u, d);
+  uint32_t number = PAIR_HIGH(shape[0]);
+  if (number >= TEMPLATES) return 0;
+  template *like = &u->templates[number];
+  if (like->known != NEW) return fill_like_first(u, like, t, shape + 1, PAIR_LOW(shape[0]));
+  like->known = FILLED;                        /* it will be, before the next one comes */
+  like->slot = slot;
+  return 0;
+}
+
+static void fill_raw(unpacker *u, const mr_def *d, uint32_t slot) {
+  raw_table *t = (raw_table *)u->slots[slot].bits;
+  uint32_t narr = d->narr;
+  if (narr && !raw_isblack(t)) {
+    fill_array(u, d, t);
+    narr = 0;
   }
+  if (!narr && d->u.hash.shape && fill_shape_raw(u, d, slot, t)) return;
+  if (!narr && !d->u.hash.npairs) return;
+  raw_push(u->L, RAW_TABLE, (uint64_t)t);
+  if (narr) fill_array(u, d, NULL);
+  if (d->u.hash.npairs) fill_hash(u, d);
+  raw_pop(u->L);
 }
 
 static void fill_table(unpacker *u, const mr_def *d, uint32_t slot) {
-  raw_table *t = NULL;
+  if (u->raw) { fill_raw(u, d, slot); return; }
   if (!d->narr && !d->u.hash.npairs) return;
-  if (u->raw) {
-    t = (raw_table *)u->slots[slot].bits;
-    raw_push(u->L, RAW_TABLE, (uint64_t)t);
-  } else push_slot(u, slot);
-  if (d->narr) fill_array(u, d, t && !raw_isblack(t) ? t : NULL);
-  if (d->u.hash.shape) fill_shape(u, d, slot, t);
-  else if (d->u.hash.npairs) fill_pairs(u, d->u.hash.npairs);
+  push_slot(u, slot);
+  if (d->narr) fill_array(u, d, NULL);
+  if (d->u.hash.npairs) fill_hash(u, d);
   lua_pop(u->L, 1);
 }
 
@@ -401,7 +422,7 @@ static void find_slots(unpacker *u, uint32_t nslots) {
 
 static void unpack_graph(unpacker *u, uint32_t nslots) {
   template templates[TEMPLATES];
-  for (int i = 0; i < TEMPLATES; i++) templates[i].known = NEW;
+  for (uint32_t i = 0; i < TEMPLATES && i < u->m->nshapes; i++) templates[i].known = NEW;
   u->templates = templates;
   make_all(u);
   find_slots(u, nslots);
@@ -451,10 +472,9 @@ static int l_unpack_objects(lua_State *L) {
 
 /*
  * A generational collector steps whenever the heap has grown by a fifth. When as much as the heap holds arrives at once, it would
- * visit the same objects again and again, and in the end hold them for old; so it is stopped meanwhile. Starting it again sets its
- * debt to zero, so a receiver which allocates nothing else would never collect: a minor step is made here, and now and then before
- * one that is free to become major (then the last message may be gone; after it the collector would see that growth had come to stay,
- * and go on with major ones). An incremental collector would lose its pause by all this, so it is left alone.
+ * visit the same objects again and again, and in the end hold them for old; so it is stopped meanwhile, and makes one minor step
+ * afterwards. (Starting it sets its debt to zero, so without that step it might never run. An incremental one would lose its pause by
+ * this, so it is left alone.) Old garbage that only major steps find makes the heap larger, until what arrives is no bulk for it.
  */
 static int is_bulk(lua_State *L, const mr_parts *m) {
   if (m->nobjects < BULK || !mr_layout || !raw_isgenerational(L)) return 0;
@@ -463,14 +483,8 @@ static int is_bulk(lua_State *L, const mr_parts *m) {
 }
 
 static int unpack_bulk(lua_State *L, const mr_parts *m) {
-  static PORT_TLS unsigned bulks;
   int top = lua_gettop(L);
   if (!lua_checkstack(L, LUA_MINSTACK)) mr_raise_memory(L);
-  if (++bulks % 8 == 0) {
-    lua_gc(L, LUA_GCRESTART);
-    lua_newuserdatauv(L, 0, 0);
-    lua_pop(L, 1);
-  }
   lua_pushcfunction(L, l_unpack_objects);
   lua_pushlightuserdata(L, (void *)m);
   lua_gc(L, LUA_GCSTOP);
