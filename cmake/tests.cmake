@@ -22,7 +22,7 @@ if(MARE_CONFIG STREQUAL "asan")
     UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1)
 elseif(MARE_CONFIG STREQUAL "tsan")
   list(APPEND test_env
-    TSAN_OPTIONS=halt_on_error=1:exitcode=66:second_deadlock_stack=1:history_size=4:suppressions=${supp}/tsan.supp)
+    TSAN_OPTIONS=halt_on_error=1:exitcode=66:second_deadlock_stack=1:history_size=4:atexit_sleep_ms=0:suppressions=${supp}/tsan.supp)
 endif()
 
 # ThreadSanitizer cannot place its shadow where the kernel's address randomisation is very wide: run without it there.

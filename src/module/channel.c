@@ -3,15 +3,16 @@
  *
  * A message with a small payload (at most two nil, boolean, number or light userdata values) travels as mail, without any
  * block. Others are packed by the sender: unpacked straight into a parked receiver where that is possible, else sealed.
- * While mail is in f->mail its fiber owns it; a message that could not be unpacked (memory) stays there with mail_from set
- * and is the first thing the next receive on that channel finds.
+ * While mail is in f->mail its fiber owns it. A message is moved to f->held while it is unpacked, as finalisers that run meanwhile may
+ * receive too; one that could not be unpacked (memory) stays there and is the first thing the next receive on that channel
+ * finds. A finaliser touches neither.
  */
 #include "module/module.h"
 #include "channel/channel.h"
 
 #include <string.h>
 
-#define TNAME "mare.channel"
+#define TNAME "channel"
 #define STRING_LOAN 4096               /* a parked sender lends strings from this size on instead of copying them */
 
 static mr_fiber *here(lua_State *L) { return &(*(mr_proc **)lua_getextraspace(L))->main; }
@@ -27,43 +28,87 @@ static int fail(lua_State *L, const char *why) {
   return 2;
 }
 
-static mr_packer *packer_for(lua_State *L, mr_fiber *f) {
-  return lua_gc(L, LUA_GCCOUNT, 0) == -1 ? f->thread->gc_packer : f->thread->packer;
-}
+static int in_finaliser(lua_State *L) { return lua_gc(L, LUA_GCCOUNT, 0) == -1; }
 
 /* ---- receiving ---- */
 
 static void mail_back(mr_fiber *f) {
-  mr_shared *from = f->mail_from;
-  f->mail_from = NULL;
-  if (f->mail.kind != MAIL_NONE) mr_channel_put_back((mr_channel *)from, &f->mail);
+  mr_shared *from = f->held_from;
+  mr_mail m = { .kind = MAIL_MESSAGE, .u.m = f->held };
+  f->held_from = NULL;
+  f->held = NULL;
+  mr_channel_put_back((mr_channel *)from, &m);
   mr_release(from);
 }
 
-/* Pushes the values of f->mail, which then is empty. On a memory error the message stays where it is. */
+static int l_unpack(lua_State *L) {
+  const mr_message *m = lua_touserdata(L, 1);
+  lua_settop(L, 0);
+  return mr_unpack(L, m);
+}
+
+/* For finalisers: takes m over without touching what the fiber holds. */
+static int unpack_apart(lua_State *L, mr_channel *c, mr_message *m) {
+  int top = lua_gettop(L);
+  mr_mail mail = { .kind = MAIL_MESSAGE, .u.m = m };
+  lua_pushcfunction(L, l_unpack);
+  lua_pushlightuserdata(L, m);
+  int status = lua_pcall(L, 1, LUA_MULTRET, 0);
+  if (status == LUA_ERRMEM) mr_channel_put_back(c, &mail);
+  else mr_message_free(m);
+  return status == LUA_OK ? lua_gettop(L) - top : lua_error(L);
+}
+
+static void release_held(mr_fiber *f) {
+  mr_message *m = f->held;
+  mr_shared *from = f->held_from;
+  f->held = NULL;
+  f->held_from = NULL;
+  mr_message_free(m);
+  mr_release(from);
+}
+
+/*
+ * Unpacks what f holds. Without memory it goes on holding it: the next receive on that channel tries again. Other errors - a
+ * module that the receiver can't find - would come again for ever: the message is gone.
+ */
+static int unpack_held(lua_State *L, mr_fiber *f) {
+  int n;
+  if (PORT_UNLIKELY(mr_message_needs_code(f->held))) {
+    int top = lua_gettop(L);
+    lua_pushcfunction(L, l_unpack);
+    lua_pushlightuserdata(L, f->held);
+    int status = lua_pcall(L, 1, LUA_MULTRET, 0);
+    if (status == LUA_ERRMEM) return lua_error(L);
+    release_held(f);
+    if (status != LUA_OK) return lua_error(L);
+    n = lua_gettop(L) - top;
+  } else {
+    n = mr_unpack(L, f->held);
+    release_held(f);
+  }
+  f->want_aux = 1;
+  return n;
+}
+
+/* Pushes the values of f->mail, which then is empty. */
 static int push_mail(lua_State *L, mr_fiber *f, mr_channel *c) {
-  int n = f->mail.n;
-  switch (f->mail.kind) {
+  int n = f->mail.n, kind = f->mail.kind;
+  f->mail.kind = MAIL_NONE;
+  switch (kind) {
     case MAIL_SCALARS:
       for (int i = 0; i < n; i++) mr_scalar_push(L, &f->mail.u.s[i]);
-      break;
+      return n;
     case MAIL_AUX:
-      luaL_checkstack(L, n, "too many values in one message");
-      lua_xmove(f->aux, L, n);
-      break;
+      lua_xmove(f->aux, L, n);                   /* deliver_direct has made room */
+      return n;
     default:
-      if (!f->mail_from) {
-        f->mail_from = (mr_shared *)c;
-        mr_retain(f->mail_from);
-      }
-      n = mr_unpack(L, f->mail.u.m);
-      mr_mail_drop(&f->mail);
-      mr_release(f->mail_from);
-      f->mail_from = NULL;
-      f->want_aux = 1;
+      if (PORT_UNLIKELY(in_finaliser(L))) return unpack_apart(L, c, f->mail.u.m);
+      f->held = f->mail.u.m;
+      f->held_from = (mr_shared *)c;
+      mr_retain(f->held_from);
+      return unpack_held(L, f);
   }
-  f->mail.kind = MAIL_NONE;
-  return n;
 }
 
 static int l_loan(lua_State *L) {
@@ -105,8 +150,8 @@ static void make_aux(lua_State *L, mr_fiber *f) {
 /* One try, waiting if `wait`; returns results, or parks. */
 static int receive(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadline, int wait) {
   mr_fiber *peer;
-  if (PORT_UNLIKELY(f->mail_from != NULL)) {
-    if (f->mail_from == (mr_shared *)c) return push_mail(L, f, c);
+  if (PORT_UNLIKELY(f->held_from != NULL) && !in_finaliser(L)) {
+    if (f->held_from == (mr_shared *)c) return unpack_held(L, f);
     mail_back(f);
   }
   if (PORT_UNLIKELY(f->want_aux)) make_aux(L, f);
@@ -189,7 +234,7 @@ static int deliver_direct(mr_fiber *f, mr_fiber *peer, mr_packer *p) {
   peer->thread = f->thread;
   lua_pushcfunction(A, l_unpack_view);
   lua_pushlightuserdata(A, p);
-  if (lua_pcall(A, 1, LUA_MULTRET, 0) != LUA_OK || lua_gettop(A) > 200) {
+  if (lua_pcall(A, 1, LUA_MULTRET, 0) != LUA_OK || lua_gettop(A) > 200 || !lua_checkstack(peer->parked_L, lua_gettop(A))) {
     lua_settop(A, 0);
     return 0;
   }
@@ -218,11 +263,12 @@ static int deliver(lua_State *L, mr_fiber *f, mr_fiber *peer, mr_packer *p) {
 
 /* The string to lend is on top, and a receiver came in between. */
 static int deliver_top(lua_State *L, mr_fiber *f, mr_fiber *peer) {
-  if (mr_pack(f->thread->packer, L, lua_gettop(L), 1, "message") != 0) {
+  mr_packer *p = mr_packer_for(L, f);
+  if (mr_pack(p, L, lua_gettop(L), 1, "message") != 0) {
     mr_ready(peer, MR_AGAIN, f);
     return lua_error(L);
   }
-  return deliver(L, f, peer, f->thread->packer);
+  return deliver(L, f, peer, p);
 }
 
 static int send_k(lua_State *L, int status, lua_KContext ctx);
@@ -282,9 +328,9 @@ static int send(lua_State *L, mr_fiber *f, mr_channel *c, int first, uint64_t de
   mr_mail m;
   if (PORT_UNLIKELY(n < 1 || lua_isnil(L, first)))
     return luaL_argerror(L, first, "the first value of a message can't be nil; send false, or close the channel");
-  if (PORT_UNLIKELY(f->mail_from != NULL)) mail_back(f);
+  if (PORT_UNLIKELY(f->held_from != NULL) && !in_finaliser(L)) mail_back(f);
   if (PORT_LIKELY(scalars(L, first, n, &m))) return put(L, f, c, &m, deadline, wait);
-  mr_packer *p = packer_for(L, f);
+  mr_packer *p = mr_packer_for(L, f);
   if (mr_pack(p, L, first, n, "message") != 0) return lua_error(L);
   switch (mr_channel_take_receiver(c, &peer)) {
     case CH_CLOSED: return fail(L, "closed");
@@ -360,8 +406,12 @@ static int l_next(lua_State *L) {
 /* for v… in channel:each() do … end: until it is closed and empty */
 static int l_channel_each(lua_State *L) {
   check(L);
-  lua_getfield(L, LUA_REGISTRYINDEX, TNAME);
-  lua_getfield(L, -1, "__call");
+  if (lua_touserdata(L, lua_upvalueindex(1))) {   /* a host's */
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_pushcclosure(L, l_next, 1);
+  } else {
+    lua_pushcfunction(L, l_next);
+  }
   lua_pushvalue(L, 1);
   return 2;
 }
@@ -378,6 +428,9 @@ static int l_channel_name(lua_State *L) {
   return 1;
 }
 
+/* Eight fields with send and receive, and so half the size of nine: tostring makes do with __name. */
+static const luaL_Reg meta[] = { { "__len", l_channel_len }, { NULL, NULL } };
+
 static const luaL_Reg methods[] = {
   { "send", l_channel_send },
   { "receive", l_channel_receive },
@@ -388,25 +441,15 @@ static const luaL_Reg methods[] = {
   { "closed", l_channel_closed },
   { "each", l_channel_each },
   { "name", l_channel_name },
-  { "__call", l_next },
-  { "__len", l_channel_len },
   { NULL, NULL }
 };
 
 /* In a process's state the hottest functions find their fiber without an upvalue. */
 static const luaL_Reg fast[] = { { "send", l_process_send }, { "receive", l_process_receive }, { NULL, NULL } };
 
-static void open_metatable(lua_State *L) {
-  mr_set_functions(L, methods);
-  if (mr_in_process(L)) luaL_setfuncs(L, fast, 0);
-  mr_shared_fields(L, mr_channel_type);
-  lua_pushvalue(L, -1);
-  lua_setfield(L, -2, "__index");
-}
-
-static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, TNAME, open_metatable); }
-
-static const mr_sharetype share = { "channel", mr_channel_destroy, push };
+static void push(lua_State *L, mr_shared *o);
+static const mr_class class = { { "channel", mr_channel_destroy, push }, TNAME, meta, methods, fast };
+static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
 
 static size_t capacity_arg(lua_State *L, int idx) {
   if (lua_isnoneornil(L, idx)) return 0;
@@ -465,7 +508,7 @@ MR_EXPORT int luaopen_mare_channel(lua_State *L) {
 }
 
 void mr_channel_setup(void) {
-  mr_channel_type = &share;
+  mr_channel_type = &class.share;
   mr_hooks.mail_back = mail_back;
   mr_hooks.describe = mr_channel_describe;
 }

@@ -150,6 +150,9 @@ int mr_lib_debug(lua_State *L) {
   lua_pushcfunction(L, luaopen_debug);
   lua_pushliteral(L, LUA_DBLIBNAME);
   lua_call(L, 1, 1);
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);   /* in reach through debug.getregistry */
+  mr_lazy_watch(L, -1, 1);
+  lua_pop(L, 1);
   set(L, "getmetatable", l_debug_getmetatable);
   set(L, "setmetatable", l_debug_setmetatable);
   return 1;

@@ -26,6 +26,7 @@ int port_file_stat(const char *path, port_stat *s) {
 
 void port_file_lock(FILE *f) { flockfile(f); }
 void port_file_unlock(FILE *f) { funlockfile(f); }
+size_t port_file_write(const char *s, size_t len, FILE *f) { return fwrite_unlocked(s, 1, len, f); }
 void port_file_unlocked(FILE *f) { __fsetlocking(f, FSETLOCKING_BYCALLER); }
 int port_file_is_terminal(FILE *f) { return isatty(fileno(f)); }
 

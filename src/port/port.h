@@ -16,6 +16,7 @@
 #define PORT_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define PORT_NOINLINE    __attribute__((noinline))
 #define PORT_NORETURN    __attribute__((noreturn))
+#define PORT_ALIAS       __attribute__((may_alias))  /* of a type: others' objects are seen through it */
 #define PORT_TLS         __thread __attribute__((tls_model("initial-exec")))
 #define PORT_PREFETCH(p) __builtin_prefetch(p)
 #define PORT_LOG2(x)     (63u - (unsigned)__builtin_clzll(x))   /* of a 64-bit value, not 0 */
@@ -25,6 +26,7 @@
 #define PORT_UNLIKELY(x) (x)
 #define PORT_NOINLINE
 #define PORT_NORETURN    _Noreturn
+#define PORT_ALIAS
 #define PORT_TLS         _Thread_local
 #endif
 #define PORT_CACHELINE 64
@@ -99,7 +101,7 @@ void  port_pages_release(void *p, size_t len);       /* unmaps */
 void  port_pages_discard(void *p, size_t len);       /* stays mapped, content becomes zero when touched again */
 void  port_pages_huge(void *p, size_t len);          /* advice: huge pages pay here */
 void *port_pages_reserve_at(void *p, size_t len);    /* at exactly that address, or NULL */
-/* Other length, perhaps other place, content kept up to the shorter one; NULL: nothing changed. */
-void *port_pages_remap(void *p, size_t len, size_t newlen);
+/* Other length, perhaps another place (aligned), content kept up to the shorter one; NULL: nothing changed. */
+void *port_pages_remap(void *p, size_t len, size_t newlen, size_t align);
 
 #endif

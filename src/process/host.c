@@ -113,7 +113,7 @@ void mr_host_close(mr_proc *h) {
   r->nopen--;
   port_unlock(&r->ilock);
   if (!leaving && wait_for_all(h, 1) == MR_EDEADLOCK) mr_report_print(h->text);
-  if (h->main.mail_from) mr_hooks.mail_back(&h->main);
+  if (h->main.held_from) mr_hooks.mail_back(&h->main);
   mr_proc_finish(h, PROC_DONE);
   port_acquire(&r->life);
   int last = unlist(r, h);

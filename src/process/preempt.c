@@ -45,7 +45,7 @@ static void hook(lua_State *L, lua_Debug *ar) {
   }
   if ((poke & POKE_PREEMPT) && mr_can_yield(f, L)) {
     atomic_fetch_and(&t->poke, ~(unsigned)POKE_PREEMPT);
-    f->sysyield = SYS_AGAIN;
+    f->sysyield = SYS_PREEMPTED;
     lua_yield(L, 0);
   }
 }

@@ -291,7 +291,7 @@ static int finish(mr_thread *t, mr_proc *p, int status, int nres) {
     lua_checkstack(L, 8);
     end = fail(p, L);
   }
-  if (p->main.mail_from) mr_hooks.mail_back(&p->main);
+  if (p->main.held_from) mr_hooks.mail_back(&p->main);
   mr_state_close(p, &t->ended);
   return end;
 }

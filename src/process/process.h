@@ -27,7 +27,7 @@ enum { FIBER_RUNNING, FIBER_PARKING, FIBER_PARKED, FIBER_READY, FIBER_DONE };
 enum { WAIT_YIELD, WAIT_HANDOVER, WAIT_HOST };
 
 /* Why the fiber yielded, set just before it does; 0 = the program's own coroutine.yield. */
-enum { SYS_NONE, SYS_PARK, SYS_AGAIN };
+enum { SYS_NONE, SYS_PARK, SYS_AGAIN, SYS_PREEMPTED };
 
 /* The fields a hand-over touches come first, so that it touches few cache lines. */
 struct mr_fiber {
@@ -48,7 +48,8 @@ struct mr_fiber {
   mr_shared *on;                     /* what it waits for */
   const char *op;                    /* and in what, for reports: "receive" */
   uint64_t deadline;                 /* (owner) of the open wait */
-  mr_shared *mail_from;              /* (owner) the channel of a message that could not be unpacked; counted */
+  mr_message *held;                  /* (owner) the message being unpacked, or the one that could not be for want of memory; owned */
+  mr_shared *held_from;              /* (owner) its channel, counted; NULL: there is no such message */
   lua_State *parked_L;               /* (owner) the coroutine that called the blocking function, for reports */
   mr_fiber *next;                    /* in one run queue (its lock) */
   lua_State *aux;                    /* (owner) idle coroutine into which others unpack; anchored in the registry */
@@ -78,6 +79,7 @@ struct mr_proc {
   char *text, *trace;                /* of a failure: the error as text, its traceback; owned */
   uint64_t id;
   size_t limit;                      /* bytes, 0 = none */
+  const void *lazy[2];               /* (owner) tables of the state that fill themselves: globals, loaded modules */
   mr_mail result;                    /* fixed at the end: results, or the error value */
   mr_wait waiters;                   /* head of a circular queue */
   mr_proc *live_next, *live_prev;    /* (shard's lock) live and failed processes */
@@ -100,6 +102,7 @@ struct mr_worker {
   unsigned streak;                   /* (holder) fibers taken from the slot in a row */
   unsigned rng;                      /* (holder) */
   unsigned char turn;                /* (holder) the global queue's turn */
+  unsigned char served;              /* (holder) it had the last one: now the own queue's */
   int nkept;                         /* (holder) */
   mr_spare kept[MR_KEEP];            /* (holder) rewound states, hottest last */
   struct { unsigned tick; unsigned tries; uint64_t since, cpu; } seen;   /* (monitor) */
@@ -165,8 +168,8 @@ typedef struct mr_state_hooks {
   int (*finalisers)(lua_State *L);               /* something in the state still has a finaliser */
   int (*reset)(lua_State *L);                    /* lua_resetthread: closes pending variables, leaves the error on top */
   void (*describe)(mr_shared *o, char *buf, size_t size);   /* "channel 'results'" for reports; no Lua */
-  void (*mail_back)(mr_fiber *f);                /* gives mail that its fiber never took back to mail_from */
   void (*forked)(void);                          /* in a forked child: mare's values become unusable */
+  void (*mail_back)(mr_fiber *f);                /* gives the message that its fiber holds back to its channel */
 } mr_state_hooks;
 extern mr_state_hooks mr_hooks;
 extern atomic_int mr_recycle;                    /* how many states a worker keeps; 0 = none */

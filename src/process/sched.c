@@ -228,8 +228,12 @@ static mr_fiber *find(mr_worker *w) {
   if (PORT_UNLIKELY(tick % TURNS == 0 || w->turn)) {
     w->turn = 0;
     fire_due(w);
-    if ((f = global_pop()) != NULL) return f;
+    if ((f = global_pop()) != NULL) {
+      w->served = 1;
+      return f;
+    }
   }
+  w->served = 0;
   if (w->streak < TURNS) {
     if ((f = take_slot(w)) != NULL) {
       w->streak++;
@@ -390,7 +394,7 @@ static int leave_fiber(mr_thread *t, mr_worker *w) {
     if (PORT_UNLIKELY(t->ended.heap != NULL)) mr_state_recycle(w, &t->ended);
     if (PORT_UNLIKELY(t->gave_way)) {
       t->gave_way = 0;
-      w->turn = 1;
+      w->turn = !w->served;                     /* in turns, or one of the two queues would starve */
     }
     return 1;
   }
@@ -430,24 +434,34 @@ static void resume(mr_thread *t, mr_fiber *f) {
       t->current = NULL;
       t->gave_way = 1;                        /* or it would find itself before those in the global queue */
       atomic_store_explicit(&f->state, FIBER_READY, memory_order_relaxed);
-      mr_enqueue(t->worker, f, 0);
+      /* What had a whole quantum goes to the global queue: busy workers never steal, and long queues even out there. */
+      mr_enqueue(f->sysyield == SYS_PREEMPTED ? NULL : t->worker, f, 0);
     }
   } while (again);
 }
 
-static void retire(mr_thread *t, mr_worker *w) {
+/* 0: there is a place for it again. mr_workers_set decides by w->thread, under the same lock, whether it must start another. */
+static int retire(mr_thread *t, mr_worker *w) {
   mr_runtime *r = &mr_rt;
   mr_state_flush(w);
   atomic_fetch_add(&r->nmoving, 1);
   port_acquire(&r->ilock);
-  atomic_store(&w->thread, 0);
-  r->nactive--;
+  int stays = !atomic_load(&r->stopping) && w->id < (unsigned)atomic_load(&r->target);
+  if (!stays) {
+    atomic_store(&w->thread, 0);
+    r->nactive--;
+  }
   port_unlock(&r->ilock);
+  if (stays) {
+    atomic_fetch_sub(&r->nmoving, 1);
+    return 0;
+  }
   t->worker = NULL;
   rescue(w);
   mr_wake_idle();
   atomic_fetch_sub(&r->nmoving, 1);
   mr_quiet_check();
+  return 1;
 }
 
 static void work(mr_thread *t) {
@@ -457,8 +471,7 @@ static void work(mr_thread *t) {
   while (holds) {
     if (PORT_UNLIKELY(atomic_load_explicit(&r->stopping, memory_order_relaxed) ||
                       w->id >= (unsigned)atomic_load_explicit(&r->target, memory_order_relaxed))) {
-      retire(t, w);
-      return;
+      if (retire(t, w)) return;
     }
     mr_fiber *f = next_fiber(t, w);
     if (!f) continue;

@@ -130,6 +130,10 @@ static port_lock setting;                      /* one mr_workers_set at a time *
 static int activate(mr_worker *w) {
   mr_runtime *r = &mr_rt;
   port_acquire(&r->ilock);
+  if (atomic_load(&w->thread) != 0) {          /* it was told to retire and has not yet */
+    port_unlock(&r->ilock);
+    return MR_OK;
+  }
   r->nactive++;
   if (w->id >= r->nused) r->nused = w->id + 1;
   port_unlock(&r->ilock);
@@ -167,7 +171,7 @@ int mr_workers_set(int n) {
     for (int i = old; i < n && !err; i++) {
       mr_worker *w = &r->worker[i];
       atomic_store(&r->target, i + 1);
-      if (atomic_load(&w->thread) == 0 && (err = activate(w)) != MR_OK) atomic_store(&r->target, i);
+      if ((err = activate(w)) != MR_OK) atomic_store(&r->target, i);
     }
   }
   port_unlock(&setting);

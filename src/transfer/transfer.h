@@ -29,6 +29,8 @@ typedef struct mr_sharetype {
   void (*destroy)(mr_shared *o);               /* last reference gone */
   void (*push)(lua_State *L, mr_shared *o);
 } mr_sharetype;
+/* Set by whoever makes those userdata: is that one of them? A program can give anything any metatable (debug.setmetatable). NULL: trust. */
+extern int (*mr_share_valid)(const void *block, size_t size);
 struct mr_shared { const mr_sharetype *type; atomic_size_t refs; };
 static inline void mr_retain(mr_shared *o) { atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed); }
 static inline void mr_release(mr_shared *o) {
@@ -51,6 +53,7 @@ int         mr_pack(mr_packer *p, lua_State *L, int first, int n, const char *ro
 /* Unpacking this view needs code to run in the receiver (a module to require): never do it on the sender's worker. */
 int         mr_packer_needs_code(const mr_packer *p);
 mr_message *mr_packer_seal(mr_packer *p);      /* NULL: no memory */
+int         mr_message_needs_code(const mr_message *m);   /* so errors other than of memory are possible */
 
 /* Pushes the values and returns how many. Raises memory errors, or what require raised, of L; consumes nothing: it can be tried again. */
 int         mr_unpack_view(lua_State *L, const mr_packer *p);
