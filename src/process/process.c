@@ -169,15 +169,6 @@ static char *copy_text(const char *s, size_t len) {
 
 char *mr_text_copy(const char *s) { return copy_text(s, strlen(s)); }
 
-static int l_trace(lua_State *L) {
-  mr_proc *p = lua_touserdata(L, 1);
-  size_t len;
-  luaL_traceback(L, L, NULL, 1);
-  const char *s = lua_tolstring(L, -1, &len);
-  p->trace = copy_text(s, len);
-  return 0;
-}
-
 /* error value, process: keeps its text and the value itself, or the text instead when it can't travel */
 static int l_failure(lua_State *L) {
   mr_proc *p = lua_touserdata(L, 2);
@@ -282,11 +273,7 @@ static int finish(mr_thread *t, mr_proc *p, int status, int nres) {
   if (status == LUA_OK) {
     end = collect(p, L, nres);
   } else {
-    if (lua_checkstack(L, 8)) {
-      lua_pushcfunction(L, l_trace);
-      lua_pushlightuserdata(L, p);
-      if (lua_pcall(L, 1, 0, 0) != LUA_OK) lua_pop(L, 1);
-    }
+    p->trace = mr_traceback(L);
     if (lua_status(L) != LUA_OK) mr_hooks.reset(L);
     lua_checkstack(L, 8);
     end = fail(p, L);
@@ -353,6 +340,30 @@ const char *mr_proc_status(mr_proc *p) {
     case FIBER_RUNNING: return "running";
     case FIBER_READY: return "ready";
     default: return "waiting";
+  }
+}
+
+/* ---- references taken while the state closes ---- */
+
+struct mr_late { struct mr_late *next; mr_shared *object; };
+
+int mr_late_keep(mr_proc *p, mr_shared *o) {
+  int closing = p->kind == PROC_HOST ? mr_host_closed(p) : p->finalisers == 2;
+  if (PORT_LIKELY(!closing)) return 0;
+  struct mr_late *l = malloc(sizeof *l);
+  if (!l) return -1;
+  l->object = o;
+  l->next = p->late;
+  p->late = l;
+  return 1;
+}
+
+void mr_late_drop(mr_proc *p) {
+  while (p->late) {
+    struct mr_late *l = p->late;
+    p->late = l->next;
+    mr_release(l->object);
+    free(l);
   }
 }
 

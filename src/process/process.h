@@ -65,7 +65,7 @@ struct mr_proc {
   mr_shared shared;                  /* first: handles are shared objects */
   atomic_uchar status;
   unsigned char kind;                /* PROC_PLAIN … */
-  unsigned char finalisers;          /* (owner) something in the state may have a finaliser */
+  unsigned char finalisers;          /* (owner) 1: something in the state may have a finaliser, 2: they run for the last time */
   unsigned char system_heap;
   atomic_uchar joining;              /* a host: waits for the end of all processes */
   atomic_uchar leaving;              /* a host: its program exits, so its end waits for nothing */
@@ -80,6 +80,7 @@ struct mr_proc {
   uint64_t id;
   size_t limit;                      /* bytes, 0 = none */
   const void *lazy[2];               /* (owner) tables of the state that fill themselves: globals, loaded modules */
+  struct mr_late *late;              /* (owner) references that no finaliser will drop: taken while the state closes */
   mr_mail result;                    /* fixed at the end: results, or the error value */
   mr_wait waiters;                   /* head of a circular queue */
   mr_proc *live_next, *live_prev;    /* (shard's lock) live and failed processes */
@@ -161,6 +162,12 @@ const char *mr_proc_status(mr_proc *p);          /* "new" "running" "ready" "wai
 int      mr_proc_wait(mr_proc *p, mr_fiber *f);
 void     mr_proc_wait_end(mr_proc *p, mr_fiber *f);
 void     mr_proc_observe(mr_proc *p);
+/*
+ * Lua gives no finaliser to what is made while a state closes. 1: p's state does and the reference to o that the caller has taken
+ * will be dropped at its end; 0: it does not; -1: no memory.
+ */
+int      mr_late_keep(mr_proc *p, mr_shared *o);
+void     mr_late_drop(mr_proc *p);
 
 /* ---- states (state.c), opened by hooks that module/ sets at start-up ---- */
 typedef struct mr_state_hooks {

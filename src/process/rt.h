@@ -116,6 +116,9 @@ void mr_close_down(void);                      /* (life) the last host has close
 int  mr_stopped(void);                         /* (life) 1: the stop is complete, the runtime can start again */
 void mr_fork_watch(void);                      /* once */
 
+/* trace.c */
+char *mr_traceback(lua_State *L);              /* malloc'd; NULL: no memory */
+
 /* deadlock.c */
 char *mr_deadlock_report(void);                /* malloc'd text */
 void mr_report_print(const char *text);

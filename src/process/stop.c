@@ -76,9 +76,9 @@ void mr_stop(void) {
   if (atomic_load(&r->dead) || !atomic_load(&r->started)) return;
   if (atomic_exchange(&r->stopping, 1)) return;
   uint64_t end = port_now() + PATIENCE;
-  unsigned own = mr_tls != NULL;
+  unsigned own = mr_tls != NULL;               /* who blocks in a wait is asleep for good */
   port_event_set(&r->monitor_event);
-  for (unsigned round = 0; atomic_load(&r->nthreads) > own && port_now() < end; round++) {
+  for (unsigned round = 0; atomic_load(&r->nthreads) > own + atomic_load(&r->nblocked) && port_now() < end; round++) {
     mr_wake_all_idle();
     port_event_set(&r->monitor_event);
     if (round % 8 == 7) tell_running();
