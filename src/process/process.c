@@ -147,15 +147,6 @@ static char *copy_text(const char *s, size_t len) {
 
 char *mr_text_copy(const char *s) { return copy_text(s, strlen(s)); }
 
-static int l_trace(lua_State *L) {
-  mr_proc *p = lua_touserdata(L, 1);
-  size_t len;
-  luaL_traceback(L, L, NULL, 1);
-  const char *s = lua_tolstring(L, -1, &len);
-  p->trace = copy_text(s, len);
-  return 0;
-}
-
 /* error value, process: keeps its text and the value itself, or the text instead when it can't travel */
 static int l_failure(lua_State *L) {
   mr_proc *p = lua_touserdata(L, 2);
@@ -260,11 +251,7 @@ static int finish(mr_thread *t, mr_proc *p, int status, int nres) {
   if (status == LUA_OK) {
     end = collect(p, L, nres);
   } else {
-    if (lua_checkstack(L, 8)) {
-      lua_pushcfunction(L, l_trace);
-      lua_pushlightuserdata(L, p);
-      if (lua_pcall(L, 1, 0, 0) != LUA_OK) lua_pop(L, 1);
-    }
+    p->trace = mr_trace(L);
     if (lua_status(L) != LUA_OK) mr_hooks.reset(L);
     lua_checkstack(L, 8);
     end = fail(p, L);

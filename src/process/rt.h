@@ -100,6 +100,9 @@ void mr_proc_list(mr_proc *p);
 void mr_proc_unlist(mr_proc *p);
 void mr_proc_print(mr_proc *p);                /* a failure, once, on stderr */
 
+/* trace.c */
+char *mr_trace(lua_State *L);                  /* malloc'd, or NULL */
+
 char *mr_text_copy(const char *s);             /* malloc'd */
 mr_proc *mr_proc_new(int kind, const char *name);
 
