@@ -3,7 +3,7 @@
  *
  * A program that makes and drops strings of a megabyte would spend its time in mmap, page faults and zeroing; so freed
  * blocks stay mapped, and the one freed last is handed out first, while its bytes are still in the processor's cache.
- * A block up to twice as large as asked will do. What is kept and what lives never exceed together what lived at the
+ * A block a quarter larger than asked will do. What is kept and what lives never exceed together what lived at the
  * recent peak (or FLOOR): keeping blocks does not make the program larger. The ones unused for longest go first.
  *
  * Invariants (lock held): a kept block is on the list of its class and on the list by age; `filled` has a bit for each
@@ -18,10 +18,10 @@
 enum {
   PAGE = 4096,
   LOWEST = 15,               /* log2 of the smallest class */
-  HIGHEST = 25,              /* of the largest that is kept */
+  HIGHEST = 26,              /* of the largest that is kept */
   CLASSES = (HIGHEST - LOWEST) * 8 + 1,
   MOVE_FROM = 512 * 1024,    /* from here on remapping is cheaper than copying */
-  HUGE_FROM = 8 * 1024 * 1024,
+  HUGE_FROM = 4 * 1024 * 1024,
   HUGE = 2 * 1024 * 1024,
   MEMORY = 16                /* peaks' worth of freed bytes after which a third of a peak is left */
 };
@@ -85,14 +85,14 @@ static void unkeep(kept_block *b) {
   kept -= b->size;
 }
 
-/* The best fitting one of `size` to twice that; NULL: there is none. */
+/* The best fitting one, at most a quarter too large; NULL: there is none. */
 static kept_block *unkeep_fitting(size_t size) {
   unsigned from = class_of(size), w = from / 64;
   uint64_t bits = filled[w] & ~(uint64_t)0 << from % 64;
   if (!bits && w == 0) bits = filled[w = 1];
   if (!bits) return NULL;
   kept_block *b = lists[w * 64 + PORT_LOWBIT(bits)];
-  if (b->size > 2 * size) return NULL;
+  if (b->size > size + size / 4) return NULL;
   unkeep(b);
   return b;
 }
@@ -127,8 +127,10 @@ static kept_block *evict(size_t most) {
 
 /* ---- system calls (lock not held) ---- */
 
+static size_t alignment(size_t size) { return size >= HUGE_FROM ? HUGE : PAGE; }
+
 static void *block_map(size_t size) {
-  void *p = port_pages_reserve(size, size >= HUGE_FROM ? HUGE : PAGE);
+  void *p = port_pages_reserve(size, alignment(size));
   if (!p) return NULL;
   if (size >= HUGE_FROM) port_pages_huge(p, size);
   atomic_fetch_add_explicit(&reserved, size, memory_order_relaxed);
@@ -208,8 +210,9 @@ static void *resize_by_copy(void *p, size_t size, size_t *newsize) {
 static void *resize_by_remap(void *p, size_t size, size_t n) {
   if (mr_pool_failing()) return NULL;
   MR_UNPOISON(p, size);
-  void *q = port_pages_remap(p, size, n);
+  void *q = port_pages_remap(p, size, n, alignment(n));
   if (!q) return NULL;
+  if (n >= HUGE_FROM && size < HUGE_FROM) port_pages_huge(q, n);
   atomic_fetch_add_explicit(&reserved, n - size, memory_order_relaxed);
   port_acquire(&lock);
   if (keepable(size)) leaves(size);
@@ -222,7 +225,7 @@ static void *resize_by_remap(void *p, size_t size, size_t n) {
 
 void *mr_block_resize(void *p, size_t size, size_t *newsize) {
   size_t n = mr_block_size(*newsize);
-  if (n <= size && n >= size / 2) {
+  if (n <= size && n >= size - size / 4) {
     *newsize = size;
     return p;
   }

@@ -34,19 +34,19 @@ static int span_add(walk *w, char *base, size_t size) {
 }
 
 static int spans_gather(walk *w, const mr_heap *h) {
-  size_t total = 0;
+  size_t total = 0, mapped = 0;
   for (const mr_chunk *c = &h->chunk; c; c = c->next) {
     if (!span_add(w, (char *)(uintptr_t)c, c->size)) return 0;
     total += c->size;
   }
   for (mr_large *b = h->large; b; b = b->next) {
-    total += b->size;
+    *(b->adopted ? &total : &mapped) += b->size;
     if (b->next && b->next->prev != b) return 0;
     size_t usable = b->size - mr_large_offset(b);
     if (b->adopted) { if (!span_add(w, (char *)b, usable)) return 0; }
     else w->larges += usable - sizeof *b;
   }
-  if (total != h->reserved) return 0;
+  if (total != h->arena || mapped != h->mapped || h->mapped_used > mapped) return 0;
   qsort(w->spans, w->count, sizeof *w->spans, span_order);
   for (size_t i = 0; i < w->count; i++) {
     w->spans[i].bit = w->bits;

@@ -177,13 +177,13 @@ static int span_give(map *m, mr_heap *h, span *s, size_t spare) {
 }
 
 static void give_all(map *m, mr_heap *h) {
-  size_t spare = m->found > h->reserved / 2 ? m->found - h->reserved / 2 : 0;
+  size_t spare = m->found > h->arena / 2 ? m->found - h->arena / 2 : 0;
   h->chunk.next = NULL;
   for (size_t i = m->count; i-- > 0;) {
     span *s = &m->spans[i];
     if (!span_give(m, h, s, spare)) {
       spare -= s->size;
-      h->reserved -= s->size;
+      h->arena -= s->size;
       mr_pool_put(s->chunk);
     } else if (s->chunk) {
       s->chunk->next = h->chunk.next;
@@ -196,7 +196,7 @@ static void give_all(map *m, mr_heap *h) {
 
 /* Is so much free that joining it may be worth the walk? An estimate: rounding and heads count as free here. */
 static int promising(const mr_heap *h) {
-  return h->reserved >= LEAST && h->reserved >= h->coalesce_at && (h->reserved - mr_heap_used(h)) >= h->reserved / 3;
+  return h->arena >= LEAST && h->arena >= h->coalesce_at && h->arena + h->mapped_used - mr_heap_used(h) >= h->arena / 4;
 }
 
 int mr_heap_coalesce(mr_heap *h) {
@@ -206,7 +206,7 @@ int mr_heap_coalesce(mr_heap *h) {
   mark_all(&m, h);
   give_all(&m, h);
   mr_block_put(m.spans, size);
-  int worth = m.runs >= h->reserved / 8;
-  h->coalesce_at = worth ? 0 : h->reserved + h->reserved / 4;
+  int worth = m.runs >= h->arena / 8;
+  h->coalesce_at = worth ? 0 : h->arena + h->arena / 4;
   return m.runs > 0;
 }

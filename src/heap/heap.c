@@ -16,7 +16,7 @@
 
 enum {
   SPREAD = 32 * 1024,      /* a heap of this size no longer counts as small */
-  RUN_MAX = 4096           /* blocks of one class made at a time, in bytes */
+  RUN_MAX = 16384          /* blocks of one class made at a time, in bytes */
 };
 
 /* ---- free lists ---- */
@@ -87,7 +87,7 @@ static void bump_offer(mr_heap *h, char *p, size_t n) {
 }
 
 static mr_chunk *chunk_get(mr_heap *h, size_t size) {
-  size_t want = h->reserved / 8;
+  size_t want = h->arena / 8;
   size_t need = size + sizeof(mr_chunk);
   mr_chunk *c = mr_pool_get(mr_pool_kind(want > need ? want : need));
   return c || want <= need ? c : mr_pool_get(mr_pool_kind(need));
@@ -99,7 +99,7 @@ static char *take_chunk(mr_heap *h, size_t size, size_t *n) {
   if (!c) return NULL;
   c->next = h->chunk.next;
   h->chunk.next = c;
-  h->reserved += c->size;
+  h->arena += c->size;
   *n = c->size - sizeof *c;
   return (char *)(c + 1);
 }
@@ -130,8 +130,8 @@ static int bump_refill(mr_heap *h, size_t size, size_t want) {
  * collector's sweep runs through few cache lines. A small heap takes one at a time instead, to waste nothing.
  */
 static PORT_NOINLINE void *take_small(mr_heap *h, unsigned c) {
-  size_t size = mr_class_size(c), want = h->reserved / 128;
-  want = h->reserved < SPREAD ? size : want < RUN_MAX ? want : RUN_MAX;
+  size_t size = mr_class_size(c), want = h->arena / 64;
+  want = h->arena < SPREAD ? size : want < RUN_MAX ? want : RUN_MAX;
   if (want < size) want = size;
   if ((size_t)(h->end - h->bump) < size && !bump_refill(h, size, want)) return NULL;
   size_t room = (size_t)(h->end - h->bump), n = (room < want ? room : want) / size;
@@ -185,13 +185,13 @@ static void large_link(mr_heap *h, mr_large *b) {
   b->next = h->large;
   if (b->next) b->next->prev = b;
   h->large = b;
-  h->reserved += b->size;
+  h->mapped += b->size;
 }
 
 static void large_unlink(mr_heap *h, mr_large *b) {
   if (b->prev) b->prev->next = b->next; else h->large = b->next;
   if (b->next) b->next->prev = b->prev;
-  h->reserved -= b->size;
+  h->mapped -= b->size;
 }
 
 /*
@@ -211,16 +211,18 @@ static void *large_new(mr_heap *h, size_t n) {
   b->size = size;
   b->adopted = 0;
   large_link(h, b);
+  h->mapped_used += n;
   return b + 1;
 }
 
-static void large_free(mr_heap *h, void *p) {
+static void large_free(mr_heap *h, void *p, size_t n) {
   mr_large *b = large_of(p);
   large_unlink(h, b);
+  h->mapped_used -= n;
   mr_block_put(mr_large_block(b), b->size);
 }
 
-static void *large_resize(mr_heap *h, void *p, size_t n) {
+static void *large_resize(mr_heap *h, void *p, size_t o, size_t n) {
   mr_large *b = large_of(p);
   size_t offset = mr_large_offset(b), size = offset + sizeof *b + n;
   large_unlink(h, b);
@@ -230,12 +232,17 @@ static void *large_resize(mr_heap *h, void *p, size_t n) {
     b->size = size;
   }
   large_link(h, b);
-  return q ? b + 1 : NULL;
+  if (!q && n > o) return NULL;
+  h->mapped_used += n - o;
+  return b + 1;           /* a block that couldn't be exchanged for a smaller one stays: it knows its own size */
 }
 
 /* The block becomes one of class c where it is, and its rest the arena's. */
-static void large_adopt(mr_heap *h, void *p, unsigned c) {
+static void large_adopt(mr_heap *h, void *p, size_t o, unsigned c) {
   mr_large *b = large_of(p);
+  h->mapped -= b->size;
+  h->mapped_used -= o;
+  h->arena += b->size;
   char *rest = (char *)p + mr_class_size(c);
   b->adopted = 1;
   bump_offer(h, rest, (size_t)(mr_large_block(b) + b->size - rest));
@@ -249,7 +256,7 @@ static void *take_any(mr_heap *h, size_t n) {
 
 static void give_any(mr_heap *h, void *p, size_t n) {
   if (n <= MR_ARENA_MAX) give(h, p, mr_class(n));
-  else large_free(h, p);
+  else large_free(h, p, n);
 }
 
 static PORT_NOINLINE void *alloc_slow(mr_heap *h, size_t n) {
@@ -280,18 +287,14 @@ static int resize_in_place(mr_heap *h, char *p, size_t o, size_t n) {
 
 /* No memory for the smaller block: cut this one. */
 static void *shrink_in_place(mr_heap *h, char *p, size_t o, size_t n) {
-  if (n > MR_ARENA_MAX) return p;      /* a large block knows its own size */
   unsigned c = mr_class(n);
-  if (o > MR_ARENA_MAX) large_adopt(h, p, c);
+  if (o > MR_ARENA_MAX) large_adopt(h, p, o, c);
   else mr_arena_give(h, p + mr_class_size(c), mr_class_size(mr_class(o)) - mr_class_size(c));
   return p;
 }
 
 static void *resize_moving(mr_heap *h, char *p, size_t o, size_t n) {
-  if (o > MR_ARENA_MAX && n > MR_ARENA_MAX) {
-    void *q = large_resize(h, p, n);
-    return q || n > o ? q : p;
-  }
+  if (o > MR_ARENA_MAX && n > MR_ARENA_MAX) return large_resize(h, p, o, n);
   char *q = take_any(h, n);
   if (!q) return n > o ? NULL : shrink_in_place(h, p, o, n);
   MR_UNPOISON(q, n);
@@ -325,6 +328,7 @@ void *mr_heap_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
     if (PORT_UNLIKELY(!l || h->room < (ptrdiff_t)nsize)) return alloc_slow(h, nsize);
     MR_UNPOISON(l, nsize < sizeof *l ? sizeof *l : nsize);
     h->room -= (ptrdiff_t)nsize;
+    PORT_PREFETCH(l->next);
     h->heads[i] = l->next;
     return l;
   }
@@ -351,7 +355,7 @@ void mr_heap_init(mr_heap *h, mr_chunk c, size_t limit) {
   h->fast = MR_SMALL;
   h->bump = (char *)(h + 1);
   h->end = (char *)h + c.size;
-  h->reserved = c.size;
+  h->arena = c.size;
   h->limit = h->room = PTRDIFF_MAX;
   mr_heap_limit(h, limit);
   MR_POISON(h->bump, (size_t)(h->end - h->bump));
@@ -391,5 +395,5 @@ void mr_heap_limit(mr_heap *h, size_t bytes) {
 }
 
 size_t mr_heap_used(const mr_heap *h) { return (size_t)(h->limit - h->room); }
-size_t mr_heap_reserved(const mr_heap *h) { return h->reserved; }
+size_t mr_heap_reserved(const mr_heap *h) { return h->arena + h->mapped; }
 void   mr_heap_dying(mr_heap *h) { h->fast = 0; }

@@ -35,6 +35,12 @@ int      mr_heap_check(const mr_heap *h);      /* walks every structure: 0 = sou
 void     mr_heap_dying(mr_heap *h);
 
 /*
+ * heap = "system": malloc with the same counting and the same limit. Its blocks are known to nobody: the state must be
+ * closed before the heap is dropped, and mr_heap_dying does nothing to it.
+ */
+void    *mr_heap_alloc_system(void *ud, void *ptr, size_t osize, size_t nsize);
+
+/*
  * image: the bytes of a state just after it was opened, from which new states are cloned by relocation and to which
  * finished ones are rewound. An image exists only if a start-up self-check showed that it can (see image.c).
  */
@@ -47,6 +53,8 @@ lua_State *mr_image_clone(const mr_image *im, mr_heap **h);/* a new state in a n
 void       mr_image_rewind(const mr_image *im, mr_heap *h);/* h came from mr_image_clone: all chunks but the first go back, the
                                                               first is as it was after clone (limit reset to 0); its lua_State * stays valid */
 size_t     mr_image_size(const mr_image *im);
+/* May a finaliser be due in this state, which came from mr_image_clone? 0: lua_close would run none, and can be left out. */
+int        mr_image_finalisers(const mr_image *im, const mr_heap *h);
 
 /* The pool's counters and upkeep. mr_pool_trim gives unused chunks back to the system (called when the program goes idle). */
 void       mr_pool_trim(void);

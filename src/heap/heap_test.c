@@ -23,12 +23,17 @@ static uint64_t rnd(uint64_t n) {
 enum { BLOCKS = 600 };
 typedef struct block { unsigned char *p; size_t size; unsigned char fill; } block;
 
+/* Every byte of what is small, and of the first page; some of the rest. */
+static size_t next(size_t i) { return i < 4096 ? i + 1 : i / 61 * 61 + 61; }
+
+static unsigned char pattern(const block *b, size_t i) { return (unsigned char)(b->fill + i * 7); }
+
 static void fill(block *b, size_t from) {
-  for (size_t i = from; i < b->size; i++) b->p[i] = (unsigned char)(b->fill + i * 7);
+  for (size_t i = from <= 4096 ? from : (from + 60) / 61 * 61; i < b->size; i = next(i)) b->p[i] = pattern(b, i);
 }
 
 static int intact(const block *b, size_t n) {
-  for (size_t i = 0; i < n; i++) if (b->p[i] != (unsigned char)(b->fill + i * 7)) return 0;
+  for (size_t i = 0; i < n; i = next(i)) if (b->p[i] != pattern(b, i)) return 0;
   return 1;
 }
 
@@ -239,6 +244,22 @@ static void test_a_small_heap_stays_small(void) {
   mr_heap_drop(h);
 }
 
+static void test_the_system_heap_counts_and_limits(void) {
+  mr_heap *h = mr_heap_new(1000);
+  char *p = mr_heap_alloc_system(h, NULL, 5, 600);
+  CHECK(p && mr_heap_used(h) == 600);
+  CHECK(mr_heap_alloc_system(h, NULL, 0, 401) == NULL);
+  CHECK(mr_heap_alloc_system(h, p, 600, 1001) == NULL);
+  p[399] = 7;
+  mr_pool_fail(0);
+  CHECK(mr_heap_alloc_system(h, p, 600, 700) == NULL && mr_heap_used(h) == 600);
+  p = mr_heap_alloc_system(h, p, 600, 400);
+  mr_pool_fail(-1);
+  CHECK(p && p[399] == 7 && mr_heap_used(h) == 400);
+  CHECK(mr_heap_alloc_system(h, p, 400, 0) == NULL && mr_heap_used(h) == 0);
+  mr_heap_drop(h);
+}
+
 /* The freed space of one phase serves the next, whatever its sizes. */
 static void test_large_free_blocks_serve_small_requests(void) {
   mr_heap *h = mr_heap_new(0);
@@ -248,6 +269,36 @@ static void test_large_free_blocks_serve_small_requests(void) {
   for (int i = 0; i < 200; i++) mr_heap_alloc(h, p[i], 6000, 0);
   for (int i = 0; i < 20000; i++) CHECK(mr_heap_alloc(h, NULL, 0, 56) != NULL);
   CHECK(mr_heap_reserved(h) == reserved);
+  CHECK(mr_heap_check(h) == 0);
+  mr_heap_drop(h);
+}
+
+/* Free neighbours are joined before the heap grows, and chunks that are no longer needed go back. */
+static void test_small_free_blocks_serve_large_requests(void) {
+  enum { N = 20000 };
+  static void *p[N];
+  mr_heap *h = mr_heap_new(0);
+  for (int round = 0; round < 2; round++) {
+    for (int i = 0; i < N; i++) CHECK((p[i] = mr_heap_alloc(h, NULL, 0, 56)) != NULL);
+    size_t full = mr_heap_reserved(h);
+    for (int i = 0; i < N; i++) if (i % 1000) mr_heap_alloc(h, p[i], 56, 0);
+    for (int i = 0; i < 700; i++) {
+      char *q = mr_heap_alloc(h, NULL, 0, 1000);
+      CHECK(q != NULL);
+      memset(q, 0xa5, 1000);
+      mr_heap_alloc(h, q, 1000, 0);
+      CHECK((q = mr_heap_alloc(h, NULL, 0, 20000)) != NULL);
+      memset(q, 0xa5, 20000);
+      if (i % 100) mr_heap_alloc(h, q, 20000, 0);
+      else p[i + 1] = q;
+    }
+    CHECK(mr_heap_reserved(h) <= full);
+    CHECK(mr_heap_check(h) == 0);
+    for (int i = 0; i < N; i += 1000) mr_heap_alloc(h, p[i], 56, 0);
+    for (int i = 0; i < 700; i += 100) mr_heap_alloc(h, p[i + 1], 20000, 0);
+    CHECK(mr_heap_used(h) == 0);
+  }
+  for (int i = 0; i < 100; i++) CHECK(mr_heap_alloc(h, NULL, 0, 24000) != NULL);
   CHECK(mr_heap_check(h) == 0);
   mr_heap_drop(h);
 }
@@ -263,5 +314,7 @@ int main(void) {
   test_a_growing_buffer_at_the_edge_grows_in_place();
   test_a_small_heap_stays_small();
   test_large_free_blocks_serve_small_requests();
+  test_the_system_heap_counts_and_limits();
+  test_small_free_blocks_serve_large_requests();
   return CHECK_RESULT();
 }

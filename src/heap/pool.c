@@ -20,7 +20,8 @@ enum {
   KINDS = 16,            /* and those made for images */
   CACHE_BYTES = 128 * 1024,
   CACHE_CHUNKS = 64,
-  HUGE_FROM = 16         /* slabs of a kind before huge pages are asked for: the last one is half empty on average */
+  HUGE_FROM = 16,        /* slabs of a kind before huge pages are asked for: half of the last one is wasted on average */
+  HUGE_FROM_IMAGE = 4    /* thousands of states, each touched here and there, gain most */
 };
 
 typedef struct slab {
@@ -184,7 +185,7 @@ static unsigned kind_take(kind *k, unsigned i, unsigned n) {
 
 static int kind_grow(kind *k) {
   port_acquire(&k->lock);
-  int huge = k->total >= HUGE_FROM;
+  int huge = k->total >= (k - kinds < FIXED ? HUGE_FROM : HUGE_FROM_IMAGE);
   port_unlock(&k->lock);
   slab *s = slab_new(k, huge);
   if (!s) return 0;

@@ -20,7 +20,7 @@ enum {
   KEPT = 256 * 1024,                /* zone of what stays, at the base */
   ZONE = 1024 * 1024,               /* with the scratch zone behind it */
   CALLS = 16384,
-  SLACK = 1024,                     /* room a new process finds in its first chunk */
+  SLACK = 1280,                     /* room in the first chunk: a small function, its upvalues and a channel fit */
   ATTEMPTS = 4
 };
 

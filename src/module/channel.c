@@ -15,7 +15,12 @@
 #define TNAME "mare.channel"
 #define STRING_LOAN 4096               /* a parked sender lends strings from this size on instead of copying them */
 
-static mr_channel *check(lua_State *L) { return (mr_channel *)mr_shared_check(L, 1, mr_channel_type, TNAME); }
+static mr_fiber *here(lua_State *L) { return &(*(mr_proc **)lua_getextraspace(L))->main; }
+
+static mr_channel *check(lua_State *L) { 
+  mr_shared *o = mr_shared_to(L, 1, mr_channel_type);
+  return (mr_channel *)(PORT_LIKELY(o != NULL) ? o : mr_shared_check(L, 1, mr_channel_type, TNAME));
+}
 
 static int fail(lua_State *L, const char *why) {
   lua_pushnil(L);
@@ -134,7 +139,7 @@ static int take_from(lua_State *L, mr_fiber *f, mr_channel *c, mr_fiber *peer) {
   return push_mail(L, f, c);
 }
 
-static int receive_k(lua_State *L, int status, lua_KContext deadline);
+static int receive_k(lua_State *L, int status, lua_KContext ctx);
 
 static int aux_key;
 
@@ -147,8 +152,8 @@ static void make_aux(lua_State *L, mr_fiber *f) {
 }
 
 /* One try, waiting if `wait`; returns results, or parks. */
-static int receive(lua_State *L, mr_channel *c, uint64_t deadline, int wait) {
-  mr_fiber *f = mr_self_fiber(L), *peer;
+static int receive(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadline, int wait) {
+  mr_fiber *peer;
   if (PORT_UNLIKELY(f->held_from != NULL) && !in_finaliser(L)) {
     if (f->held_from == (mr_shared *)c) return unpack_held(L, f);
     mail_back(f);
@@ -162,7 +167,8 @@ static int receive(lua_State *L, mr_channel *c, uint64_t deadline, int wait) {
     if (s == CH_WAIT) {
       f->op = "receive";
       f->on = (mr_shared *)c;
-      return mr_park(L, f, deadline, (lua_KContext)deadline, receive_k);
+      f->deadline = deadline;
+      return mr_park(L, f, deadline, (lua_KContext)f, receive_k);
     }
     if (open) mr_wait_abandon(f);
     switch (s) {
@@ -182,31 +188,37 @@ static int receive(lua_State *L, mr_channel *c, uint64_t deadline, int wait) {
   }
 }
 
-static int receive_k(lua_State *L, int status, lua_KContext deadline) {
-  mr_fiber *f = mr_self_fiber(L);
-  mr_channel *c = check(L);
+static int receive_k(lua_State *L, int status, lua_KContext ctx) {
+  mr_fiber *f = (mr_fiber *)ctx;
+  mr_channel *c = (mr_channel *)f->on;          /* alive: the userdata is at index 1 */
   mr_reason r = mr_wake(f);
   (void)status;
   if (PORT_LIKELY(r == MR_WOKEN)) return push_mail(L, f, c);
   mr_channel_unwait(c, f);
-  if (r == MR_AGAIN) return receive(L, c, (uint64_t)deadline, 1);
+  if (r == MR_AGAIN) return receive(L, f, c, f->deadline, 1);
   mr_raise_reason(L, f, r);
   return fail(L, r == MR_CLOSED ? "closed" : "timeout");
 }
 
-/* channel:receive([seconds]) -> v… | nil, "closed" | nil, "timeout" */
-static int l_channel_receive(lua_State *L) {
+static int receive_as(lua_State *L, mr_fiber *f) {
   mr_channel *c = check(L);
-  uint64_t deadline = mr_deadline(L, 2);
-  lua_settop(L, 1);
-  return receive(L, c, deadline, 1);
+  uint64_t deadline = UINT64_MAX;
+  if (PORT_UNLIKELY(lua_gettop(L) != 1)) {
+    deadline = mr_deadline(L, 2);
+    lua_settop(L, 1);
+  }
+  return receive(L, f, c, deadline, 1);
 }
+
+/* channel:receive([seconds]) -> v… | nil, "closed" | nil, "timeout" */
+static int l_channel_receive(lua_State *L) { return receive_as(L, mr_self_fiber(L)); }
+static int l_process_receive(lua_State *L) { return receive_as(L, here(L)); }
 
 /* channel:try_receive() -> v… | nil, "closed" | nil, "empty" */
 static int l_channel_try_receive(lua_State *L) {
   mr_channel *c = check(L);
   lua_settop(L, 1);
-  return receive(L, c, 0, 0);
+  return receive(L, mr_self_fiber(L), c, 0, 0);
 }
 
 /* ---- sending ---- */
@@ -262,7 +274,7 @@ static int deliver_top(lua_State *L, mr_fiber *f, mr_fiber *peer) {
   return deliver(L, f, peer, f->thread->packer);
 }
 
-static int send_k(lua_State *L, int status, lua_KContext deadline);
+static int send_k(lua_State *L, int status, lua_KContext ctx);
 
 /* Mail to whoever waits, into the queue, or waiting itself. The mail is owned by the caller until it left. */
 static int put(lua_State *L, mr_fiber *f, mr_channel *c, mr_mail *m, uint64_t deadline, int wait) {
@@ -273,7 +285,8 @@ static int put(lua_State *L, mr_fiber *f, mr_channel *c, mr_mail *m, uint64_t de
     if (s == CH_WAIT) {
       f->op = "send";
       f->on = (mr_shared *)c;
-      return mr_park(L, f, deadline, (lua_KContext)deadline, send_k);
+      f->deadline = deadline;
+      return mr_park(L, f, deadline, (lua_KContext)f, send_k);
     }
     if (open) mr_wait_abandon(f);
     switch (s) {
@@ -300,9 +313,8 @@ static int put(lua_State *L, mr_fiber *f, mr_channel *c, mr_mail *m, uint64_t de
 }
 
 static int scalars(lua_State *L, int first, int n, mr_mail *m) {
-  if (n > MR_INLINE) return 0;
-  for (int i = 0; i < n; i++)
-    if (!mr_scalar_get(L, first + i, &m->u.s[i])) return 0;
+  if (!mr_scalar_get(L, first, &m->u.s[0]) || n > MR_INLINE) return 0;
+  if (n == 2 && !mr_scalar_get(L, first + 1, &m->u.s[1])) return 0;
   m->kind = MAIL_SCALARS;
   m->n = (unsigned char)n;
   return 1;
@@ -313,8 +325,8 @@ static int lendable(lua_State *L, int first, int n, mr_channel *c) {
 }
 
 /* Values from `first` to the top, which stay on the stack while the sender waits. */
-static int send(lua_State *L, mr_channel *c, int first, uint64_t deadline, int wait) {
-  mr_fiber *f = mr_self_fiber(L), *peer;
+static int send(lua_State *L, mr_fiber *f, mr_channel *c, int first, uint64_t deadline, int wait) {
+  mr_fiber *peer;
   int n = lua_gettop(L) - first + 1;
   mr_mail m;
   if (PORT_UNLIKELY(n < 1 || lua_isnil(L, first)))
@@ -339,9 +351,9 @@ static int send(lua_State *L, mr_channel *c, int first, uint64_t deadline, int w
   return put(L, f, c, &m, deadline, wait);
 }
 
-static int send_k(lua_State *L, int status, lua_KContext deadline) {
-  mr_fiber *f = mr_self_fiber(L);
-  mr_channel *c = check(L);
+static int send_k(lua_State *L, int status, lua_KContext ctx) {
+  mr_fiber *f = (mr_fiber *)ctx;
+  mr_channel *c = (mr_channel *)f->on;
   mr_reason r = mr_wake(f);
   (void)status;
   if (PORT_LIKELY(r == MR_WOKEN)) {
@@ -353,7 +365,7 @@ static int send_k(lua_State *L, int status, lua_KContext deadline) {
   if (r == MR_AGAIN) {
     mr_mail m = f->mail;
     f->mail.kind = MAIL_NONE;
-    return put(L, f, c, &m, (uint64_t)deadline, 1);
+    return put(L, f, c, &m, f->deadline, 1);
   }
   mr_mail_drop(&f->mail);
   mr_raise_reason(L, f, r);
@@ -361,17 +373,18 @@ static int send_k(lua_State *L, int status, lua_KContext deadline) {
 }
 
 /* channel:send(v…) -> true | nil, "closed" */
-static int l_channel_send(lua_State *L) { return send(L, check(L), 2, UINT64_MAX, 1); }
+static int l_channel_send(lua_State *L) { return send(L, mr_self_fiber(L), check(L), 2, UINT64_MAX, 1); }
+static int l_process_send(lua_State *L) { return send(L, here(L), check(L), 2, UINT64_MAX, 1); }
 
 /* channel:send_within(seconds, v…) -> true | nil, "closed" | nil, "timeout" */
 static int l_channel_send_within(lua_State *L) {
   mr_channel *c = check(L);
   luaL_checknumber(L, 2);
-  return send(L, c, 3, mr_deadline(L, 2), 1);
+  return send(L, mr_self_fiber(L), c, 3, mr_deadline(L, 2), 1);
 }
 
 /* channel:try_send(v…) -> true | nil, "closed" | nil, "full" */
-static int l_channel_try_send(lua_State *L) { return send(L, check(L), 2, 0, 0); }
+static int l_channel_try_send(lua_State *L) { return send(L, mr_self_fiber(L), check(L), 2, 0, 0); }
 
 /* ---- the rest ---- */
 
@@ -389,9 +402,8 @@ static int l_channel_closed(lua_State *L) {
 
 /* iterator of each: channel -> v… | nil */
 static int l_next(lua_State *L) {
-  mr_channel *c = check(L);
   lua_settop(L, 1);
-  return receive(L, c, UINT64_MAX, 1);
+  return receive_as(L, mr_self_fiber(L));
 }
 
 /* for v… in channel:each() do … end: until it is closed and empty */
@@ -430,8 +442,12 @@ static const luaL_Reg methods[] = {
   { NULL, NULL }
 };
 
+/* In a process's state the hottest functions find their fiber without an upvalue. */
+static const luaL_Reg fast[] = { { "send", l_process_send }, { "receive", l_process_receive }, { NULL, NULL } };
+
 static void open_metatable(lua_State *L) {
   mr_set_functions(L, methods);
+  if (mr_in_process(L)) luaL_setfuncs(L, fast, 0);
   mr_shared_fields(L, mr_channel_type);
   lua_pushvalue(L, -1);
   lua_setfield(L, -2, "__index");

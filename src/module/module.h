@@ -22,8 +22,21 @@
 void       mr_shared_push(lua_State *L, mr_shared *o, const char *tname, void (*open)(lua_State *L));
 /* The same for an object just made, whose only reference becomes the userdata's; also when this raises. */
 void       mr_shared_push_new(lua_State *L, mr_shared *o);
-/* Fast and safe: NULL unless the value at idx is a userdata of ours for an object of that type. */
-mr_shared *mr_shared_to(lua_State *L, int idx, const mr_sharetype *type);
+
+/*
+ * The userdata: the object, and a tag derived from its address and a secret of this program run. So checking an argument
+ * needs no look-up, and another library's userdata can't be taken for one of ours.
+ */
+typedef struct mr_box { mr_shared *object; uint64_t tag; } mr_box;
+extern uint64_t mr_secret;
+
+/* NULL unless the value at idx is a userdata of ours for an object of that type. (Light userdata have length 0.) */
+static inline mr_shared *mr_shared_to(lua_State *L, int idx, const mr_sharetype *type) {
+  if (lua_rawlen(L, idx) != sizeof(mr_box)) return NULL;
+  mr_box *b = (mr_box *)lua_touserdata(L, idx);
+  if (!b || b->tag != (mr_secret ^ (uintptr_t)b->object) || !b->object || b->object->type != type) return NULL;
+  return b->object;
+}
 mr_shared *mr_shared_check(lua_State *L, int idx, const mr_sharetype *type, const char *tname);
 /* Fields every such metatable has: __gc, __eq, __name, __share, __metatable. Expects it on top. */
 void       mr_shared_fields(lua_State *L, const mr_sharetype *type);

@@ -1,29 +1,13 @@
 /*
- * shared: objects outside all heaps as userdata, one per object and state.
+ * shared: objects outside all heaps as userdata, one per object and state (module.h tells how they are checked).
  *
- * The userdata holds the object and a tag derived from its address and a secret of this program run, so that checking
- * an argument needs no look-up and can't be fooled by another library's userdata. The state's userdata are found through
- * a weak table in the registry, keyed by address; so a channel that arrives twice is the same value twice.
+ * The state's userdata are found through a weak table in the registry, keyed by address; so a channel that arrives twice is the same
+ * value twice.
  */
 #include "module/module.h"
 #include "module/state.h"
 
-typedef struct { mr_shared *object; uint64_t tag; } box;
-
-static uint64_t secret(void) {
-  static _Atomic uint64_t s;
-  uint64_t now = atomic_load_explicit(&s, memory_order_relaxed);
-  if (now) return now;
-  uint64_t fresh = port_entropy() | 1;
-  return atomic_compare_exchange_strong(&s, &now, fresh) ? fresh : now;
-}
-
-mr_shared *mr_shared_to(lua_State *L, int idx, const mr_sharetype *type) {
-  if (lua_type(L, idx) != LUA_TUSERDATA || lua_rawlen(L, idx) != sizeof(box)) return NULL;
-  box *b = lua_touserdata(L, idx);
-  if (b->tag != (secret() ^ (uintptr_t)b->object) || !b->object || b->object->type != type) return NULL;
-  return b->object;
-}
+uint64_t mr_secret;
 
 mr_shared *mr_shared_check(lua_State *L, int idx, const mr_sharetype *type, const char *tname) {
   mr_shared *o = mr_shared_to(L, idx, type);
@@ -51,7 +35,7 @@ void mr_shared_push(lua_State *L, mr_shared *o, const char *tname, void (*open)(
   }
   lua_pop(L, 1);
   if (mr_in_process(L)) (*(mr_proc **)lua_getextraspace(L))->finalisers = 1;
-  box *b = lua_newuserdatauv(L, sizeof *b, 0);
+  mr_box *b = lua_newuserdatauv(L, sizeof *b, 0);
   b->object = NULL;
   b->tag = 0;
   if (lua_getfield(L, LUA_REGISTRYINDEX, tname) == LUA_TNIL) {   /* registered only when it is complete */
@@ -66,7 +50,7 @@ void mr_shared_push(lua_State *L, mr_shared *o, const char *tname, void (*open)(
   lua_setmetatable(L, -2);
   mr_retain(o);
   b->object = o;
-  b->tag = secret() ^ (uintptr_t)o;
+  b->tag = mr_secret ^ (uintptr_t)o;
   lua_pushvalue(L, -1);
   lua_rawsetp(L, -3, o);
   lua_remove(L, -2);
@@ -87,8 +71,8 @@ void mr_shared_push_new(lua_State *L, mr_shared *o) {
 }
 
 static int l_gc(lua_State *L) {
-  box *b = lua_touserdata(L, 1);
-  if (b && lua_rawlen(L, 1) == sizeof *b && b->object && b->tag == (secret() ^ (uintptr_t)b->object)) {
+  mr_box *b = lua_touserdata(L, 1);
+  if (b && lua_rawlen(L, 1) == sizeof *b && b->object && b->tag == (mr_secret ^ (uintptr_t)b->object)) {
     mr_shared *o = b->object;
     b->object = NULL;
     b->tag = 0;
@@ -98,7 +82,7 @@ static int l_gc(lua_State *L) {
 }
 
 static int l_tostring(lua_State *L) {
-  box *b = lua_touserdata(L, 1);
+  mr_box *b = lua_touserdata(L, 1);
   if (!b || lua_rawlen(L, 1) != sizeof *b || !b->object) return luaL_error(L, "bad object");
   lua_pushfstring(L, "%s: %p", b->object->type->name, (void *)b->object);
   return 1;
@@ -142,6 +126,7 @@ static void start(lua_State *L, mr_proc *p) {
 }
 
 void mr_setup(void) {
+  if (!mr_secret) mr_secret = port_entropy() | 1;
   mr_process_setup();
   mr_channel_setup();
   mr_hooks.open = mr_module_open;

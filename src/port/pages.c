@@ -83,14 +83,21 @@ void port_pages_huge(void *p, size_t len) {
 #endif
 }
 
-void *port_pages_remap(void *p, size_t len, size_t newlen) {
+void *port_pages_remap(void *p, size_t len, size_t newlen, size_t align) {
 #ifdef MREMAP_MAYMOVE
   int e = errno;
-  void *q = mremap(p, len, newlen, MREMAP_MAYMOVE);
+  void *q = mremap(p, len, newlen, 0);
+  if (q == MAP_FAILED) {
+    void *to = port_pages_reserve(newlen, align);
+    if (to) {
+      q = mremap(p, len, newlen, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+      if (q == MAP_FAILED) port_pages_release(to, newlen);
+    }
+  }
   errno = e;
   return q == MAP_FAILED ? NULL : q;
 #else
-  (void)p; (void)len; (void)newlen;
+  (void)p; (void)len; (void)newlen; (void)align;
   return NULL;
 #endif
 }

@@ -99,7 +99,7 @@ void  port_pages_release(void *p, size_t len);       /* unmaps */
 void  port_pages_discard(void *p, size_t len);       /* stays mapped, content becomes zero when touched again */
 void  port_pages_huge(void *p, size_t len);          /* advice: huge pages pay here */
 void *port_pages_reserve_at(void *p, size_t len);    /* at exactly that address, or NULL */
-/* Other length, perhaps other place, content kept up to the shorter one; NULL: nothing changed. */
-void *port_pages_remap(void *p, size_t len, size_t newlen);
+/* Other length, perhaps another place (aligned), content kept up to the shorter one; NULL: nothing changed. */
+void *port_pages_remap(void *p, size_t len, size_t newlen, size_t align);
 
 #endif

@@ -27,7 +27,7 @@ static int hosts_wait(mr_runtime *r) {
 
 static int quiet(mr_runtime *r) {
   if (atomic_load(&r->nidle) != atomic_load(&r->nactive)) return 0;
-  atomic_thread_fence(memory_order_seq_cst);     /* slots were found empty by relaxed loads */
+  atomic_fetch_add(&r->nmoving, 0);              /* a full barrier: slots were found empty by relaxed loads */
   return atomic_load(&r->next_due) == UINT64_MAX && atomic_load(&r->nmoving) == 0 && atomic_load(&r->ndetached) == 0 &&
          !mr_anything_queued() && r->hosts_waiting == atomic_load(&r->nhosts) && hosts_wait(r) &&
          (atomic_load(&r->nhosts) > 0 || atomic_load(&r->live) > 0) && !atomic_load(&r->deadlocked) &&

@@ -54,8 +54,9 @@ size_t mr_proc_count(void) { return atomic_load(&mr_rt.live); }
 /* ---- birth ---- */
 
 mr_proc *mr_proc_new(int kind, const char *name) {
-  mr_proc *p = calloc(1, sizeof *p);
+  mr_proc *p = aligned_alloc(PORT_CACHELINE, (sizeof *p + PORT_CACHELINE - 1) / PORT_CACHELINE * PORT_CACHELINE);
   if (!p) return NULL;
+  memset(p, 0, sizeof *p);
   if (name) {
     p->name = malloc(strlen(name) + 1);
     if (!p->name) {

@@ -29,9 +29,8 @@ enum { WAIT_YIELD, WAIT_HANDOVER, WAIT_HOST };
 /* Why the fiber yielded, set just before it does; 0 = the program's own coroutine.yield. */
 enum { SYS_NONE, SYS_PARK, SYS_AGAIN, SYS_PREEMPTED };
 
+/* The fields a hand-over touches come first, so that it touches few cache lines. */
 struct mr_fiber {
-  mr_fiber *next;                    /* in one run queue (its lock) */
-  mr_proc *proc;
   atomic_uint state;
   atomic_uint ticket;
   unsigned char mode;                /* (owner) WAIT_* of the open wait */
@@ -42,18 +41,21 @@ struct mr_fiber {
   unsigned char timed;               /* (owner) it is in the timers' heap, or was */
   lua_State *L;                      /* the state's main thread, on which the body runs */
   lua_State *volatile top;           /* (owner) the coroutine that runs: top of the chain */
-  lua_State *aux;                    /* (owner) idle coroutine into which others unpack; anchored in the registry */
+  mr_wait wait;
+  mr_thread *thread;                 /* (owner) who runs it; in WAIT_HANDOVER and WAIT_HOST who waits */
+  mr_proc *proc;
+  mr_mail mail;                      /* coming in while it receives, going out while it sends */
+  mr_shared *on;                     /* what it waits for */
+  const char *op;                    /* and in what, for reports: "receive" */
+  uint64_t deadline;                 /* (owner) of the open wait */
+  mr_shared *held_from;              /* (owner) the channel of `held`, counted; NULL: there is no such message */
+  mr_message *held;                  /* (owner) the message being unpacked, or that could not be for want of memory; owned */
   lua_State *parked_L;               /* (owner) the coroutine that called the blocking function, for reports */
+  mr_fiber *next;                    /* in one run queue (its lock) */
+  lua_State *aux;                    /* (owner) idle coroutine into which others unpack; anchored in the registry */
   lua_State *user_L;                 /* (owner) whose debug hook is saved while ours is armed */
   lua_Hook user_hook;
   int user_mask, user_count;
-  mr_thread *thread;                 /* (owner) who runs it; in WAIT_HANDOVER and WAIT_HOST who waits */
-  mr_wait wait;
-  mr_mail mail;                      /* coming in while it receives, going out while it sends */
-  mr_message *held;                  /* (owner) the message being unpacked, or the one that could not be for want of memory; owned */
-  mr_shared *held_from;              /* (owner) its channel, counted; NULL: there is no such message */
-  const char *op;                    /* what it waits in, for reports: "receive" */
-  mr_shared *on;                     /* and on what */
   uint64_t due;                      /* (timers' lock) */
   unsigned timer, timer_ticket;      /* (timers' lock) place in the heap, 0 = none */
 };
@@ -61,6 +63,13 @@ struct mr_fiber {
 enum { PROC_NEW, PROC_ALIVE, PROC_DONE, PROC_FAILED };
 struct mr_proc {
   mr_shared shared;                  /* first: handles are shared objects */
+  atomic_uchar status;
+  unsigned char kind;                /* PROC_PLAIN … */
+  unsigned char finalisers;          /* (owner) something in the state may have a finaliser */
+  unsigned char system_heap;
+  atomic_uchar joining;              /* a host: waits for the end of all processes */
+  atomic_uchar observed;             /* somebody learnt of its end */
+  port_lock lock;                    /* guards: waiters, and the change of status to an end */
   mr_fiber main;
   mr_heap *heap;                     /* NULL: "system" */
   mr_message *start;                 /* function and arguments, until it starts; NULL for hosts */
@@ -69,13 +78,6 @@ struct mr_proc {
   char *text, *trace;                /* of a failure: the error as text, its traceback; owned */
   uint64_t id;
   size_t limit;                      /* bytes, 0 = none */
-  port_lock lock;                    /* guards: waiters, and the change of status to an end */
-  atomic_uchar status;
-  unsigned char kind;                /* PROC_PLAIN … */
-  unsigned char finalisers;          /* (owner) something in the state may have a finaliser */
-  unsigned char system_heap;
-  atomic_uchar joining;              /* a host: waits for the end of all processes */
-  atomic_uchar observed;             /* somebody learnt of its end */
   mr_mail result;                    /* fixed at the end: results, or the error value */
   mr_wait waiters;                   /* head of a circular queue */
   mr_proc *live_next, *live_prev;    /* (shard's lock) live and failed processes */

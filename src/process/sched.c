@@ -195,7 +195,10 @@ void mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near) {
   int host = f->mode == WAIT_HOST;
   f->reason = (unsigned char)why;
   port_chaos();
-  unsigned was = atomic_exchange_explicit(&f->state, FIBER_READY, memory_order_acq_rel);
+  unsigned was = atomic_load_explicit(&f->state, memory_order_acquire);
+  /* whoever claimed a fiber that is PARKED is the only one who can change that */
+  if (PORT_LIKELY(was == FIBER_PARKED)) atomic_store_explicit(&f->state, FIBER_READY, memory_order_relaxed);
+  else was = atomic_exchange_explicit(&f->state, FIBER_READY, memory_order_acq_rel);
   if (host) {
     port_event_set(&f->thread->event);
     return;
