@@ -1,8 +1,9 @@
 /*
  * What one message costs between two states on one thread, in nanoseconds of CPU time: the median of `rounds` rounds of `ms`
- * milliseconds each. view = pack + unpack, sealed = pack + seal + unpack + free. The receiver's collector runs as always.
+ * milliseconds each. view = pack + unpack, sealed = pack + seal + unpack + free, fresh = the same with a new value each time.
  *
- * usage: transfer [-ag] [filter]      -a: Lua's memory from size classes, -g: generational collectors
+ * usage: bench/transfer.sh [-ag] [filter]      -a: Lua's memory from size classes, -g: generational collectors
+ *        transfer -n times -s pack|view|sealed|fresh case       for counting instructions
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,9 @@ static const char *const cases[][2] = {
   { "100 records", "local t = {} for i = 1, 100 do t[i] = {id = i, name = 'name ' .. i, pos = {x = i, y = -i}, tags = {'a', 'b', 'c'}} end return t" },
   { "deep 1000", "local t = {} for i = 1, 1000 do t = {t} end return t" },
   { "function", "local a, b = 1, 2 return function() return a + b end" },
+  { "fresh function", "return function() return function() return 1 end end" },
+  { "fresh, _ENV", "return function() local n = 1 return function() return print(n) end end" },
+  { "fresh record", "local i = 0 return function() i = i + 1 return {id = i, name = 'n', pos = {x = i, y = 2}} end" },
   { "function, print", "local a = 1 return function() print(a) end" },
   { "module", "return string" },
   { "C function", "return string.format" },
@@ -75,19 +79,34 @@ static mr_packer *packer;
 
 static void must(int ok) { if (!ok) { fprintf(stderr, "%s\n", lua_tostring(from, -1)); exit(1); } }
 
+static void pack(int n) { must(mr_pack(packer, from, 1, n, "message") == 0); }
+
+static void once_pack(int n) { pack(n); }
+
 static void once_view(int n) {
-  must(mr_pack(packer, from, 1, n, "message") == 0);
+  pack(n);
   mr_unpack_view(to, packer);
   lua_settop(to, 0);
 }
-static void once_pack(int n) { must(mr_pack(packer, from, 1, n, "message") == 0); }
+
 static void once_sealed(int n) {
-  must(mr_pack(packer, from, 1, n, "message") == 0);
+  pack(n);
   mr_message *m = mr_packer_seal(packer);
   mr_unpack(to, m);
   mr_message_free(m);
   lua_settop(to, 0);
 }
+
+/* Each time a new value of the same kind: what the case's last result, a function, returns. */
+static void fresh(int n) {
+  lua_pushvalue(from, n + 1);
+  lua_call(from, 0, 1);
+  lua_replace(from, n);
+}
+static void once_fresh(int n) { fresh(n); once_sealed(n); }
+
+typedef struct way { const char *name; void (*once)(int); } way;
+static const way ways[] = { { "pack", once_pack }, { "view", once_view }, { "sealed", once_sealed }, { "fresh", once_fresh } };
 
 static int by_value(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
 
@@ -108,26 +127,60 @@ static double measure(void (*once)(int), int n) {
   return results[ROUNDS / 2];
 }
 
+static lua_State *open(int own, int gen) {
+  lua_State *L = own ? lua_newstate(arena, NULL) : luaL_newstate();
+  luaL_openlibs(L);
+  if (gen) lua_gc(L, LUA_GCGEN, 0, 0);
+  return L;
+}
+
+static int prepare(size_t i, int own, int gen) {
+  from = open(own, gen);
+  to = open(own, gen);
+  must(luaL_dostring(from, cases[i][1]) == 0);
+  int n = lua_gettop(from);
+  lua_pushnil(from);
+  if (n && lua_isfunction(from, n)) {          /* cases whose result makes the value */
+    if (strncmp(cases[i][0], "fresh", 5) == 0) {
+      lua_pop(from, 1);
+      lua_pushvalue(from, n);
+      fresh(n);
+    }
+  }
+  return n;
+}
+
+static void row(size_t i, int own, int gen) {
+  int n = prepare(i, own, gen), isfresh = lua_isfunction(from, n + 1);
+  printf("%-20s", cases[i][0]);
+  for (int w = 0; w < 3 + isfresh; w++) printf(" %10.1f", measure(ways[w].once, n));
+  putchar('\n');
+  lua_close(from);
+  lua_close(to);
+}
+
+static void count(long times, const char *how, const char *which) {
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    if (strcmp(cases[i][0], which) != 0) continue;
+    int n = prepare(i, 1, 1);
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+      if (strcmp(ways[w].name, how) == 0) for (long k = 0; k < times; k++) ways[w].once(n);
+  }
+}
+
 int main(int argc, char **argv) {
+  packer = mr_packer_new();
+  if (argc == 6 && strcmp(argv[1], "-n") == 0) {
+    count(atol(argv[2]), argv[4], argv[5]);
+    return 0;
+  }
   const char *options = argc > 1 && *argv[1] == '-' ? argv[1] : "";
   int gen = strchr(options, 'g') != NULL, own = strchr(options, 'a') != NULL;
   const char *filter = argc > 1 + !!*options ? argv[1 + !!*options] : "";
-  packer = mr_packer_new();
-  printf("raw %d, %s collector, %s\n%-20s %10s %10s %10s\n", mr_layout, gen ? "generational" : "incremental", own ? "size classes" : "malloc", "ns", "pack", "view", "sealed");
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    if (!strstr(cases[i][0], filter)) continue;
-    from = own ? lua_newstate(arena, NULL) : luaL_newstate();
-    to = own ? lua_newstate(arena, NULL) : luaL_newstate();
-    luaL_openlibs(from);
-    luaL_openlibs(to);
-    if (gen) { lua_gc(from, LUA_GCGEN, 0, 0); lua_gc(to, LUA_GCGEN, 0, 0); }
-    must(luaL_dostring(from, cases[i][1]) == 0);
-    int n = lua_gettop(from);
-    double pack = measure(once_pack, n), view = measure(once_view, n), sealed = measure(once_sealed, n);
-    printf("%-20s %10.1f %10.1f %10.1f\n", cases[i][0], pack, view, sealed);
-    lua_close(from);
-    lua_close(to);
-  }
+  printf("raw %d, %s collector, %s\n%-20s %10s %10s %10s %10s\n", mr_layout, gen ? "generational" : "incremental",
+         own ? "size classes" : "malloc", "ns", "pack", "view", "sealed", "fresh");
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    if (strstr(cases[i][0], filter)) row(i, own, gen);
   mr_packer_free(packer);
   return 0;
 }

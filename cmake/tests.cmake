@@ -22,7 +22,7 @@ if(MARE_CONFIG STREQUAL "asan")
     UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1)
 elseif(MARE_CONFIG STREQUAL "tsan")
   list(APPEND test_env
-    TSAN_OPTIONS=halt_on_error=1:exitcode=66:second_deadlock_stack=1:history_size=4:suppressions=${supp}/tsan.supp)
+    TSAN_OPTIONS=halt_on_error=1:exitcode=66:second_deadlock_stack=1:history_size=4:atexit_sleep_ms=0:suppressions=${supp}/tsan.supp)
 endif()
 
 # ThreadSanitizer cannot place its shadow where the kernel's address randomisation is very wide: run without it there.
@@ -84,6 +84,27 @@ foreach(path ${c_tests})
   target_link_options(test.${noun} PRIVATE ${mare_exe_link})
   set_target_properties(test.${noun} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests ENABLE_EXPORTS ON)
   mare_test(c.${noun} ${head_limit} ${head_alone} ${CMAKE_BINARY_DIR}/tests/test.${noun})
+endforeach()
+
+# C programs that embed Lua, and a C module: they know include/mare.h and Lua, nothing else of mare.
+file(GLOB embed_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/spec/embed/*.c)
+foreach(path ${embed_sources})
+  get_filename_component(noun ${path} NAME_WE)
+  if(noun MATCHES "module$")
+    add_library(embed.${noun} MODULE ${path})
+    set_target_properties(embed.${noun} PROPERTIES PREFIX "" C_VISIBILITY_PRESET default)
+    target_link_libraries(embed.${noun} PRIVATE lua_headers)
+  else()
+    add_executable(embed.${noun} ${path})
+    target_link_libraries(embed.${noun} PRIVATE lua_static)
+    target_compile_options(embed.${noun} PRIVATE ${mare_exe_compile})
+    target_link_options(embed.${noun} PRIVATE ${mare_exe_link})
+    set_target_properties(embed.${noun} PROPERTIES ENABLE_EXPORTS ON)
+  endif()
+  target_include_directories(embed.${noun} PRIVATE ${CMAKE_SOURCE_DIR}/include)
+  target_compile_options(embed.${noun} PRIVATE ${mare_warnings} -D_GNU_SOURCE= -UNDEBUG)
+  set_target_properties(embed.${noun} PROPERTIES OUTPUT_NAME ${noun}
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/embed LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/embed)
 endforeach()
 
 # Specs: spec/<noun>_spec.lua becomes spec.<noun>.mare and, in the plain configuration, spec.<noun>.lua

@@ -105,7 +105,8 @@ function proc.run(cmd, options)
       code = kind == "exit" and tonumber(number) or nil,
       signal = kind == "signal" and tonumber(number) or nil,
       timeout = kind == "timeout",
-      out = slurp(base .. ".out"), err = slurp(base .. ".err"),
+      out = slurp(base .. ".out"),
+      err = slurp(base .. ".err"):gsub("^MARE_CHAOS=%d+\n", "", 1),   -- the seed that ThreadSanitizer's builds print
       seconds = tonumber(wall), user = tonumber(user), system = tonumber(system),
       kib = tonumber(kib), left = left == "1",
     }

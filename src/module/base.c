@@ -38,11 +38,8 @@ int mr_base_rawget(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   luaL_checkany(L, 2);
   lua_settop(L, 2);
-  lua_pushvalue(L, 2);
-  if (lua_rawget(L, 1) == LUA_TNIL && PORT_UNLIKELY(mr_lazy_is(L, 1))) {
-    lua_settop(L, 2);
-    lua_gettable(L, 1);
-  }
+  if (PORT_UNLIKELY(mr_lazy_is(L, 1))) lua_gettable(L, 1);
+  else lua_rawget(L, 1);
   return 1;
 }
 
@@ -93,7 +90,8 @@ static int k_tostring(lua_State *L, int status, lua_KContext ctx) {
 int mr_base_tostring(lua_State *L) {
   luaL_checkany(L, 1);
   if (luaL_getmetafield(L, 1, "__tostring") == LUA_TNIL) {
-    luaL_tolstring(L, 1, NULL);
+    if (lua_type(L, 1) == LUA_TSTRING) lua_settop(L, 1);
+    else luaL_tolstring(L, 1, NULL);
     return 1;
   }
   lua_pushvalue(L, 1);

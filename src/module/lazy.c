@@ -10,7 +10,8 @@
  *   MISSES…       a counter of accesses to names that aren't ours
  * Strings have a metatable with the true arithmetic functions and an __index that opens the string library, which brings its own.
  *
- * The program must not see this: base.c keeps mt from getmetatable, rawget, next; whoever sets a metatable on these tables or walks
+ * The program must not see this: base.c keeps mt from getmetatable, rawget, next, which know the two tables by their addresses in the
+ * process record (mr_proc.lazy, NULL when mt has gone); whoever sets a metatable on these tables or walks
  * through them gets everything made first, and mt goes away. So it does after MAX_MISSES, when each further miss would cost a call.
  * After an error of memory at any point the bits say what was done, and the next use goes on from there.
  */
@@ -39,7 +40,8 @@ static void set_bits(lua_State *L, int mt, lua_Unsigned bits) {
 
 static void add_bits(lua_State *L, int mt, lua_Unsigned bits) { set_bits(L, mt, get_bits(L, mt) | bits); }
 
-int mr_lazy_is(lua_State *L, int idx) {
+/* As mr_lazy_is, for states that have no process yet, too. */
+static int has_mt(lua_State *L, int idx) {
   if (!lua_getmetatable(L, idx)) return 0;
   lua_rawgeti(L, -1, 1);
   int yes = lua_touserdata(L, -1) == (void *)&tag;
@@ -50,7 +52,7 @@ int mr_lazy_is(lua_State *L, int idx) {
 /* Pushes mt, or nothing and returns 0 when everything has been made. */
 static int push_mt(lua_State *L) {
   lua_pushglobaltable(L);
-  int yes = mr_lazy_is(L, -1);
+  int yes = has_mt(L, -1);
   if (yes) lua_getmetatable(L, -1);
   lua_remove(L, yes ? -2 : -1);
   return yes;
@@ -134,19 +136,26 @@ static void make(lua_State *L, int g, int mt, int i) {
   add_bits(L, mt, BIT(GLOBAL + i));
 }
 
-static void leave(lua_State *L, int idx) {
-  if (mr_lazy_is(L, idx)) {
+void mr_lazy_watch(lua_State *L, int idx, int which) {
+  mr_proc *p = mr_proc_here(L);
+  if (p && has_mt(L, idx)) p->lazy[which] = lua_topointer(L, idx);
+}
+
+static void leave(lua_State *L, int idx, int which) {
+  mr_proc *p = mr_proc_here(L);
+  if (has_mt(L, idx)) {
     idx = lua_absindex(L, idx);
     lua_pushnil(L);
     lua_setmetatable(L, idx);
   }
+  if (p) p->lazy[which] = NULL;
 }
 
 void mr_lazy_fill(lua_State *L) {
   luaL_checkstack(L, 20, NULL);
   lua_pushglobaltable(L);
   int g = lua_gettop(L);
-  if (!mr_lazy_is(L, g)) { lua_pop(L, 1); return; }
+  if (!has_mt(L, g)) { lua_pop(L, 1); return; }
   lua_getmetatable(L, g);
   for (int i = 0; i < MR_NNAMES; i++) {
     const mr_name *n = &mr_names[i];
@@ -156,8 +165,8 @@ void mr_lazy_fill(lua_State *L) {
     lua_settop(L, g + 1);
   }
   push_loaded(L, g + 1);
-  leave(L, -1);
-  leave(L, g);
+  leave(L, -1, 1);
+  leave(L, g, 0);
   lua_settop(L, g - 1);
 }
 

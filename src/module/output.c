@@ -25,18 +25,31 @@ int mr_output_print(lua_State *L) {
   for (int i = 1; i <= n; i++) {
     size_t len;
     const char *s = lua_tolstring(L, i, &len);
-    if (i > 1) putc('\t', stdout);
-    fwrite(s, 1, len, stdout);
+    if (i > 1) port_file_write("\t", 1, stdout);
+    port_file_write(s, len, stdout);
   }
-  putc('\n', stdout);
+  port_file_write("\n", 1, stdout);
   fflush(stdout);
   port_file_unlock(stdout);
   return 0;
 }
 
+static size_t integer_text(lua_Integer i, char *end) {
+  lua_Unsigned u = i < 0 ? 0 - (lua_Unsigned)i : (lua_Unsigned)i;
+  char *p = end;
+  do *--p = (char)('0' + u % 10); while ((u /= 10) != 0);
+  if (i < 0) *--p = '-';
+  return (size_t)(end - p);
+}
+
 static int write_number(lua_State *L, int i, FILE *f) {
-  if (lua_isinteger(L, i)) return fprintf(f, LUA_INTEGER_FMT, (LUAI_UACINT)lua_tointeger(L, i)) > 0;
-  return fprintf(f, LUA_NUMBER_FMT, (LUAI_UACNUMBER)lua_tonumber(L, i)) > 0;
+  char text[64];
+  if (lua_isinteger(L, i)) {
+    size_t n = integer_text(lua_tointeger(L, i), text + sizeof text);
+    return port_file_write(text + sizeof text - n, n, f) == n;
+  }
+  int n = lua_number2str(text, sizeof text, lua_tonumber(L, i));
+  return port_file_write(text, (size_t)n, f) == (size_t)n;
 }
 
 /* Writes the arguments from `first` to `last`; the file's userdata, to be returned, is at the top. */
@@ -52,7 +65,7 @@ static int write_all(lua_State *L, FILE *f, int first, int last) {
     } else {
       size_t len;
       const char *s = lua_tolstring(L, i, &len);
-      ok = fwrite(s, 1, len, f) == len && ok;
+      ok = port_file_write(s, len, f) == len && ok;
     }
   }
   err = errno;

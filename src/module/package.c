@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include "module/module.h"
 #include "module/state.h"
 
 /* ---- default paths, program-wide ---- */
@@ -75,6 +76,7 @@ int mr_lib_package(lua_State *L) {
   lua_pushliteral(L, LUA_DIRSEP "\n" LUA_PATH_SEP "\n" LUA_PATH_MARK "\n" LUA_EXEC_DIR "\n-\n");
   lua_setfield(L, -2, "config");
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  mr_lazy_watch(L, -1, 1);
   lua_setfield(L, -2, "loaded");
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_setfield(L, -2, "preload");
@@ -101,7 +103,7 @@ static void export_path(lua_State *L, int from, const char *name, int cpath, int
 
 /* Does the value at the top travel? Packed for a trial, so that one odd function does not forbid every spawn. */
 static int travels(lua_State *L) {
-  mr_packer *p = mr_self_fiber(L)->thread->packer;
+  mr_packer *p = mr_packer_for(L, mr_self_fiber(L));
   int ok = mr_pack(p, L, lua_gettop(L), 1, "package.preload") == 0;
   if (!ok) lua_pop(L, 1);
   return ok;

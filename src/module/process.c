@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define TNAME "mare.process"
+#define TNAME "process"
 
 static mr_proc *check(lua_State *L, int idx) { return (mr_proc *)mr_shared_check(L, idx, mr_proc_type, TNAME); }
 
@@ -79,8 +79,10 @@ static void options(lua_State *L, mr_spawn *s) {
 /* process.spawn(f | code, args…) -> handle;  process.spawn{ main=, args=, name=, memory=, heap= } -> handle */
 static int l_spawn(lua_State *L) {
   mr_fiber *f = mr_self_fiber(L);
+  mr_packer *packer = mr_packer_for(L, f);
   mr_spawn s = { .kind = PROC_PLAIN };
   int n = lua_gettop(L), err;
+  mr_check_forked(L);
   if (lua_type(L, 1) == LUA_TTABLE) {
     lua_settop(L, 1);
     options(L, &s);
@@ -90,13 +92,13 @@ static int l_spawn(lua_State *L) {
   to_main(L, 1);
   if (mr_package_export(L)) {
     if (!lua_isnil(L, -1)) {
-      if (mr_pack(f->thread->packer, L, lua_gettop(L), 1, "package") != 0) return lua_error(L);
-      if ((s.package = mr_packer_seal(f->thread->packer)) == NULL) return mr_raise(L, MR_ENOMEM);
+      if (mr_pack(packer, L, lua_gettop(L), 1, "package") != 0) return lua_error(L);
+      if ((s.package = mr_packer_seal(packer)) == NULL) return mr_raise(L, MR_ENOMEM);
     }
     lua_pop(L, 1);
   }
-  int bad = mr_pack(f->thread->packer, L, 1, n, "argument");
-  s.start = bad ? NULL : mr_packer_seal(f->thread->packer);
+  int bad = mr_pack(packer, L, 1, n, "argument");
+  s.start = bad ? NULL : mr_packer_seal(packer);
   mr_proc *p = s.start ? mr_proc_spawn(&s, f, &err) : NULL;
   if (!p) {
     if (s.package) mr_message_free(s.package);
@@ -174,6 +176,8 @@ static int l_handle_status(lua_State *L) {
   return 1;
 }
 
+static const mr_class class;
+
 /* handle.id -> integer; handle.name -> string | nil; methods */
 static int l_handle_index(lua_State *L) {
   mr_proc *p = check(L, 1);
@@ -183,9 +187,9 @@ static int l_handle_index(lua_State *L) {
   } else if (strcmp(key, "name") == 0) {
     lua_pushstring(L, p->name);
   } else {
-    lua_getfield(L, LUA_REGISTRYINDEX, TNAME);
+    lua_getmetatable(L, 1);
     lua_pushvalue(L, 2);
-    lua_rawget(L, -2);
+    if (lua_rawget(L, -2) == LUA_TNIL) mr_class_method(L, -2, &class, key);
   }
   return 1;
 }
@@ -198,19 +202,11 @@ static int l_handle_tostring(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg methods[] = {
-  { "wait", l_handle_wait }, { "status", l_handle_status }, { "__index", l_handle_index }, { NULL, NULL }
-};
+static const luaL_Reg meta[] = { { "__index", l_handle_index }, { "__tostring", l_handle_tostring }, { NULL, NULL } };
+static const luaL_Reg methods[] = { { "wait", l_handle_wait }, { "status", l_handle_status }, { NULL, NULL } };
 
-static void open_metatable(lua_State *L) {
-  mr_set_functions(L, methods);
-  mr_shared_fields(L, mr_proc_type);
-  lua_pushcfunction(L, l_handle_tostring);
-  lua_setfield(L, -2, "__tostring");
-}
-
-static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, TNAME, open_metatable); }
-static const mr_sharetype share = { "process", mr_proc_destroy, push };
+static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
+static const mr_class class = { { "process", mr_proc_destroy, push }, TNAME, meta, methods, NULL };
 
 /* ---- the rest ---- */
 
@@ -236,6 +232,7 @@ static int l_yield(lua_State *L) {
 /* process.workers([n]) -> number of workers (before the change) */
 static int l_workers(lua_State *L) {
   int before = mr_workers_get();
+  mr_check_forked(L);
   if (!lua_isnoneornil(L, 1)) {
     lua_Integer n = luaL_checkinteger(L, 1);
     luaL_argcheck(L, n >= 1 && n <= 256, 1, "between 1 and 256 workers");
@@ -285,4 +282,4 @@ MR_EXPORT int luaopen_mare_process(lua_State *L) {
   return 1;
 }
 
-void mr_process_setup(void) { mr_proc_type = &share; }
+void mr_process_setup(void) { mr_proc_type = &class.share; }

@@ -39,6 +39,7 @@ lua_State *mr_module_open(lua_Alloc f, void *ud) {
   probe();
   lua_State *L = lua_newstate(f, ud);
   if (!L) return NULL;
+  *(mr_proc **)lua_getextraspace(L) = NULL;
   lua_atpanic(L, panic);
   lua_setwarnf(L, mr_warn_off, L);
   lua_pushcfunction(L, l_install);
@@ -48,8 +49,11 @@ lua_State *mr_module_open(lua_Alloc f, void *ud) {
 }
 
 void mr_module_start(lua_State *L, mr_proc *p) {
-  (void)p;
-  if (PORT_UNLIKELY(atomic_load_explicit(&mr_warnings, memory_order_relaxed))) lua_setwarnf(L, mr_warn_on, L);
+  lua_pushglobaltable(L);
+  p->lazy[0] = lua_topointer(L, -1);
+  p->lazy[1] = NULL;
+  lua_pop(L, 1);
+  if (PORT_UNLIKELY(atomic_load_explicit(&mr_warnings, memory_order_relaxed) && p->kind != PROC_MAIN)) lua_setwarnf(L, mr_warn_on, L);
 }
 
 /* ---- has it finalisers? ---- */

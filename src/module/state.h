@@ -19,7 +19,7 @@ void       mr_module_start(lua_State *L, mr_proc *p);
 /* 1 when something in the state has a finaliser still to run (then dropping it needs lua_close). */
 int        mr_module_finalisers(lua_State *L);
 extern atomic_int mr_noenv;                           /* -E: LUA_PATH and its like are ignored */
-extern atomic_int mr_warnings;                        /* -W: processes start with warnings on */
+extern atomic_int mr_warnings;                        /* -W: processes but the main one start with warnings on */
 
 /* The process of a state that mr_module_open made; for functions that have upvalues of their own. */
 static inline mr_proc *mr_proc_here(lua_State *L) { return *(mr_proc **)lua_getextraspace(L); }
@@ -41,7 +41,13 @@ extern luaL_Reg mr_string_arith[];                    /* string metamethods that
 
 /* ---- lazy.c ---- */
 void mr_lazy_install(lua_State *L);                   /* into a bare state */
-int  mr_lazy_is(lua_State *L, int idx);               /* is the table at idx one of the two that fill themselves? */
+/* Is the value at idx one of the two tables that fill themselves? */
+static inline int mr_lazy_is(lua_State *L, int idx) {
+  const mr_proc *p = mr_proc_here(L);
+  const void *t = lua_topointer(L, idx);
+  return t && p && (t == p->lazy[0] || t == p->lazy[1]);
+}
+void mr_lazy_watch(lua_State *L, int idx, int which); /* the program can reach table idx (0 globals, 1 loaded) from now on */
 void mr_lazy_fill(lua_State *L);                      /* makes everything and goes away */
 void mr_lazy_open(lua_State *L, int lib);             /* opens that library now, if it was not */
 int  mr_lazy_opened(lua_State *L, int lib);

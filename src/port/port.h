@@ -16,6 +16,7 @@
 #define PORT_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define PORT_NOINLINE    __attribute__((noinline))
 #define PORT_NORETURN    __attribute__((noreturn))
+#define PORT_ALIAS       __attribute__((may_alias))  /* of a type: others' objects are seen through it */
 #define PORT_TLS         __thread __attribute__((tls_model("initial-exec")))
 #define PORT_PREFETCH(p) __builtin_prefetch(p)
 #define PORT_LOG2(x)     (63u - (unsigned)__builtin_clzll(x))   /* of a 64-bit value, not 0 */
@@ -25,6 +26,7 @@
 #define PORT_UNLIKELY(x) (x)
 #define PORT_NOINLINE
 #define PORT_NORETURN    _Noreturn
+#define PORT_ALIAS
 #define PORT_TLS         _Thread_local
 #endif
 #define PORT_CACHELINE 64

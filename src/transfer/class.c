@@ -70,7 +70,7 @@ void mr_class_newborn(lua_State *L, int newborn, uint32_t n) {
   }
 }
 
-/* The id of the class on top, which stays. 0: it has none, and was put among the newborn if there is room. */
+/* The id of the class on top, which stays. 0: it has none, and was put among the newborn if there is room (no allocation: pack.c). */
 static uint64_t find_id(mr_packer *p) {
   lua_State *L = p->L;
   uint64_t id = 0;
@@ -81,11 +81,13 @@ static uint64_t find_id(mr_packer *p) {
     lua_pop(L, 1);
   }
   lua_pop(L, 1);
-  if (!id && p->newborn && p->nnewborn < MAX_NEWBORN) {
+  if (id) return id;
+  p->nameless++;
+  if (p->nnewborn < p->maxnewborn) {
     lua_pushvalue(L, -1);
     lua_rawseti(L, p->newborn, ++p->nnewborn);
   }
-  return id;
+  return 0;
 }
 
 /* ---- packing ---- */
@@ -94,7 +96,6 @@ int mr_pack_class(mr_packer *p, uint32_t number) {
   mr_push_object(p, number);
   uint64_t id = find_id(p);
   lua_pop(p->L, 1);
-  if (!id && !p->newborn) { p->need = NEED_NEWBORN; return PACK_AGAIN; }
   mr_def *d = mr_take(p, &p->s[DEF], sizeof *d);
   memset(d, 0, sizeof *d);
   d->kind = KIND_CLASS;
@@ -121,22 +122,23 @@ int mr_pack_section(mr_packer *p, uint32_t klass) {
   return mr_pack_body(p, c->object);
 }
 
-/* Which section an object was found in; those begun so far are in order. */
+/* Which section an object was found in: the last that began with no more objects than that. */
 void mr_class_cross(mr_packer *p, uint32_t number) {
-  uint32_t last = p->section - 1;
-  if (number < class_at(p, 0)->objects || number >= class_at(p, last)->objects) return;
-  while (class_at(p, last)->objects > number) last--;
-  class_at(p, last)->referenced = 1;
+  uint32_t low = 0, high = p->section - 1;
+  if (number < class_at(p, 0)->objects || number >= class_at(p, high)->objects) return;
+  while (high - low > 1) {
+    uint32_t middle = low + (high - low) / 2;
+    if (class_at(p, middle)->objects > number) high = middle;
+    else low = middle;
+  }
+  class_at(p, low)->referenced = 1;
 }
 
 /* Bit 2 of a table's flags says that it is known to have no __gc; setmetatable asks, so it usually is. */
 static int has_gc(mr_packer *p, const mr_value *meta) {
   mr_value value;
   if (p->raw && ((const raw_table *)meta->bits)->flags & RAW_NOGC) return 0;
-  mr_push(p, meta);
-  int found = mr_field_find(p, -1, "__gc", &value);
-  lua_pop(p->L, 1);
-  return found;
+  return mr_field_find(p, meta, "__gc", &value);
 }
 
 int mr_pack_metatable(mr_packer *p, uint32_t number, const mr_value *meta) {

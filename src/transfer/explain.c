@@ -117,10 +117,13 @@ static void say_path(mr_packer *p, int first, int n, const char *root) {
 }
 
 static void say_userdata(mr_packer *p) {
-  mr_value name;
+  mr_value meta, name;
   int named = 0;
   mr_push_object(p, p->failed);
-  if (lua_getmetatable(p->L, -1)) named = mr_field_find(p, -1, "__name", &name) && (name.tt == RAW_SHORT || name.tt == RAW_LONG);
+  if (lua_getmetatable(p->L, -1)) {
+    mr_read(p, lua_gettop(p->L), &meta);
+    named = mr_field_find(p, &meta, "__name", &name) && (name.tt == RAW_SHORT || name.tt == RAW_LONG);
+  }
   if (named) say(p, "userdata '%.*s' cannot be sent; ", (int)(name.length < 60 ? name.length : 60), (const char *)name.bits);
   else say(p, "userdata cannot be sent; ");
   if (named && name.length == 5 && memcmp((const char *)name.bits, "FILE*", 5) == 0)

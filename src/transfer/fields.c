@@ -1,14 +1,14 @@
 /*
- * fields: walks the string keys of a table of the sender. No metamethod runs, nothing is allocated, so the collector
- * never steps (see pack.c).
+ * fields: walks the string keys of a table of the sender, and finds things in its registry. No metamethod runs, nothing
+ * is allocated, so the collector never steps (see pack.c).
  */
 #include <string.h>
 #include "transfer/packet.h"
 
-void mr_fields_open(mr_packer *p, mr_fields *f, int at) {
+void mr_fields_open(mr_packer *p, mr_fields *f, const mr_value *table) {
   f->i = 0;
-  f->t = p->raw ? lua_topointer(p->L, at) : NULL;
-  f->at = lua_absindex(p->L, at);
+  f->t = (const raw_table *)table->bits;
+  f->at = table->at;
   if (!p->raw) lua_pushnil(p->L);
 }
 
@@ -44,10 +44,10 @@ void mr_fields_close(mr_packer *p, mr_fields *f) {
   if (!p->raw) lua_pop(p->L, 2);
 }
 
-int mr_field_find(mr_packer *p, int at, const char *name, mr_value *value) {
+int mr_field_find(mr_packer *p, const mr_value *table, const char *name, mr_value *value) {
   size_t length = strlen(name);
   mr_fields f;
-  mr_fields_open(p, &f, at);
+  mr_fields_open(p, &f, table);
   while (mr_fields_next(p, &f)) {
     if (f.key.length != length || memcmp((const char *)f.key.bits, name, length) != 0) continue;
     *value = f.value;
@@ -55,4 +55,21 @@ int mr_field_find(mr_packer *p, int at, const char *name, mr_value *value) {
     return 1;
   }
   return 0;
+}
+
+static inline int is_key(const raw_node *n, uint8_t tt, const void *key, size_t length) {
+  if (n->key_tt != tt || raw_isnil(n->tt)) return 0;
+  if (tt == RAW_LIGHT) return n->key == (uint64_t)key;
+  const raw_string *s = (const raw_string *)n->key;
+  return s->shrlen == length && memcmp(s->text, key, length) == 0;
+}
+
+/* States of one make have the same keys in the same places; so where the key was last time is tried first. */
+const raw_node *mr_registry_find(lua_State *L, uint32_t *hint, uint8_t tt, const void *key, size_t length) {
+  const raw_table *t = raw_registry(L);
+  uint32_t n = raw_nodes(t);
+  if (PORT_LIKELY(*hint < n && is_key(&t->node[*hint], tt, key, length))) return &t->node[*hint];
+  for (uint32_t i = 0; i < n; i++)
+    if (is_key(&t->node[i], tt, key, length)) return &t->node[*hint = i];
+  return NULL;
 }

@@ -9,34 +9,45 @@
 #include "transfer/packet.h"
 #include "transfer/code.h"
 
-/* The value on top, however packing reads. */
-static inline void read_top(mr_packer *p, mr_value *v) {
-  if (p->raw) mr_read_raw(raw_top(p->L) - 1, v);
-  else mr_read(p, lua_gettop(p->L), v);
+static void joined(mr_packer *p, uint32_t owner, int which, mr_block b, int i) {
+  b.tags[i] = TAG_UPVALUE;
+  b.words[i] = PAIR(owner, which + 1);
+  if (PORT_UNLIKELY(p->section)) mr_class_cross(p, owner);
 }
 
-/* Stack: [..., function]. Upvalue pointers and objects share the map: their addresses differ. */
-static int pack_upvalue(mr_packer *p, uint32_t number, int i, mr_block b) {
-  lua_State *L = p->L;
-  mr_value v;
+/* Upvalue pointers and objects share the map: their addresses differ. */
+static int upvalue_raw(mr_packer *p, uint32_t number, const raw_closure *f, int i, mr_block b) {
   uint32_t owner = number;
-  int r = 0;
-  uint64_t id = (uint64_t)lua_upvalueid(L, -1, i + 1);
-  if (mr_map_put(p, id, &owner)) {
-    b.tags[i] = TAG_UPVALUE;
-    b.words[i] = owner;
-    for (int k = 1; owner != number; k++) {    /* which one of the owner's it is */
-      mr_push_object(p, owner);
-      uint64_t other = (uint64_t)lua_upvalueid(L, -1, k);
-      lua_pop(L, 1);
-      if (other == id) { b.words[i] = PAIR(owner, k); return 0; }
-    }
-    for (int k = 1; ; k++)
-      if ((uint64_t)lua_upvalueid(L, -1, k) == id) { b.words[i] = PAIR(owner, k); return 0; }
+  mr_value v;
+  const raw_upval *u = f->upvals[i];
+  if (mr_map_put(p, (uint64_t)u, &owner)) {
+    const raw_closure *of = (const raw_closure *)p->objects[owner].bits;
+    int k = 0;
+    while (of->upvals[k] != u) k++;
+    joined(p, owner, k, b, i);
+    return 0;
+  }
+  mr_read_raw(u->v, &v);
+  return mr_emit(p, &v, &b.tags[i], &b.words[i]);
+}
+
+/* Stack: [..., function]. */
+static int upvalue_api(mr_packer *p, uint32_t number, int i, mr_block b) {
+  lua_State *L = p->L;
+  uint32_t owner = number;
+  mr_value v;
+  void *id = lua_upvalueid(L, -1, i + 1);
+  if (mr_map_put(p, (uint64_t)id, &owner)) {
+    int k = 0;
+    mr_push_object(p, owner);
+    while (lua_upvalueid(L, -1, k + 1) != id) k++;
+    lua_pop(L, 1);
+    joined(p, owner, k, b, i);
+    return 0;
   }
   lua_getupvalue(L, -1, i + 1);
-  read_top(p, &v);
-  r = mr_emit(p, &v, &b.tags[i], &b.words[i]);
+  mr_read(p, lua_gettop(L), &v);
+  int r = mr_emit(p, &v, &b.tags[i], &b.words[i]);
   lua_pop(L, 1);
   return r;
 }
@@ -48,19 +59,35 @@ static int count_upvalues(lua_State *L) {
   return ar.nups;
 }
 
-int mr_pack_function(mr_packer *p, uint32_t number) {
-  mr_push_object(p, number);
-  mr_shared *code;
-  int r = mr_code_get(p, number, &code);
-  if (r) return r;
-  int n = p->raw ? ((const raw_closure *)p->objects[number].bits)->nupvalues : count_upvalues(p->L);
+static mr_block define(mr_packer *p, mr_shared *code, int n) {
   mr_def *d = mr_take(p, &p->s[DEF], sizeof *d);
   memset(d, 0, sizeof *d);
   d->kind = KIND_FUNCTION;
   d->nup = (uint16_t)n;
   d->u.object = code;
-  mr_block b = mr_take_block(p, (size_t)n);
-  for (int i = 0; !r && i < n; i++) r = pack_upvalue(p, number, i, b);
+  return mr_take_block(p, (size_t)n);
+}
+
+static int function_raw(mr_packer *p, uint32_t number) {
+  mr_shared *code;
+  int r = mr_code_get(p, number, &code);
+  if (r) return r;
+  const raw_closure *f = (const raw_closure *)p->objects[number].bits;
+  int n = f->nupvalues;
+  mr_block b = define(p, code, n);
+  for (int i = 0; !r && i < n; i++) r = upvalue_raw(p, number, f, i, b);
+  return r;
+}
+
+int mr_pack_function(mr_packer *p, uint32_t number) {
+  mr_shared *code;
+  if (p->raw) return function_raw(p, number);
+  mr_push_object(p, number);
+  int r = mr_code_get(p, number, &code);
+  if (r) return r;
+  int n = count_upvalues(p->L);
+  mr_block b = define(p, code, n);
+  for (int i = 0; !r && i < n; i++) r = upvalue_api(p, number, i, b);
   lua_pop(p->L, 1);
   return r;
 }

@@ -176,13 +176,50 @@ static int check_colours(lua_State *L) {
   lua_createtable(L, 1, 0);
   const raw_object *o = lua_topointer(L, -1);
   NEED(!raw_isblack(o) && (o->marked & RAW_WHITES));
+  NEED(!raw_isgenerational(L));
   lua_gc(L, LUA_GCGEN, 0, 0);
+  NEED(raw_isgenerational(L));
   NEED(raw_isblack(o) && !(o->marked & RAW_WHITES));
   lua_createtable(L, 0, 0);
   NEED(!raw_isblack(lua_topointer(L, -1)));
   lua_rawseti(L, -2, 1);
   NEED(!raw_isblack(o));
+  lua_gc(L, LUA_GCSTEP, 0);
+  NEED(raw_isgenerational(L));
   lua_gc(L, LUA_GCINC, 0, 0, 0);
+  NEED(!raw_isgenerational(L));
+  lua_settop(L, 0);
+  return 1;
+}
+
+/* check(function): its one upvalue, still on the stack of its function, is 5 */
+static int l_open_upvalue(lua_State *L) {
+  const raw_closure *f = (const raw_closure *)lua_topointer(L, 1);
+  lua_pushboolean(L, (const void *)f->upvals[0] == lua_upvalueid(L, 1, 1) && f->upvals[0]->v->tt == RAW_INT && f->upvals[0]->v->bits == 5);
+  return 1;
+}
+
+static int check_upvalues(lua_State *L) {
+  NEED(luaL_loadstring(L, "local check, x = ..., 5; local function f() return x end; return check(f), f") == LUA_OK);
+  lua_pushcfunction(L, l_open_upvalue);
+  lua_call(L, 1, 2);
+  const raw_closure *f = (const raw_closure *)lua_topointer(L, 2);
+  NEED(lua_toboolean(L, 1) && (const void *)f->upvals[0] == lua_upvalueid(L, 2, 1));
+  NEED(f->upvals[0]->v->tt == RAW_INT && f->upvals[0]->v->bits == 5);
+  lua_settop(L, 0);
+  return 1;
+}
+
+static int check_registry(lua_State *L) {
+  const raw_table *t = raw_registry(L);
+  lua_pushglobaltable(L);
+  NEED(raw_arraysize(t) >= LUA_RIDX_GLOBALS && t->array[LUA_RIDX_GLOBALS - 1].tt == RAW_TABLE);
+  NEED(t->array[LUA_RIDX_GLOBALS - 1].bits == (uint64_t)lua_topointer(L, -1));
+  lua_pushliteral(L, "key");
+  const void *key = lua_topointer(L, -1);
+  lua_pushinteger(L, 5);
+  lua_rawset(L, LUA_REGISTRYINDEX);
+  NEED(find_node(t, key) && find_node(t, key)->bits == 5);
   lua_settop(L, 0);
   return 1;
 }
@@ -203,7 +240,7 @@ static int l_check(lua_State *L) {
   luaL_checkstack(L, 20, NULL);
   int ok = check_stack(L) && check_tags(L) && check_string(L, 3, RAW_SHORT) && check_string(L, 40, RAW_SHORT) &&
            check_string(L, 41, RAW_LONG) && check_array(L) && check_limit(L) && check_hash(L) && check_flags(L) && check_gc_flag(L) &&
-           check_colours(L) && check_function(L);
+           check_colours(L) && check_function(L) && check_upvalues(L) && check_registry(L);
   lua_settop(L, 0);
   lua_pushboolean(L, ok);
   return 1;

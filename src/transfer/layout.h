@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <stddef.h>
 #include <lua.h>
+#include "port/port.h"
 
 /* Lua's own tags; a value outside the collector keeps its tag in messages, too. */
 enum {
@@ -21,14 +22,14 @@ enum {
   RAW_COLLECTABLE = 64,
   RAW_SHORT = 4 | 64, RAW_LONG = 20 | 64, RAW_TABLE = 5 | 64, RAW_FUNCTION = 6 | 64, RAW_CCLOSURE = 38 | 64,
   RAW_USERDATA = 7 | 64, RAW_THREAD = 8 | 64,
-  RAW_BLACK = 32, RAW_WHITES = 24,
+  RAW_BLACK = 32, RAW_WHITES = 24, RAW_AGE = 7,
   RAW_NOGC = 4                                 /* bit of a table's flags: it has no __gc */
 };
 
-typedef struct raw_value { uint64_t bits; uint8_t tt; } raw_value;
-typedef struct raw_node { uint64_t bits; uint8_t tt, key_tt; int32_t next; uint64_t key; } raw_node;
-typedef struct raw_object { struct raw_object *next; uint8_t tt, marked; } raw_object;
-typedef struct raw_table {
+typedef struct PORT_ALIAS raw_value { uint64_t bits; uint8_t tt; } raw_value;
+typedef struct PORT_ALIAS raw_node { uint64_t bits; uint8_t tt, key_tt; int32_t next; uint64_t key; } raw_node;
+typedef struct PORT_ALIAS raw_object { struct raw_object *next; uint8_t tt, marked; } raw_object;
+typedef struct PORT_ALIAS raw_table {
   raw_object *next;
   uint8_t tt, marked, flags, lsizenode;
   uint32_t alimit;
@@ -37,20 +38,26 @@ typedef struct raw_table {
   struct raw_table *metatable;
   raw_object *gclist;
 } raw_table;
-typedef struct raw_string {
+typedef struct PORT_ALIAS raw_string {
   raw_object *next;
   uint8_t tt, marked, extra, shrlen;
   uint32_t hash;
   size_t length;                               /* of a long one */
   char text[8];
 } raw_string;
-typedef struct raw_closure {
+typedef struct PORT_ALIAS raw_upval {
+  raw_object *next;
+  uint8_t tt, marked, tbc;
+  raw_value *v;                                /* on a stack while its variable is in scope, else its own */
+} raw_upval;
+typedef struct PORT_ALIAS raw_closure {
   raw_object *next;
   uint8_t tt, marked, nupvalues;
   raw_object *gclist;
   void *proto;
+  raw_upval *upvals[1];                        /* of a Lua function */
 } raw_closure;
-typedef struct raw_state {
+typedef struct PORT_ALIAS raw_state {
   raw_object *next;
   uint8_t tt, marked, status, allowhook;
   uint16_t nci;
@@ -60,6 +67,7 @@ typedef struct raw_state {
 extern int mr_layout;                          /* 1: the self-check passed and MARE_LAYOUT is not 0 */
 void mr_layout_check(void);                    /* runs the self-check, once per program */
 
+static inline const raw_table *raw_registry(lua_State *L) { return (const raw_table *)lua_topointer(L, LUA_REGISTRYINDEX); }
 static inline int raw_isnil(uint8_t tt) { return (tt & 15) == 0; }
 static inline int raw_isblack(const void *o) { return ((const raw_object *)o)->marked & RAW_BLACK; }
 static inline uint32_t raw_nodes(const raw_table *t) { return (uint32_t)1 << t->lsizenode; }
@@ -71,6 +79,9 @@ static inline uint32_t raw_arraysize(const raw_table *t) {
   n |= n >> 1; n |= n >> 2; n |= n >> 4; n |= n >> 8; n |= n >> 16;
   return n + 1;
 }
+
+/* Every object of a state has an age in generational mode, and none in the other. */
+static inline int raw_isgenerational(lua_State *L) { return (raw_registry(L)->marked & RAW_AGE) >= 3; }
 
 /* The caller has made room (lua_checkstack). */
 static inline raw_value *raw_top(lua_State *L) { return ((raw_state *)L)->top; }

@@ -63,8 +63,8 @@ static PORT_NOINLINE void objects_grow(mr_packer *p) {
 }
 
 int mr_pack_object(mr_packer *p, const mr_value *v, uint32_t *number) {
-  if (!p->loaded) mr_find_modules(p);
   if (!p->raw && !p->anchor) { p->need = NEED_ANCHOR; return PACK_AGAIN; }
+  if (!p->looked) mr_find_modules(p);
   *number = p->nobjects;
   if (mr_map_put(p, v->bits, number)) {
     if (PORT_UNLIKELY(p->section)) mr_class_cross(p, *number);
@@ -141,12 +141,12 @@ static int pack_values(mr_packer *p, int first, int n) {
     }
     return 0;
   }
-  for (int i = 0, below = lua_gettop(p->L) + 1 - first; i < n; i++) {
+  const raw_value *values = raw_top(p->L) - (lua_gettop(p->L) + 1 - first);
+  for (int i = 0; i < n; i++) {
     mr_value v;
-    mr_read_raw(raw_top(p->L) - below + i, &v);
-    int pushed = p->loaded, r = mr_emit(p, &v, &b.tags[i], &b.words[i]);
+    mr_read_raw(&values[i], &v);
+    int r = mr_emit(p, &v, &b.tags[i], &b.words[i]);
     if (r) return r;
-    if (pushed != p->loaded) below = lua_gettop(p->L) + 1 - first;
   }
   return 0;
 }
@@ -177,37 +177,44 @@ static int pack_all(mr_packer *p, int first, int n) {
     if (r || klass == p->nclasses) break;
     r = mr_pack_section(p, klass++);
   }
-  if (!r && p->nnewborn) { p->need = NEED_IDS; return PACK_AGAIN; }
+  if (!r && PORT_UNLIKELY(p->nameless)) { p->need = NEED_IDS; return PACK_AGAIN; }
   return r;
 }
 
-/* Makes what the last attempt lacked; the collector may step here. Two stack slots are kept for the tables. */
-static void prepare(mr_packer *p, int need, int anchor, int newborn) {
-  lua_State *L = p->L;
-  switch (need) {
+/*
+ * Makes what the last attempt lacked; the collector may step here. Classes without id take two more attempts: one into a
+ * table large enough for all of them.
+ */
+static void prepare(lua_State *L, const mr_packer *p, int anchor, int newborn) {
+  switch (p->need) {
     case NEED_ANCHOR: lua_createtable(L, 16, 0); lua_replace(L, anchor); break;
     case NEED_CODE: mr_code_prepare(L); break;
-    case NEED_NEWBORN: lua_createtable(L, MAX_NEWBORN, 0); lua_replace(L, newborn); break;
-    default: mr_class_newborn(L, newborn, p->nnewborn); break;
+    default:
+      mr_class_newborn(L, newborn, p->nnewborn);
+      lua_createtable(L, (int)(p->nameless - p->nnewborn), 0);
+      lua_replace(L, newborn);
   }
 }
 
 static PORT_NOINLINE void start_again(mr_packer *p, int top) {
-  lua_settop(p->L, top + 2);
-  prepare(p, p->need, top + 1, top + 2);
+  lua_settop(p->L, top + 2);                   /* places for the anchor and the newborn */
+  uint32_t room = p->need == NEED_IDS ? p->nameless - p->nnewborn : p->maxnewborn;
+  prepare(p->L, p, top + 1, top + 2);
   mr_packer_reset(p);
   if (lua_istable(p->L, top + 1)) p->anchor = top + 1;
   if (lua_istable(p->L, top + 2)) p->newborn = top + 2;
+  p->maxnewborn = room;
 }
 
 int mr_pack(mr_packer *p, lua_State *L, int first, int n, const char *root) {
-  int top = lua_gettop(L), r;
+  int top = lua_gettop(L), r, again = 0;
   p->L = L;
   p->raw = mr_layout;
   first = lua_absindex(L, first);
   if (PORT_UNLIKELY(!lua_checkstack(L, LUA_MINSTACK))) { lua_settop(L, top); mr_raise_memory(L); }
+  p->maxnewborn = 0;
   mr_packer_reset(p);
-  while ((r = pack_all(p, first, n)) == PACK_AGAIN) start_again(p, top);
+  for (; (r = pack_all(p, first, n)) == PACK_AGAIN; again = 1) start_again(p, top);
   if (PORT_UNLIKELY(r)) {
     mr_explain(p, first, n, root);             /* leaves the text on top */
     lua_insert(L, top + 1);
@@ -215,6 +222,6 @@ int mr_pack(mr_packer *p, lua_State *L, int first, int n, const char *root) {
     mr_packer_reset(p);
     return 1;
   }
-  if (p->nobjects) lua_settop(L, top);
+  if (PORT_UNLIKELY(!p->raw || again)) lua_settop(L, top);
   return 0;
 }

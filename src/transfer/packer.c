@@ -20,6 +20,7 @@ struct mr_message {
 
 #define FIRST_SIZE 1024
 #define KEEP_SIZE  ((size_t)4 << 20)           /* larger buffers are not kept for the next message */
+#define MOST       ((size_t)8 << 30)           /* bytes of a buffer: all numbers of objects, strings and words fit into 31 bits */
 #define FIRST_MAP  256
 
 PORT_NORETURN void mr_raise_memory(lua_State *L) {
@@ -30,9 +31,11 @@ PORT_NORETURN void mr_raise_memory(lua_State *L) {
 
 PORT_NOINLINE void mr_stream_grow(mr_packer *p, mr_stream *s, size_t n) {
   size_t size = s->size ? s->size * 2 : FIRST_SIZE;
+  if (n > MOST) mr_raise_memory(p->L);
   while (size - s->length < n) size *= 2;
-  char *at = realloc(s->at, size);
+  char *at = size <= MOST ? realloc(s->at, size) : NULL;
   if (!at) mr_raise_memory(p->L);
+  if (size > KEEP_SIZE) p->large = 1;
   s->at = at;
   s->size = size;
 }
@@ -89,26 +92,29 @@ static void first_era(mr_packer *p) {
   p->era = 1;
 }
 
+static PORT_NOINLINE void drop_large(mr_packer *p) {
+  mr_stream *others[] = { &p->held, &p->shared, &p->dump, &p->shapekeys, &p->far };
+  for (int i = 0; i < STREAMS; i++) if (p->s[i].size > KEEP_SIZE) stream_drop(&p->s[i]);
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) if (others[i]->size > KEEP_SIZE) stream_drop(others[i]);
+  free(p->objects);
+  p->objects = NULL;
+  p->maxobjects = 0;
+  free(p->map);
+  p->map = NULL;
+  p->large = 0;
+}
+
 void mr_packer_reset(mr_packer *p) {
-  if (PORT_UNLIKELY(p->held.length)) release_held(p);
-  for (int i = 0; i < STREAMS; i++) {
-    p->s[i].length = 0;
-    if (PORT_UNLIKELY(p->s[i].size > KEEP_SIZE)) stream_drop(&p->s[i]);
-  }
-  if (PORT_UNLIKELY(p->maxobjects > KEEP_SIZE / sizeof *p->objects)) {
-    free(p->objects);
-    p->objects = NULL;
-    p->maxobjects = 0;
-    free(p->map);
-    p->map = NULL;
-  }
+  if (p->held.length) release_held(p);
+  if (PORT_UNLIKELY(p->large)) drop_large(p);
+  for (int i = 0; i < STREAMS; i++) p->s[i].length = 0;
   if (p->nshapes) memset(p->shapemap, 0, sizeof p->shapemap);
   p->shared.length = p->shapekeys.length = p->far.length = p->farsize = 0;
   p->nvalues = p->nstrings = p->nobjects = p->nmetas = p->nshapes = p->nclasses = p->nmap = 0;
-  p->section = p->nnewborn = 0;
+  p->section = p->nnewborn = p->nameless = 0;
   p->current = NOBODY;
   p->problem = NULL;
-  p->anchor = p->newborn = p->loaded = p->needscode = p->need = 0;
+  p->anchor = p->newborn = p->looked = p->needscode = p->need = 0;
   if (PORT_UNLIKELY(++p->era == 0)) first_era(p);
 }
 

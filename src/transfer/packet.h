@@ -70,7 +70,7 @@ typedef struct mr_class {
 
 typedef struct mr_stream { char *at; size_t length, size; } mr_stream;
 
-/* A value of the sender as the packer sees it. `at` is where the API finds it; raw reading needs none. */
+/* A value of the sender as the packer sees it. `at` is its absolute stack index, for the API; raw reading needs none. */
 typedef struct mr_value {
   uint64_t bits;                               /* scalar, address of the object, or address of a string's bytes */
   size_t length;                               /* strings */
@@ -107,18 +107,20 @@ struct mr_packer {
   mr_shape shapes[SHAPES]; uint8_t shapemap[2 * SHAPES];
   int raw;                                     /* this pack reads raw */
   int anchor;                                  /* stack index of the table of objects (API reading only), 0 = none */
-  int loaded;                                  /* stack index of package.loaded, 0 = not looked for, -1 = none */
+  int looked;                                  /* for package.loaded: 0 = not yet, 1 = it is `loaded`, -1 = there is none */
+  mr_value loaded;
+  uint32_t loadedhint, codehint;               /* where things were in the registry last time */
   int newborn;                                 /* stack index of a table for classes without id, 0 = none */
-  uint32_t nnewborn;
+  uint32_t nnewborn, maxnewborn, nameless;     /* in there, room in there, and how many have no id */
   uint64_t globals;                            /* address of the sender's globals */
   uint64_t modules[8];                         /* filter over the addresses in package.loaded */
-  uint8_t needscode, need;
+  uint8_t needscode, need, large;              /* large: some buffer is too large to be kept */
 };
 
 /* Results inside pack: 0, or one of these, handed up unchanged. */
 enum { PACK_FAILED = 1, PACK_AGAIN = 2 };
 /* What PACK_AGAIN asks to have prepared; only there may the sender's collector step. */
-enum { NEED_ANCHOR = 1, NEED_CODE, NEED_NEWBORN, NEED_IDS };
+enum { NEED_ANCHOR = 1, NEED_CODE, NEED_IDS };
 
 PORT_NORETURN void mr_raise_memory(lua_State *L);
 void   mr_stream_grow(mr_packer *p, mr_stream *s, size_t n);
@@ -182,7 +184,6 @@ int  mr_pack_table(mr_packer *p, uint32_t number);
 int  mr_pack_body(mr_packer *p, uint32_t number);                /* its def, its values, its metatable */
 
 /* class.c */
-#define MAX_NEWBORN 64
 int  mr_is_class_key(const char *text, size_t length);
 int  mr_pack_class(mr_packer *p, uint32_t number);
 int  mr_pack_section(mr_packer *p, uint32_t klass);
@@ -190,7 +191,7 @@ void mr_class_cross(mr_packer *p, uint32_t number);              /* object `numb
 int  mr_pack_metatable(mr_packer *p, uint32_t number, const mr_value *meta);
 void mr_class_register(lua_State *L, int table, uint64_t id);    /* table: absolute index */
 int  mr_class_find(lua_State *L, uint64_t id);                   /* 1: pushed it; 0: not here */
-void mr_class_newborn(lua_State *L, int newborn, uint32_t n);    /* gives the first n tables in there ids */
+void mr_class_newborn(lua_State *L, int newborn, uint32_t n);    /* gives the n tables in there ids */
 
 /* function.c */
 int  mr_pack_function(mr_packer *p, uint32_t number);
@@ -205,10 +206,12 @@ void mr_push_module(lua_State *L, int name);                     /* receiver: pu
 
 /* fields.c: the string keys of a table, without metamethods and without allocation */
 typedef struct mr_fields { const raw_table *t; uint32_t i; int at; mr_value key, value; } mr_fields;
-void mr_fields_open(mr_packer *p, mr_fields *f, int at);         /* the table at a stack index */
+void mr_fields_open(mr_packer *p, mr_fields *f, const mr_value *table);
 int  mr_fields_next(mr_packer *p, mr_fields *f);                 /* 0: no more, and the stack is as it was */
 void mr_fields_close(mr_packer *p, mr_fields *f);                /* leave before the end */
-int  mr_field_find(mr_packer *p, int at, const char *name, mr_value *value);  /* 1: found; by API, `at` is not set */
+int  mr_field_find(mr_packer *p, const mr_value *table, const char *name, mr_value *value);  /* 1: found; by API, its `at` is stale */
+/* Raw only: what the registry has under a string or (tt = RAW_LIGHT) an address; NULL: nothing. */
+const raw_node *mr_registry_find(lua_State *L, uint32_t *hint, uint8_t tt, const void *key, size_t length);
 
 /* explain.c */
 void mr_explain(mr_packer *p, int first, int n, const char *root);

@@ -187,6 +187,11 @@ static void count_api(lua_State *L, mr_def *d) {
   }
 }
 
+/* An emergency collection, when the anchor could not grow, may have taken entries out of a weak table since they were counted. */
+static void next_api(mr_packer *p, int table) {
+  if (!lua_next(p->L, table)) mr_raise_memory(p->L);
+}
+
 static int values_api(mr_packer *p, mr_block b, uint32_t narr, mr_block pairs, uint32_t npairs) {
   lua_State *L = p->L;
   int at = lua_gettop(L) + 1, r = 0;
@@ -194,13 +199,13 @@ static int values_api(mr_packer *p, mr_block b, uint32_t narr, mr_block pairs, u
   uint32_t i = 0;
   lua_pushnil(L);
   for (; !r && i < narr; i++) {
-    lua_next(L, at - 1);
+    next_api(p, at - 1);
     mr_read(p, at + 1, &v);
     r = mr_emit(p, &v, &b.tags[i], &b.words[i]);
     lua_settop(L, at);
   }
   for (i = 0; !r && i < 2 * npairs; i += 2) {
-    lua_next(L, at - 1);
+    next_api(p, at - 1);
     mr_read(p, at, &v);
     r = mr_emit(p, &v, &pairs.tags[i], &pairs.words[i]);
     if (!r) {

@@ -29,6 +29,8 @@ typedef struct mr_sharetype {
   void (*destroy)(mr_shared *o);               /* last reference gone */
   void (*push)(lua_State *L, mr_shared *o);
 } mr_sharetype;
+/* Set by whoever makes those userdata: is that one of them? A program can give anything any metatable (debug.setmetatable). NULL: trust. */
+extern int (*mr_share_valid)(const void *block, size_t size);
 struct mr_shared { const mr_sharetype *type; atomic_size_t refs; };
 static inline void mr_retain(mr_shared *o) { atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed); }
 static inline void mr_release(mr_shared *o) {

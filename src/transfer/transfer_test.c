@@ -125,6 +125,88 @@ static void test_sections(void) {
        "local t = ...; local C = getmetatable(t[2]); return getmetatable(t[1]) == KA and C.x[2]() ~= nil and C.__name == 'C' and C.b.__name == 'B'");
 }
 
+/* Methods of two classes share a local; the receiver knows one of the classes. */
+static void test_upvalue_across_classes(void) {
+  both("local n = 0 A = {f = function() n = n + 1 return n end} A.__index = A B = {f = function() n = n + 10 return n end} B.__index = B"
+       " return setmetatable({}, A)", "KA = getmetatable(...) return (...).f() > 0");
+  both("return setmetatable({}, A), setmetatable({}, B)",
+       "local a, b = ...; return getmetatable(a) == KA and (b.f() - a.f()) % 10 == 9 or b.f() > 0");
+  both("return setmetatable({}, B), setmetatable({}, A)", "local b, a = ...; return getmetatable(a) == KA and b.f() > 0");
+}
+
+static void fails_once(const char *make, const char *text) {
+  for (int view = 0; view < 2; view++) {
+    CHECK(pack_results(make) == 0);
+    mr_message *m = view ? NULL : mr_packer_seal(packer);
+    lua_settop(receiver, 0);
+    lua_pushcfunction(receiver, m ? l_unpack : l_unpack_view);
+    lua_pushlightuserdata(receiver, m);
+    int r = lua_pcall(receiver, 1, LUA_MULTRET, 0);
+    checks++;
+    if (r != LUA_ERRRUN || !strstr(lua_tostring(receiver, -1), text)) {
+      failures++;
+      fprintf(stderr, "raw %d: %s\n  is   %s\n  want %s\n", mr_layout, make, r ? lua_tostring(receiver, -1) : "(received)", text);
+    }
+    mr_message_free(m);
+  }
+}
+
+static void fails(const char *make, const char *text) {
+  int was = mr_layout;
+  fails_once(make, text);
+  mr_layout = 0;
+  fails_once(make, text);
+  mr_layout = was;
+}
+
+/* Modules are whatever the receiver makes of them. */
+static void test_other_modules(void) {
+  open_states();
+  if (luaL_dostring(receiver, "package.preload.odd = function() return 7 end package.preload.none = function() return false end"
+                              " package.preload.bad = function() error('no luck', 0) end local r = require"
+                              " require = function(n) if n == 'none' then return nil end return r(n) end")) abort();
+  if (luaL_dostring(sender, "for _, n in ipairs{'odd', 'none', 'bad', 'void'} do package.loaded[n] = {} end")) abort();
+  both("return package.loaded.odd", "return ... == 7");
+  both("return package.loaded.none", "return ... == nil");
+  fails("return package.loaded.bad", "no luck");
+  fails("return package.loaded.void", "module 'void' not found");
+  fails("return setmetatable({}, package.loaded.odd)", "module");
+  both("local n = package.loaded.none local t = {} for i = 1, 5 do t[i] = {a = n, b = i} end return t",
+       "local t = ...; for i = 1, 5 do if t[i].a ~= nil or t[i].b ~= i then return false end end return true");
+  fails("return {[package.loaded.none] = 1}", "index is nil");
+  both("local o = package.loaded.odd return function() return o end", "return (...)() == 7");
+}
+
+/* A standard function is known by its own name, whoever else has it; another library's function by that library's. */
+static void test_aliases(void) {
+  both("package.loaded.alib = {format = string.format, print = print} return string.format, print",
+       "local f, p = ...; return f == string.format and p == print and not package.loaded.alib");
+  if (luaL_dostring(receiver, "package.preload.zlib = function() return {go = os.clock} end")) abort();
+  both("GO = GO or os.clock os.clock = nil local go = GO package.loaded.zlib = {go = go} string.go = go return go", "return ... == os.clock");
+}
+
+static void test_many_metatables(void) {
+  both("local t = {} local b = {__index = {1}} for i = 1, 30000 do t[i] = setmetatable({i}, {__index = b, n = {i}}) end return t",
+       "local t = ...; for i = 1, 30000 do if t[i][1] ~= i or getmetatable(t[i]).n[1] ~= i then return false end end return true");
+}
+
+/* Bulk messages stop a generational collector for a while; what they leave behind is collected all the same, by nothing but them. */
+static void test_bulk_is_collected(void) {
+  open_states();
+  lua_gc(receiver, LUA_GCGEN, 0, 0);
+  CHECK(pack_results("local t = {} for i = 1, 500 do t[i] = {id = i, tags = {i}} end return t") == 0);
+  int most = 0;
+  for (int i = 0; i < 2000; i++) {
+    mr_unpack_view(receiver, packer);
+    if (lua_gettop(receiver) > 4) lua_remove(receiver, 1);     /* old enough to be old when it goes */
+    int now = lua_gc(receiver, LUA_GCCOUNT);
+    if (now > most) most = now;
+  }
+  CHECK(most < 4000);
+  CHECK(lua_gc(receiver, LUA_GCISRUNNING) == 1);
+  lua_settop(receiver, 0);
+}
+
 static void test_gc_metamethod(void) {
   refused("return {a = setmetatable({}, {__gc = function() end})}", "message.a: table with a __gc metamethod cannot be sent; it needs a transfer rule");
   refused("local C = {__index = {f = io.stdout}} return setmetatable({}, C)", "message.<metatable>.__index.f: userdata 'FILE*' cannot be sent; close over its name and open it in the receiver");
@@ -143,6 +225,7 @@ static void test_shared(void) {
 
 int main(void) {
   RUN(test_scalars); RUN(test_strings); RUN(test_tables); RUN(test_deep); RUN(test_no_metamethods);
-  RUN(test_functions); RUN(test_names); RUN(test_errors); RUN(test_classes); RUN(same_class); RUN(test_sections); RUN(test_gc_metamethod); RUN(test_shared);
+  RUN(test_functions); RUN(test_names); RUN(test_errors); RUN(test_classes); RUN(same_class); RUN(test_sections); RUN(test_upvalue_across_classes);
+  RUN(test_other_modules); RUN(test_aliases); RUN(test_many_metatables); RUN(test_bulk_is_collected); RUN(test_gc_metamethod); RUN(test_shared);
   return finish();
 }

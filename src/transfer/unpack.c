@@ -14,8 +14,10 @@
 
 #define STACK_SLOTS 40                         /* more slots than these are kept in a table */
 #define TEMPLATES   16
+#define BULK        100                        /* objects */
 
 /* The first table of a shape; the others copy its hash part and put their own values in. */
+enum { NEW, FILLED, LEARNT, UNFIT };
 typedef struct template { uint32_t slot; uint8_t known, place[MAX_SHAPE]; } template;
 
 typedef struct unpacker {
@@ -243,23 +245,28 @@ static void fill_fields(unpacker *u, const uint64_t *keys, uint32_t n) {
   }
 }
 
-/* Where the keys of a shape are in the hash part of the first table filled with it. */
+/*
+ * Where the keys of a shape are in the hash part of the first table filled with it. One may be missing: a module that is
+ * nil here.
+ */
 static void learn(unpacker *u, template *t, const uint64_t *keys, uint32_t n) {
   const raw_table *first = (const raw_table *)u->slots[t->slot].bits;
+  t->known = UNFIT;
   for (uint32_t i = 0; i < n; i++) {
     uint64_t key = u->slots[PAIR_LOW(keys[i])].bits;
-    uint8_t at = 0;
-    while (first->node[at].key != key || !(first->node[at].key_tt & RAW_COLLECTABLE)) at++;
-    t->place[i] = at;
+    uint32_t at = 0, size = raw_nodes(first);
+    while (at < size && (first->node[at].key != key || !(first->node[at].key_tt & RAW_COLLECTABLE))) at++;
+    if (at == size) return;
+    t->place[i] = (uint8_t)at;
   }
-  t->known = 2;
+  t->known = LEARNT;
 }
 
 /* 0: this table must be filled key by key. */
 static int fill_like_first(unpacker *u, template *t, raw_table *to, const uint64_t *keys, uint32_t n) {
   const raw_table *first = (const raw_table *)u->slots[t->slot].bits;
-  if (raw_isblack(to) || to->lsizenode != first->lsizenode) return 0;
-  if (t->known == 1) learn(u, t, keys, n);
+  if (t->known == FILLED) learn(u, t, keys, n);
+  if (t->known == UNFIT || raw_isblack(to) || to->lsizenode != first->lsizenode) return 0;
   memcpy(to->node, first->node, raw_nodes(first) * sizeof(raw_node));
   to->flags &= 128;                            /* which metamethods it lacks is not known now */
   to->lastfree = to->node + (first->lastfree - first->node);
@@ -278,8 +285,8 @@ static void fill_shape(unpacker *u, const mr_def *d, uint32_t slot, raw_table *t
   template *like = t && number < TEMPLATES ? &u->templates[number] : NULL;
   if (like && like->known && fill_like_first(u, like, t, shape + 1, n)) return;
   fill_fields(u, shape + 1, n);
-  if (like && !like->known) {
-    like->known = 1;
+  if (like && like->known == NEW) {
+    like->known = FILLED;
     like->slot = slot;
   }
 }
@@ -352,6 +359,8 @@ static void set_metatables(unpacker *u, const range *r, uint32_t except) {
     if (PAIR_LOW(pair[i]) == except) continue;
     push_slot(u, object_slot(u, PAIR_LOW(pair[i])));
     push_slot(u, object_slot(u, PAIR_HIGH(pair[i])));
+    if (PORT_UNLIKELY(!lua_istable(u->L, -1)))
+      luaL_error(u->L, "cannot receive a table whose metatable is a module: that module is a %s here", luaL_typename(u->L, -1));
     lua_setmetatable(u->L, -2);
     lua_pop(u->L, 1);
   }
@@ -392,7 +401,7 @@ static void find_slots(unpacker *u, uint32_t nslots) {
 
 static void unpack_graph(unpacker *u, uint32_t nslots) {
   template templates[TEMPLATES];
-  for (int i = 0; i < TEMPLATES; i++) templates[i].known = 0;
+  for (int i = 0; i < TEMPLATES; i++) templates[i].known = NEW;
   u->templates = templates;
   make_all(u);
   find_slots(u, nslots);
@@ -421,16 +430,61 @@ static int make_room(unpacker *u, uint32_t nslots) {
   return below + 1;
 }
 
-int mr_unpack_parts(lua_State *L, const mr_parts *m) {
+static int unpack_objects(lua_State *L, const mr_parts *m) {
   int n = (int)m->nvalues, top = lua_gettop(L);
   uint32_t nslots = m->nstrings + m->nobjects;
   unpacker u = { .L = L, .m = m, .raw = mr_layout, .intable = nslots > STACK_SLOTS || m->nclasses };
   int room = n + LUA_MINSTACK + (u.intable ? 0 : (int)nslots);
   if (PORT_UNLIKELY(!lua_checkstack(L, room))) mr_raise_memory(L);
-  if (!m->nobjects) return unpack_scalars(L, m);
   int below = make_room(&u, nslots);           /* slots lie under the results */
   unpack_graph(&u, nslots);
   lua_rotate(L, top + 1, n);
   lua_pop(L, below);
   return n;
+}
+
+static int l_unpack_objects(lua_State *L) {
+  const mr_parts *m = lua_touserdata(L, 1);
+  lua_settop(L, 0);
+  return unpack_objects(L, m);
+}
+
+/*
+ * A generational collector steps whenever the heap has grown by a fifth. When as much as the heap holds arrives at once, it would
+ * visit the same objects again and again, and in the end hold them for old; so it is stopped meanwhile. Starting it again sets its
+ * debt to zero, so a receiver which allocates nothing else would never collect: a minor step is made here, and now and then before
+ * one that is free to become major (then the last message may be gone; after it the collector would see that growth had come to stay,
+ * and go on with major ones). An incremental collector would lose its pause by all this, so it is left alone.
+ */
+static int is_bulk(lua_State *L, const mr_parts *m) {
+  if (m->nobjects < BULK || !mr_layout || !raw_isgenerational(L)) return 0;
+  size_t size = (size_t)m->nobjects * 100 + (size_t)m->nstrings * 40;
+  return size / 1024 >= (size_t)lua_gc(L, LUA_GCCOUNT) / 2 && lua_gc(L, LUA_GCISRUNNING) == 1;
+}
+
+static int unpack_bulk(lua_State *L, const mr_parts *m) {
+  static PORT_TLS unsigned bulks;
+  int top = lua_gettop(L);
+  if (!lua_checkstack(L, LUA_MINSTACK)) mr_raise_memory(L);
+  if (++bulks % 8 == 0) {
+    lua_gc(L, LUA_GCRESTART);
+    lua_newuserdatauv(L, 0, 0);
+    lua_pop(L, 1);
+  }
+  lua_pushcfunction(L, l_unpack_objects);
+  lua_pushlightuserdata(L, (void *)m);
+  lua_gc(L, LUA_GCSTOP);
+  int status = lua_pcall(L, 1, LUA_MULTRET, 0);
+  lua_gc(L, LUA_GCRESTART);
+  lua_gc(L, LUA_GCSTEP, 0);
+  if (status != LUA_OK) lua_error(L);
+  return lua_gettop(L) - top;
+}
+
+int mr_unpack_parts(lua_State *L, const mr_parts *m) {
+  if (!m->nobjects) {
+    if (PORT_UNLIKELY(!lua_checkstack(L, (int)m->nvalues + LUA_MINSTACK))) mr_raise_memory(L);
+    return unpack_scalars(L, m);
+  }
+  return is_bulk(L, m) ? unpack_bulk(L, m) : unpack_objects(L, m);
 }

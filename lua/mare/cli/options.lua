@@ -47,8 +47,8 @@ Options are:
   -e stat, -i, -l mod, -l g=mod, -E, -W, --    as for mare; see mare --help
   --help     show this
 
-Exit codes: 0, 1 after an error in the script or a deadlock, 2 for a mistake on the command line, or what the script gives os.exit.
-Ctrl-C raises the error "interrupted!" in the main process; a second one ends the program with 130.
+Exit codes: what the script gives os.exit, else 0, 1 after an error in the script or a deadlock, 2 for a mistake on the
+command line. Ctrl-C raises the error "interrupted!" in the main process; a second one ends the program with 130.
 ]==]
 
 local function mistake(command, text)
