@@ -273,7 +273,7 @@ static int finish(mr_thread *t, mr_proc *p, int status, int nres) {
   if (status == LUA_OK) {
     end = collect(p, L, nres);
   } else {
-    p->trace = mr_traceback(L);
+    p->trace = mr_trace(L);
     if (lua_status(L) != LUA_OK) mr_hooks.reset(L);
     lua_checkstack(L, 8);
     end = fail(p, L);

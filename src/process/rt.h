@@ -103,6 +103,9 @@ void mr_proc_unlist(mr_proc *p);
 char *mr_proc_failure(mr_proc *p);             /* what is to be printed, malloc'd; NULL: nothing any more */
 void mr_proc_print(mr_proc *p);                /* a failure, once, on stderr */
 
+/* trace.c */
+char *mr_trace(lua_State *L);                  /* malloc'd, or NULL */
+
 char *mr_text_copy(const char *s);             /* malloc'd */
 mr_proc *mr_proc_new(int kind, const char *name);
 void mr_proc_finish(mr_proc *p, int status);   /* publishes the end and wakes who waits for it */
@@ -116,8 +119,6 @@ void mr_close_down(void);                      /* (life) the last host has close
 int  mr_stopped(void);                         /* (life) 1: the stop is complete, the runtime can start again */
 void mr_fork_watch(void);                      /* once */
 
-/* trace.c */
-char *mr_traceback(lua_State *L);              /* malloc'd; NULL: no memory */
 
 /* deadlock.c */
 char *mr_deadlock_report(void);                /* malloc'd text */

@@ -1,6 +1,8 @@
 /*
- * trace: the traceback of a state that died of an error. Nothing may be called in such a state, and there may be no memory left in
- * it, so this only looks at its stack and writes into a buffer of ours. The form is that of luaL_traceback.
+ * trace: the traceback of a process that failed, read from its dead stack.
+ *
+ * A thread that ended with an error can't be called into (Lua asserts so), and there may be no memory left in its heap. So this
+ * only reads, writes to malloc'd memory and can't raise; the text is like luaL_traceback's, functions have the names of their calls.
  */
 #include "process/rt.h"
 
@@ -9,62 +11,68 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST = 10, LAST = 11 };                  /* levels shown of a long stack */
+enum { FIRST = 10, LAST = 11, LINE = 256 };
 
-typedef struct { char text[8192]; size_t len; } trace;
+typedef struct { char *at; size_t length, size; } text;
 
-static void say(trace *t, const char *fmt, ...) {
-  va_list ap;
-  va_start(ap, fmt);
-  int n = vsnprintf(t->text + t->len, sizeof t->text - t->len, fmt, ap);
-  va_end(ap);
-  if (n > 0) t->len += (size_t)n;
-  if (t->len >= sizeof t->text) t->len = sizeof t->text - 1;
-}
-
-static void say_level(trace *t, lua_State *L, lua_Debug *ar) {
-  lua_getinfo(L, "Slnt", ar);
-  if (ar->currentline > 0) say(t, "\n\t%s:%d: in ", ar->short_src, ar->currentline);
-  else say(t, "\n\t%s: in ", ar->short_src);
-  if (strcmp(ar->namewhat, "global") == 0 || (*ar->namewhat && *ar->what == 'C')) say(t, "function '%s'", ar->name);
-  else if (*ar->namewhat) say(t, "%s '%s'", ar->namewhat, ar->name);
-  else if (*ar->what == 'm') say(t, "main chunk");
-  else if (*ar->what != 'C') say(t, "function <%s:%d>", ar->short_src, ar->linedefined);
-  else say(t, "?");
-  if (ar->istailcall) say(t, "\n\t(...tail calls...)");
+static void say(text *t, const char *format, ...) {
+  char line[LINE];
+  va_list args;
+  va_start(args, format);
+  int n = vsnprintf(line, sizeof line, format, args);
+  va_end(args);
+  if (n < 0) return;
+  size_t length = (size_t)n < sizeof line ? (size_t)n : sizeof line - 1;
+  if (t->length + length + 1 > t->size) {
+    size_t size = 2 * (t->size + length + 1);
+    char *at = realloc(t->at, size);
+    if (!at) return;
+    t->at = at;
+    t->size = size;
+  }
+  memcpy(t->at + t->length, line, length + 1);
+  t->length += length;
 }
 
 static int depth(lua_State *L) {
   lua_Debug ar;
-  int low = 0, high = 1;
+  int low = 1, high = 1;
   while (lua_getstack(L, high, &ar)) {
     low = high;
     high *= 2;
   }
-  while (high - low > 1) {
+  while (low < high) {
     int middle = (low + high) / 2;
-    if (lua_getstack(L, middle, &ar)) low = middle;
+    if (lua_getstack(L, middle, &ar)) low = middle + 1;
     else high = middle;
   }
-  return lua_getstack(L, low, &ar) ? low + 1 : 0;
+  return high - 1;
 }
 
-char *mr_traceback(lua_State *L) {
-  trace *t = malloc(sizeof *t);
-  if (!t) return NULL;
-  t->len = 0;
-  say(t, "stack traceback:");
+static void say_function(text *t, const lua_Debug *ar) {
+  if (strcmp(ar->namewhat, "global") == 0) say(t, "function '%s'", ar->name);
+  else if (*ar->namewhat) say(t, "%s '%s'", ar->namewhat, ar->name);
+  else if (*ar->what == 'm') say(t, "main chunk");
+  else if (*ar->what == 'C') say(t, "?");
+  else say(t, "function <%s:%d>", ar->short_src, ar->linedefined);
+}
+
+char *mr_trace(lua_State *L) {
+  text t = { NULL, 0, 0 };
   lua_Debug ar;
-  int levels = depth(L);
-  for (int i = 0; i < levels && lua_getstack(L, i, &ar); i++) {
-    if (levels > FIRST + LAST && i == FIRST) {
-      say(t, "\n\t...\t(skipping %d levels)", levels - FIRST - LAST);
-      i = levels - LAST - 1;
-    } else {
-      say_level(t, L, &ar);
+  int last = depth(L), skip = last - FIRST - LAST;
+  say(&t, "stack traceback:");
+  for (int level = 0; lua_getstack(L, level, &ar); level++) {
+    if (level == FIRST && skip > 1) {
+      say(&t, "\n\t...\t(skipping %d levels)", skip);
+      level += skip - 1;
+      continue;
     }
+    lua_getinfo(L, "Slnt", &ar);
+    if (ar.currentline > 0) say(&t, "\n\t%s:%d: in ", ar.short_src, ar.currentline);
+    else say(&t, "\n\t%s: in ", ar.short_src);
+    say_function(&t, &ar);
+    if (ar.istailcall) say(&t, "\n\t(...tail calls...)");
   }
-  char *text = mr_text_copy(t->text);
-  free(t);
-  return text;
+  return t.at;
 }
