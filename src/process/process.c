@@ -282,7 +282,7 @@ void mr_proc_end(mr_thread *t, mr_proc *p, int status, int nres) {
     mr_message_free(p->start);
     p->start = NULL;
   }
-  if (p->package) mr_message_free(p->package);
+  if (p->package) mr_inherit_release(p->package);
   p->package = NULL;
   t->current = NULL;
   atomic_store_explicit(&p->main.state, FIBER_DONE, memory_order_relaxed);
@@ -297,6 +297,12 @@ void mr_proc_end(mr_thread *t, mr_proc *p, int status, int nres) {
     port_event_set(&r->done);
     mr_hosts_notify();
   }
+}
+
+void mr_inherit_release(mr_inherit *i) {
+  if (atomic_fetch_sub_explicit(&i->refs, 1, memory_order_acq_rel) != 1) return;
+  mr_message_free(i->message);
+  free(i);
 }
 
 /* ---- waiting for the end ---- */
