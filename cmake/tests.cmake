@@ -86,6 +86,27 @@ foreach(path ${c_tests})
   mare_test(c.${noun} ${head_limit} ${head_alone} ${CMAKE_BINARY_DIR}/tests/test.${noun})
 endforeach()
 
+# C programs that embed Lua, and a C module: they know include/mare.h and Lua, nothing else of mare.
+file(GLOB embed_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/spec/embed/*.c)
+foreach(path ${embed_sources})
+  get_filename_component(noun ${path} NAME_WE)
+  if(noun MATCHES "module$")
+    add_library(embed.${noun} MODULE ${path})
+    set_target_properties(embed.${noun} PROPERTIES PREFIX "" C_VISIBILITY_PRESET default)
+    target_link_libraries(embed.${noun} PRIVATE lua_headers)
+  else()
+    add_executable(embed.${noun} ${path})
+    target_link_libraries(embed.${noun} PRIVATE lua_static)
+    target_compile_options(embed.${noun} PRIVATE ${mare_exe_compile})
+    target_link_options(embed.${noun} PRIVATE ${mare_exe_link})
+    set_target_properties(embed.${noun} PROPERTIES ENABLE_EXPORTS ON)
+  endif()
+  target_include_directories(embed.${noun} PRIVATE ${CMAKE_SOURCE_DIR}/include)
+  target_compile_options(embed.${noun} PRIVATE ${mare_warnings} -D_GNU_SOURCE= -UNDEBUG)
+  set_target_properties(embed.${noun} PROPERTIES OUTPUT_NAME ${noun}
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/embed LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/embed)
+endforeach()
+
 # Specs: spec/<noun>_spec.lua becomes spec.<noun>.mare and, in the plain configuration, spec.<noun>.lua
 file(GLOB_RECURSE specs CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/spec/*_spec.lua)
 set(run ${CMAKE_SOURCE_DIR}/spec/support/run.lua)

@@ -65,6 +65,19 @@ static int runs(lua_State *L, const char *code, const char *result) {
   return ok;
 }
 
+/* Tags share a word with bytes nobody wrote; a move must not change them, whatever these are. */
+static void test_images_move_by_multiples_of_256(void) {
+  mr_image *im = mr_image_new(open_base);
+  CHECK(im && im->chunk % 256 == 0);
+  mr_heap *h[40];
+  for (int i = 0; i < 40; i++) {
+    CHECK(mr_image_clone(im, &h[i]) != NULL);
+    CHECK((uintptr_t)h[i] % 256 == 0);
+  }
+  for (int i = 0; i < 40; i++) mr_heap_drop(h[i]);
+  mr_image_free(im);
+}
+
 static void test_every_usual_template_is_possible(void) {
   static const mr_opener openers[] = {open_bare, open_base, open_strings, open_package};
   for (size_t i = 0; i < sizeof openers / sizeof *openers; i++) {
@@ -325,6 +338,7 @@ static void test_without_memory_there_is_no_image_and_no_clone(void) {
 }
 
 int main(void) {
+  test_images_move_by_multiples_of_256();
   test_every_usual_template_is_possible();
   test_clones_share_nothing();
   test_a_rewound_state_is_as_new();

@@ -15,7 +15,7 @@
 
 enum {
   SLAB = 2 * 1024 * 1024,
-  SLAB_HEAD = 64,
+  SLAB_HEAD = 256,       /* so that chunks of a size that is a multiple of 256 begin at one: images need it */
   FIXED = 9,             /* kinds of 1, 2, 4 ... 256 KiB */
   KINDS = 16,            /* and those made for images */
   CACHE_BYTES = 128 * 1024,

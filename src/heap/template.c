@@ -7,8 +7,10 @@
  * takes in the second of the clock: hence several attempts.)
  *
  * A word is a pointer if its value lies within the image. The base is chosen so that no count, character or float looks
- * like that; a pointer into the C stack, or a state that is not at rest, is refused. What a byte comparison can't
- * see (tables keyed by addresses, a hidden pointer) is left to image_check.c.
+ * like that. A word whose low byte is the tag of a Lua value and whose other bytes nobody wrote could: they may be those of
+ * an old pointer. So memory is zeroed before each run, and images move by multiples of ALIGN only, which leaves a low byte
+ * as it is. A pointer into the C stack, or a state that is not at rest, is refused. What the bytes can't show (tables keyed
+ * by addresses, a hidden pointer) is left to image_check.c.
  */
 #include "image.h"
 #include "poison.h"
@@ -20,6 +22,7 @@ enum {
   KEPT = 256 * 1024,                /* zone of what stays, at the base */
   ZONE = 1024 * 1024,               /* with the scratch zone behind it */
   CALLS = 16384,
+  ALIGN = 256,
   SLACK = 1280,                     /* room in the first chunk: a small function, its upvalues and a channel fit */
   ATTEMPTS = 4
 };
@@ -34,9 +37,9 @@ typedef struct template {
 /* ---- the allocator while a template is opened: scratch blocks carry the number of their call ---- */
 
 static void *scratch_new(template *t, size_t n) {
-  size_t *p = (size_t *)(void *)t->scratch;
-  t->scratch += sizeof *p + (n + 7) / 8 * 8;
-  if (t->scratch > t->base + ZONE) return NULL;
+  size_t *p = (size_t *)(void *)t->scratch, need = sizeof *p + (n + 7) / 8 * 8;
+  if (need > (size_t)(t->base + ZONE - t->scratch)) return NULL;
+  t->scratch += need;
   *p = t->calls;
   t->live++;
   return p + 1;
@@ -44,9 +47,8 @@ static void *scratch_new(template *t, size_t n) {
 
 static void *kept_new(template *t, size_t n) {
   char *p = t->kept;
-  if (n > MR_ARENA_MAX) return NULL;
+  if (n > MR_ARENA_MAX || mr_class_size(mr_class(n)) > (size_t)(t->base + KEPT - t->kept)) return NULL;
   t->kept += mr_class_size(mr_class(n));
-  if (t->kept > t->base + KEPT) return NULL;
   t->used += n;
   return p;
 }
@@ -90,7 +92,8 @@ static void *template_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
 
 /* Never inlined: the address of a local variable goes into the hash seed, and must be the same each time. */
 static PORT_NOINLINE lua_State *template_open(template *t, mr_opener open) {
-  memset(t->base, 0, (size_t)(t->kept > t->base ? t->kept - t->base : 0));
+  memset(t->base, 0, (size_t)(t->kept - t->base));
+  memset(t->base + KEPT, 0, (size_t)(t->scratch - t->base) - KEPT);
   t->kept = t->base + sizeof(mr_heap);
   t->scratch = t->base + KEPT;
   t->calls = t->used = t->live = 0;
@@ -119,9 +122,12 @@ static int pack(template *t, mr_opener open, mr_image *im) {
   return im->state < im->size;
 }
 
-/* An odd number of cache lines, so that the same field of many states doesn't fall into the same few sets. */
+/*
+ * A multiple of ALIGN, and an odd one, so that the same field of many states doesn't fall into the same few sets of the
+ * processor's cache.
+ */
 static int choose_chunk(mr_image *im) {
-  im->chunk = ((im->size + SLACK + 63) / 64 | 1) * 64;
+  im->chunk = ((im->size + SLACK + ALIGN - 1) / ALIGN | 1) * ALIGN;
   int kind = mr_pool_kind_new(im->chunk);
   im->kind = (unsigned)kind;
   return kind >= 0;
@@ -208,6 +214,7 @@ int mr_image_take(mr_image *im, mr_opener open) {
   int ok = 0;
   if (t) {
     t->base = t->kept = base;
+    t->scratch = base + KEPT;
     for (int i = 0; i < ATTEMPTS && !ok; i++) ok = attempt(t, open, im);
     port_pages_release(t, sizeof *t);
   }

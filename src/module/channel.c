@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define TNAME "mare.channel"
+#define TNAME "channel"
 #define STRING_LOAN 4096               /* a parked sender lends strings from this size on instead of copying them */
 
 static mr_fiber *here(lua_State *L) { return &(*(mr_proc **)lua_getextraspace(L))->main; }
@@ -406,8 +406,12 @@ static int l_next(lua_State *L) {
 /* for v… in channel:each() do … end: until it is closed and empty */
 static int l_channel_each(lua_State *L) {
   check(L);
-  lua_getfield(L, LUA_REGISTRYINDEX, TNAME);
-  lua_getfield(L, -1, "__call");
+  if (lua_touserdata(L, lua_upvalueindex(1))) {   /* a host's */
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_pushcclosure(L, l_next, 1);
+  } else {
+    lua_pushcfunction(L, l_next);
+  }
   lua_pushvalue(L, 1);
   return 2;
 }
@@ -424,6 +428,9 @@ static int l_channel_name(lua_State *L) {
   return 1;
 }
 
+/* Eight fields with send and receive, and so half the size of nine: tostring makes do with __name. */
+static const luaL_Reg meta[] = { { "__len", l_channel_len }, { NULL, NULL } };
+
 static const luaL_Reg methods[] = {
   { "send", l_channel_send },
   { "receive", l_channel_receive },
@@ -434,25 +441,15 @@ static const luaL_Reg methods[] = {
   { "closed", l_channel_closed },
   { "each", l_channel_each },
   { "name", l_channel_name },
-  { "__call", l_next },
-  { "__len", l_channel_len },
   { NULL, NULL }
 };
 
 /* In a process's state the hottest functions find their fiber without an upvalue. */
 static const luaL_Reg fast[] = { { "send", l_process_send }, { "receive", l_process_receive }, { NULL, NULL } };
 
-static void open_metatable(lua_State *L) {
-  mr_set_functions(L, methods);
-  if (mr_in_process(L)) luaL_setfuncs(L, fast, 0);
-  mr_shared_fields(L, mr_channel_type);
-  lua_pushvalue(L, -1);
-  lua_setfield(L, -2, "__index");
-}
-
-static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, TNAME, open_metatable); }
-
-static const mr_sharetype share = { "channel", mr_channel_destroy, push };
+static void push(lua_State *L, mr_shared *o);
+static const mr_class class = { { "channel", mr_channel_destroy, push }, TNAME, meta, methods, fast };
+static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
 
 static size_t capacity_arg(lua_State *L, int idx) {
   if (lua_isnoneornil(L, idx)) return 0;
@@ -480,6 +477,7 @@ static int l_named(lua_State *L) {
   size_t len;
   const char *name = luaL_checklstring(L, 1, &len);
   size_t capacity = capacity_arg(L, 2);
+  mr_check_forked(L);
   int made, err;
   luaL_argcheck(L, memchr(name, 0, len) == NULL, 1, "a name can't contain a zero byte");
   mr_channel *c = mr_channel_named(name, len, capacity, &made, &err);
@@ -491,6 +489,7 @@ static int l_named(lua_State *L) {
 static int l_find(lua_State *L) {
   size_t len;
   const char *name = luaL_checklstring(L, 1, &len);
+  mr_check_forked(L);
   mr_channel *c = mr_channel_lookup(name, len);
   if (!c) {
     lua_pushnil(L);
@@ -509,7 +508,7 @@ MR_EXPORT int luaopen_mare_channel(lua_State *L) {
 }
 
 void mr_channel_setup(void) {
-  mr_channel_type = &share;
+  mr_channel_type = &class.share;
   mr_hooks.mail_back = mail_back;
   mr_hooks.describe = mr_channel_describe;
 }

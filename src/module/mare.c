@@ -2,11 +2,13 @@
  * mare: the module, in a process and in a host (plain lua5.4, or a C program's state).
  *
  * In a host the first require makes the host's record, kept in the registry by a userdata whose finaliser, run by lua_close, waits until
- * every process has ended, as luaproc does. os.exit is replaced there: it must not wait.
+ * every process has ended, as luaproc does. os.exit is replaced there: it must not wait. Finalisers that run after that one may still call
+ * mare; so the record lives until the state's last block is freed, which is seen by standing in for its allocator from then on.
  */
 #include "module/module.h"
 #include "module/state.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* mare.clock() -> seconds of a monotonic clock */
@@ -49,25 +51,50 @@ static const luaL_Reg functions[] = { { "clock", l_clock }, { "sleep", l_sleep }
 
 /* ---- hosts ---- */
 
-static int l_host_gc(lua_State *L) {
-  mr_proc **h = lua_touserdata(L, 1);
-  if (*h) {
-    mr_proc *host = *h;
-    *h = NULL;
-    mr_host_close(host);
+typedef struct host {
+  mr_proc *proc;
+  lua_State *L;                        /* main thread: lies in the state's last block */
+  lua_Alloc alloc;
+  void *ud;
+} host;
+
+/* lua_Alloc of a state whose host has closed. */
+static void *closing_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
+  host *h = ud;
+  int last = ptr && nsize == 0 && (char *)ptr <= (char *)h->L && (char *)h->L < (char *)ptr + osize;
+  void *p = h->alloc(h->ud, ptr, osize, nsize);
+  if (last) {
+    mr_host_free(h->proc);
+    free(h);
   }
+  return p;
+}
+
+static int l_host_gc(lua_State *L) {
+  host **box = lua_touserdata(L, 1), *h = *box;
+  if (!h) return 0;
+  *box = NULL;
+  mr_host_close(h->proc);
+  h->alloc = lua_getallocf(L, &h->ud);
+  lua_setallocf(L, closing_alloc, h);
   return 0;
 }
 
 /* os.exit([code[, close]]): never waits for processes */
 static int l_host_exit(lua_State *L) {
   int code = lua_isboolean(L, 1) ? !lua_toboolean(L, 1) : (int)luaL_optinteger(L, 1, 0);
+  if (lua_toboolean(L, 2)) {
+    mr_host_leave(mr_self(L));
+    mr_exit_within_limit(code);
+    lua_close(L);
+  }
   mr_exit(code);
 }
 
 static void replace_exit(lua_State *L) {
   if (lua_getglobal(L, "os") == LUA_TTABLE) {
-    lua_pushcfunction(L, l_host_exit);
+    lua_getfield(L, LUA_REGISTRYINDEX, "mare.host.record");
+    lua_pushcclosure(L, l_host_exit, 1);
     lua_setfield(L, -2, "exit");
   }
   lua_pop(L, 1);
@@ -80,8 +107,8 @@ static void open_host(lua_State *L) {
     return;
   }
   lua_pop(L, 1);
-  mr_proc **h = lua_newuserdatauv(L, sizeof *h, 0);
-  *h = NULL;
+  host **box = lua_newuserdatauv(L, sizeof *box, 0);
+  *box = NULL;
   lua_createtable(L, 0, 1);
   lua_pushcfunction(L, l_host_gc);
   lua_setfield(L, -2, "__gc");
@@ -90,11 +117,17 @@ static void open_host(lua_State *L) {
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
   main = lua_tothread(L, -1);
   lua_pop(L, 1);
-  mr_proc *p = mr_host_open(main ? main : L, &err);
-  if (!p) mr_raise(L, err);
-  *h = p;
+  host *h = malloc(sizeof *h);
+  if (!h) mr_raise(L, MR_ENOMEM);
+  h->L = main;
+  h->proc = mr_host_open(main, &err);
+  if (!h->proc) {
+    free(h);
+    mr_raise(L, err);
+  }
+  *box = h;
   lua_setfield(L, LUA_REGISTRYINDEX, "mare.host");
-  lua_pushlightuserdata(L, p);
+  lua_pushlightuserdata(L, h->proc);
   lua_setfield(L, LUA_REGISTRYINDEX, "mare.host.record");
   replace_exit(L);
 }
@@ -121,5 +154,6 @@ MR_EXPORT int luaopen_mare(lua_State *L) {
   lua_setfield(L, -2, "version");
   open_part(L, "process", luaopen_mare_process);
   open_part(L, "channel", luaopen_mare_channel);
+  mr_embed_open(L);
   return 1;
 }

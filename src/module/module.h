@@ -18,8 +18,22 @@
 
 /* ---- shared objects as userdata (shared.c) ---- */
 
-/* The userdata of the object in this state: the one that exists, or a new one with the metatable that `open` makes. */
-void       mr_shared_push(lua_State *L, mr_shared *o, const char *tname, void (*open)(lua_State *L));
+/*
+ * How objects of one type appear in Lua. The metatable is its own method table and is filled as methods are first used, because most
+ * processes use two or three of them and there may be hundreds of thousands of processes.
+ */
+typedef struct mr_class {
+  mr_sharetype share;            /* first: the metatable's __share leads to it */
+  const char *tname;
+  const luaL_Reg *meta;          /* made with the metatable; see mr_self in none of them */
+  const luaL_Reg *methods;       /* made when first used */
+  const luaL_Reg *fast;          /* in a process's state instead of the method of the same name, or NULL */
+} mr_class;
+
+/* The userdata of the object in this state: the one that exists, or a new one. */
+void       mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class);
+/* Pushes a method of the class, nil if there is none; remembers it in the metatable at idx. */
+void       mr_class_method(lua_State *L, int idx, const mr_class *class, const char *name);
 /* The same for an object just made, whose only reference becomes the userdata's; also when this raises. */
 void       mr_shared_push_new(lua_State *L, mr_shared *o);
 
@@ -38,8 +52,6 @@ static inline mr_shared *mr_shared_to(lua_State *L, int idx, const mr_sharetype 
   return b->object;
 }
 mr_shared *mr_shared_check(lua_State *L, int idx, const mr_sharetype *type, const char *tname);
-/* Fields every such metatable has: __gc, __eq, __name, __share, __metatable. Expects it on top. */
-void       mr_shared_fields(lua_State *L, const mr_sharetype *type);
 
 /* Registers functions so that mr_self works in them: with the host as upvalue in a host state, without in a process. */
 void mr_set_functions(lua_State *L, const luaL_Reg *l);
@@ -59,6 +71,8 @@ int  mr_raise(lua_State *L, int err);
 
 void mr_setup(void);                           /* once, before anything else: hooks and types */
 void mr_channel_setup(void);
+void mr_check_forked(lua_State *L);            /* raises in a child of fork() */
+void mr_embed_open(lua_State *L);              /* makes the table of include/mare.h known to C modules of this state */
 void mr_process_setup(void);
 
 int luaopen_mare(lua_State *L);

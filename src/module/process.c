@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define TNAME "mare.process"
+#define TNAME "process"
 
 static mr_proc *check(lua_State *L, int idx) { return (mr_proc *)mr_shared_check(L, idx, mr_proc_type, TNAME); }
 
@@ -82,6 +82,7 @@ static int l_spawn(lua_State *L) {
   mr_packer *packer = mr_packer_for(L, f);
   mr_spawn s = { .kind = PROC_PLAIN };
   int n = lua_gettop(L), err;
+  mr_check_forked(L);
   if (lua_type(L, 1) == LUA_TTABLE) {
     lua_settop(L, 1);
     options(L, &s);
@@ -170,6 +171,8 @@ static int l_handle_status(lua_State *L) {
   return 1;
 }
 
+static const mr_class class;
+
 /* handle.id -> integer; handle.name -> string | nil; methods */
 static int l_handle_index(lua_State *L) {
   mr_proc *p = check(L, 1);
@@ -179,9 +182,9 @@ static int l_handle_index(lua_State *L) {
   } else if (strcmp(key, "name") == 0) {
     lua_pushstring(L, p->name);
   } else {
-    lua_getfield(L, LUA_REGISTRYINDEX, TNAME);
+    lua_getmetatable(L, 1);
     lua_pushvalue(L, 2);
-    lua_rawget(L, -2);
+    if (lua_rawget(L, -2) == LUA_TNIL) mr_class_method(L, -2, &class, key);
   }
   return 1;
 }
@@ -194,19 +197,11 @@ static int l_handle_tostring(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg methods[] = {
-  { "wait", l_handle_wait }, { "status", l_handle_status }, { "__index", l_handle_index }, { NULL, NULL }
-};
+static const luaL_Reg meta[] = { { "__index", l_handle_index }, { "__tostring", l_handle_tostring }, { NULL, NULL } };
+static const luaL_Reg methods[] = { { "wait", l_handle_wait }, { "status", l_handle_status }, { NULL, NULL } };
 
-static void open_metatable(lua_State *L) {
-  mr_set_functions(L, methods);
-  mr_shared_fields(L, mr_proc_type);
-  lua_pushcfunction(L, l_handle_tostring);
-  lua_setfield(L, -2, "__tostring");
-}
-
-static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, TNAME, open_metatable); }
-static const mr_sharetype share = { "process", mr_proc_destroy, push };
+static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
+static const mr_class class = { { "process", mr_proc_destroy, push }, TNAME, meta, methods, NULL };
 
 /* ---- the rest ---- */
 
@@ -232,6 +227,7 @@ static int l_yield(lua_State *L) {
 /* process.workers([n]) -> number of workers (before the change) */
 static int l_workers(lua_State *L) {
   int before = mr_workers_get();
+  mr_check_forked(L);
   if (!lua_isnoneornil(L, 1)) {
     lua_Integer n = luaL_checkinteger(L, 1);
     luaL_argcheck(L, n >= 1 && n <= 256, 1, "between 1 and 256 workers");
@@ -281,4 +277,4 @@ MR_EXPORT int luaopen_mare_process(lua_State *L) {
   return 1;
 }
 
-void mr_process_setup(void) { mr_proc_type = &share; }
+void mr_process_setup(void) { mr_proc_type = &class.share; }

@@ -7,6 +7,8 @@
 #include "module/module.h"
 #include "module/state.h"
 
+#include <string.h>
+
 uint64_t mr_secret;
 
 static int is_box(const void *block, size_t size) {
@@ -14,25 +16,115 @@ static int is_box(const void *block, size_t size) {
   return size == sizeof *b && (!b->object || b->tag == (mr_secret ^ (uintptr_t)b->object));
 }
 
+/* In a forked child no object may be touched, as its lock may be held for ever: no tag is right any more. */
+static void forked(void) { mr_secret = ~mr_secret; }
+
+void mr_check_forked(lua_State *L) {
+  if (PORT_UNLIKELY(mr_forked())) mr_raise(L, MR_EFORK);
+}
+
 mr_shared *mr_shared_check(lua_State *L, int idx, const mr_sharetype *type, const char *tname) {
   mr_shared *o = mr_shared_to(L, idx, type);
   if (PORT_UNLIKELY(!o)) {
-    luaL_checkudata(L, idx, tname);              /* raises the usual message */
-    luaL_argerror(L, idx, "it was finalised already");   /* reached out of another object's finaliser */
+    mr_check_forked(L);
+    mr_box *b = lua_rawlen(L, idx) == sizeof(mr_box) ? lua_touserdata(L, idx) : NULL;
+    if (b && !b->object) luaL_argerror(L, idx, "it was finalised already");   /* reached out of another object's finaliser */
+    luaL_typeerror(L, idx, tname);
   }
   return o;
 }
 
-static void push_weak(lua_State *L) {
-  if (luaL_getsubtable(L, LUA_REGISTRYINDEX, "mare.shared")) return;
+static int l_gc(lua_State *L) {
+  mr_box *b = lua_touserdata(L, 1);
+  if (b && lua_rawlen(L, 1) == sizeof *b && b->object && b->tag == (mr_secret ^ (uintptr_t)b->object)) {
+    mr_shared *o = b->object;
+    b->object = NULL;
+    b->tag = 0;
+    mr_release(o);
+  }
+  return 0;
+}
+
+/* ---- metatables ---- */
+
+static const luaL_Reg *find_method(const luaL_Reg *l, const char *name) {
+  for (; l && l->name; l++)
+    if (strcmp(l->name, name) == 0) return l;
+  return NULL;
+}
+
+void mr_class_method(lua_State *L, int idx, const mr_class *class, const char *name) {
+  const luaL_Reg *m = find_method(class->methods, name);
+  idx = lua_absindex(L, idx);
+  if (!m) {
+    lua_pushnil(L);
+    return;
+  }
+  if (mr_in_process(L)) {
+    const luaL_Reg *fast = find_method(class->fast, name);
+    lua_pushcfunction(L, fast ? fast->func : m->func);
+  } else {
+    lua_getfield(L, LUA_REGISTRYINDEX, "mare.host.record");
+    lua_pushcclosure(L, m->func, 1);
+  }
+  lua_pushstring(L, name);
+  lua_pushvalue(L, -2);
+  lua_rawset(L, idx);
+}
+
+/* (metatable, name) -> method: __index of the metatable itself */
+static int l_missing(lua_State *L) {
+  lua_settop(L, 2);
+  if (lua_type(L, 1) != LUA_TTABLE || lua_type(L, 2) != LUA_TSTRING) return 0;
+  lua_pushliteral(L, "__share");
+  if (lua_rawget(L, 1) != LUA_TLIGHTUSERDATA) return 0;
+  mr_class_method(L, 1, lua_touserdata(L, 3), lua_tostring(L, 2));
+  return 1;
+}
+
+static void set_mode(lua_State *L, const char *field) {
   lua_createtable(L, 0, 1);
-  lua_pushliteral(L, "v");
-  lua_setfield(L, -2, "__mode");
+  if (*field == 'v') lua_pushstring(L, field);
+  else lua_pushcfunction(L, l_missing);
+  lua_setfield(L, -2, *field == 'v' ? "__mode" : "__index");
   lua_setmetatable(L, -2);
 }
 
-void mr_shared_push(lua_State *L, mr_shared *o, const char *tname, void (*open)(lua_State *L)) {
-  luaL_checkstack(L, 6, NULL);
+/* It is registered only when it is complete: a memory error may come at any point. */
+static void push_metatable(lua_State *L, const mr_class *class) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, class) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_createtable(L, 0, 8);
+  lua_pushlightuserdata(L, (void *)class);
+  lua_setfield(L, -2, "__share");
+  lua_pushstring(L, class->tname);
+  lua_setfield(L, -2, "__name");
+  lua_pushstring(L, class->tname);
+  lua_setfield(L, -2, "__metatable");          /* nobody may put another __share there */
+  lua_pushcfunction(L, l_gc);
+  lua_setfield(L, -2, "__gc");
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -2, "__index");
+  luaL_setfuncs(L, class->meta, 0);
+  set_mode(L, "__index");
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, class);
+}
+
+static char weak_key;
+
+static void push_weak(lua_State *L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &weak_key) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_createtable(L, 0, 1);
+  set_mode(L, "v");
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &weak_key);
+}
+
+void mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
+  mr_check_forked(L);
+  luaL_checkstack(L, 8, NULL);
   push_weak(L);
   if (lua_rawgetp(L, -1, o) == LUA_TUSERDATA) {
     lua_remove(L, -2);
@@ -43,15 +135,7 @@ void mr_shared_push(lua_State *L, mr_shared *o, const char *tname, void (*open)(
   mr_box *b = lua_newuserdatauv(L, sizeof *b, 0);
   b->object = NULL;
   b->tag = 0;
-  if (lua_getfield(L, LUA_REGISTRYINDEX, tname) == LUA_TNIL) {   /* registered only when it is complete */
-    lua_pop(L, 1);
-    lua_createtable(L, 0, 16);
-    lua_pushstring(L, tname);
-    lua_setfield(L, -2, "__name");
-    open(L);
-    lua_pushvalue(L, -1);
-    lua_setfield(L, LUA_REGISTRYINDEX, tname);
-  }
+  push_metatable(L, class);
   lua_setmetatable(L, -2);
   mr_retain(o);
   b->object = o;
@@ -75,35 +159,6 @@ void mr_shared_push_new(lua_State *L, mr_shared *o) {
   if (status != LUA_OK) lua_error(L);
 }
 
-static int l_gc(lua_State *L) {
-  mr_box *b = lua_touserdata(L, 1);
-  if (b && lua_rawlen(L, 1) == sizeof *b && b->object && b->tag == (mr_secret ^ (uintptr_t)b->object)) {
-    mr_shared *o = b->object;
-    b->object = NULL;
-    b->tag = 0;
-    mr_release(o);
-  }
-  return 0;
-}
-
-static int l_tostring(lua_State *L) {
-  mr_box *b = lua_touserdata(L, 1);
-  if (!b || lua_rawlen(L, 1) != sizeof *b || !b->object) return luaL_error(L, "bad object");
-  lua_pushfstring(L, "%s: %p", b->object->type->name, (void *)b->object);
-  return 1;
-}
-
-void mr_shared_fields(lua_State *L, const mr_sharetype *type) {
-  lua_pushcfunction(L, l_gc);
-  lua_setfield(L, -2, "__gc");
-  lua_pushcfunction(L, l_tostring);
-  lua_setfield(L, -2, "__tostring");
-  lua_pushlightuserdata(L, (void *)type);
-  lua_setfield(L, -2, "__share");
-  lua_pushstring(L, type->name);
-  lua_setfield(L, -2, "__metatable");
-}
-
 int mr_in_process(lua_State *L) {
   int in = lua_getfield(L, LUA_REGISTRYINDEX, "mare.require") != LUA_TNIL;
   lua_pop(L, 1);
@@ -124,8 +179,8 @@ static void start(lua_State *L, mr_proc *p) {
   if (p->package) mr_package_take(L, p->package);
 }
 
-void mr_setup(void) {
-  if (!mr_secret) mr_secret = port_entropy() | 1;
+static void setup(void) {
+  mr_secret = port_entropy() | 1;
   mr_process_setup();
   mr_channel_setup();
   mr_share_valid = is_box;
@@ -133,6 +188,18 @@ void mr_setup(void) {
   mr_hooks.start = start;
   mr_hooks.finalisers = mr_module_finalisers;
   mr_hooks.reset = lua_resetthread;
+  mr_hooks.forked = forked;
+}
+
+/* Several hosts may come at once, each on its own thread. */
+void mr_setup(void) {
+  static port_lock lock;
+  static atomic_int done;
+  if (atomic_load_explicit(&done, memory_order_acquire)) return;
+  port_acquire(&lock);
+  if (!atomic_load_explicit(&done, memory_order_relaxed)) setup();
+  atomic_store_explicit(&done, 1, memory_order_release);
+  port_unlock(&lock);
 }
 
 uint64_t mr_deadline(lua_State *L, int idx) {

@@ -72,8 +72,9 @@ static int l_os_execute(lua_State *L) {
 }
 
 /* The finalisers of this process run, as they would at the end of a script; others end as they stand. */
-static void close_state(lua_State *L) {
+static void close_state(lua_State *L, int code) {
   mr_fiber *f = &mr_proc_here(L)->main;
+  mr_exit_within_limit(code);
   f->top_ok = 0;
   f->top = NULL;
   lua_close(L);
@@ -83,7 +84,7 @@ static void close_state(lua_State *L) {
 static int l_os_exit(lua_State *L) {
   int code = lua_isboolean(L, 1) ? (lua_toboolean(L, 1) ? EXIT_SUCCESS : EXIT_FAILURE)
                                  : (int)luaL_optinteger(L, 1, EXIT_SUCCESS);
-  if (lua_toboolean(L, 2)) close_state(L);
+  if (lua_toboolean(L, 2)) close_state(L, code);
   mr_exit(code);
 }
 

@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -26,6 +27,7 @@ int port_file_stat(const char *path, port_stat *s) {
 void port_file_lock(FILE *f) { flockfile(f); }
 void port_file_unlock(FILE *f) { funlockfile(f); }
 size_t port_file_write(const char *s, size_t len, FILE *f) { return fwrite_unlocked(s, 1, len, f); }
+void port_file_unlocked(FILE *f) { __fsetlocking(f, FSETLOCKING_BYCALLER); }
 int port_file_is_terminal(FILE *f) { return isatty(fileno(f)); }
 
 int port_command(const char *cmd) {

@@ -27,6 +27,7 @@ int  port_file_stat(const char *path, port_stat *s);      /* also checks that it
 void port_file_lock(FILE *f);                             /* others' calls on f wait; held for one write, never across Lua */
 void port_file_unlock(FILE *f);
 size_t port_file_write(const char *s, size_t len, FILE *f);   /* f is locked by the caller */
+void port_file_unlocked(FILE *f);                         /* from now on nobody locks it; at the end of the program */
 int  port_file_is_terminal(FILE *f);
 
 /* ---- commands: the child gets the program's own signal mask and none of our descriptors ---- */

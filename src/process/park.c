@@ -18,6 +18,7 @@ static int reserve_spare(mr_fiber *f) {
 int mr_wait_open(mr_fiber *f, lua_State *L) {
   if (f->proc->kind == PROC_HOST) {
     if (atomic_load(&mr_rt.dead)) return MR_EFORK;
+    if (mr_host_closed(f->proc)) return MR_ECLOSING;
     f->mode = WAIT_HOST;
   } else if (PORT_LIKELY(mr_can_yield(f, L))) {
     f->mode = WAIT_YIELD;

@@ -130,8 +130,8 @@ static void interrupt_main(void) {
   mr_runtime *r = &mr_rt;
   mr_fiber *f = r->main ? &r->main->main : NULL;
   if (!f || atomic_load(&r->main->status) >= PROC_DONE) {
+    atomic_fetch_sub(&r->nthreads, 1);           /* this thread ends here: not to be waited for */
     mr_exit(130);
-    return;
   }
   unsigned ticket = atomic_load(&f->ticket);
   if ((ticket & 1) && atomic_compare_exchange_strong(&f->ticket, &ticket, ticket + 1)) {

@@ -49,6 +49,26 @@ void mr_proc_each(void (*fn)(mr_proc *p, void *ud), void *ud) {
   }
 }
 
+/* The ticket is claimed for good: nobody will wake it. Its memory stays, as who sent to it may have pointers there. */
+void mr_proc_abandon(void) {
+  for (int i = 0; i < MR_SHARDS; i++) {
+    mr_proc *head = &mr_rt.shard[i].head, *next;
+    port_acquire(&mr_rt.shard[i].lock);
+    for (mr_proc *p = head->live_next; p != head; p = next) {
+      next = p->live_next;
+      if (atomic_load(&p->status) >= PROC_DONE) continue;
+      unsigned ticket = atomic_load(&p->main.ticket);
+      if (ticket & 1) atomic_compare_exchange_strong(&p->main.ticket, &ticket, ticket + 1);
+      mr_proc_observe(p);
+      atomic_store(&p->status, PROC_FAILED);
+    }
+    port_unlock(&mr_rt.shard[i].lock);
+  }
+  atomic_store(&mr_rt.live, 0);
+}
+
+int mr_forked(void) { return atomic_load_explicit(&mr_rt.dead, memory_order_relaxed); }
+
 size_t mr_proc_count(void) { return atomic_load(&mr_rt.live); }
 
 /* ---- birth ---- */
@@ -77,6 +97,7 @@ mr_proc *mr_proc_new(int kind, const char *name) {
 
 mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
   *err = atomic_load_explicit(&mr_rt.stopping, memory_order_relaxed) ? MR_ESTOPPED : MR_OK;
+  if (near && near->proc->kind == PROC_HOST && mr_host_closed(near->proc)) *err = MR_ECLOSING;
   if (*err) return NULL;
   mr_proc *p = mr_proc_new(s->kind, s->name);
   if (!p) {
@@ -275,8 +296,16 @@ static int finish(mr_thread *t, mr_proc *p, int status, int nres) {
   return end;
 }
 
+void mr_proc_finish(mr_proc *p, int status) {
+  port_acquire(&p->lock);
+  atomic_store(&p->status, (unsigned char)status);
+  port_unlock(&p->lock);
+  wake_waiters(p, p->kind == PROC_HOST ? NULL : &p->main);
+}
+
 void mr_proc_end(mr_thread *t, mr_proc *p, int status, int nres) {
   mr_runtime *r = &mr_rt;
+  if (PORT_UNLIKELY(atomic_load_explicit(&r->dead, memory_order_relaxed))) mr_exit(status != LUA_OK);
   int end = finish(t, p, status, nres);
   if (p->start) {
     mr_message_free(p->start);
@@ -288,10 +317,7 @@ void mr_proc_end(mr_thread *t, mr_proc *p, int status, int nres) {
   atomic_store_explicit(&p->main.state, FIBER_DONE, memory_order_relaxed);
   if (end == PROC_DONE) mr_proc_unlist(p);
   else if (p->kind == PROC_MAIN) mr_proc_print(p);
-  port_acquire(&p->lock);
-  atomic_store(&p->status, (unsigned char)end);
-  port_unlock(&p->lock);
-  wake_waiters(p, &p->main);
+  mr_proc_finish(p, end);
   mr_release(&p->shared);
   if (atomic_fetch_sub(&r->live, 1) == 1) {
     port_event_set(&r->done);

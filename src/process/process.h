@@ -72,6 +72,7 @@ struct mr_proc {
   unsigned char finalisers;          /* (owner) something in the state may have a finaliser */
   unsigned char system_heap;
   atomic_uchar joining;              /* a host: waits for the end of all processes */
+  atomic_uchar leaving;              /* a host: its program exits, so its end waits for nothing */
   atomic_uchar observed;             /* somebody learnt of its end */
   port_lock lock;                    /* guards: waiters, and the change of status to an end */
   mr_fiber main;
@@ -171,6 +172,7 @@ typedef struct mr_state_hooks {
   int (*finalisers)(lua_State *L);               /* something in the state still has a finaliser */
   int (*reset)(lua_State *L);                    /* lua_resetthread: closes pending variables, leaves the error on top */
   void (*describe)(mr_shared *o, char *buf, size_t size);   /* "channel 'results'" for reports; no Lua */
+  void (*forked)(void);                          /* in a forked child: mare's values become unusable */
   void (*mail_back)(mr_fiber *f);                /* gives the message that its fiber holds back to its channel */
 } mr_state_hooks;
 extern mr_state_hooks mr_hooks;
@@ -194,12 +196,17 @@ void mr_chaos_report(void);
 /* ---- hosts (host.c): a Lua state of somebody else's, on somebody else's thread ---- */
 mr_proc *mr_host_open(lua_State *L, int *err);
 int      mr_host_join(mr_proc *h);               /* waits until every process has ended: 0, or MR_EDEADLOCK (text in h->text) */
-void     mr_host_close(mr_proc *h);              /* joins, and stops the runtime after the last host */
+void     mr_host_leave(mr_proc *h);              /* the program exits: closing will wait for nothing */
+void     mr_host_close(mr_proc *h);              /* the last host waits for all processes and stops the runtime */
+void     mr_host_free(mr_proc *h);               /* nothing of the state will run again */
+static inline int mr_host_closed(const mr_proc *h) { return atomic_load(&h->status) >= PROC_DONE; }
 
 /* ---- ends (stop.c) ---- */
 /* Waits until every process has ended. 0, or 1 after a deadlock (reported on stderr). For `mare run`. */
 int  mr_run_until_done(void);
 PORT_NORETURN void mr_exit(int code);            /* ends the program like os.exit: stops, flushes, exits; never hangs */
+void mr_exit_within_limit(int code);             /* in some seconds at the latest, whatever runs until then */
+int  mr_forked(void);                            /* in a child of fork(), where nothing works */
 void mr_stop(void);                              /* bounded: tells workers to stop, waits a little, never hangs */
 void mr_interrupt(void);                         /* async-signal-safe: raises "interrupted!" in the main process */
 size_t mr_proc_count(void);

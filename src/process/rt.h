@@ -22,7 +22,7 @@ typedef struct mr_runtime {
   mr_thread *idle;
   mr_thread *spare;
   mr_thread *watcher;                          /* the idle thread that waits for timers and stale slots */
-  unsigned nspare, hosts_waiting;
+  unsigned nspare, hosts_waiting, nopen;        /* nopen: hosts that do not close yet */
   atomic_uint nactive, nused, nhosts;
   mr_proc *host;                               /* list by live_next; hosts are in no shard */
   atomic_uint nidle, nspinning;
@@ -41,6 +41,7 @@ typedef struct mr_runtime {
   atomic_int stopping;
   atomic_int deadlocked;
   atomic_int started;
+  port_lock life;                              /* one start or stop at a time; before all other locks */
   atomic_int dead;                             /* forked child */
   int cpus;
   uint64_t quantum;                            /* ns */
@@ -102,9 +103,16 @@ void mr_proc_print(mr_proc *p);                /* a failure, once, on stderr */
 
 char *mr_text_copy(const char *s);             /* malloc'd */
 mr_proc *mr_proc_new(int kind, const char *name);
+void mr_proc_finish(mr_proc *p, int status);   /* publishes the end and wakes who waits for it */
+void mr_proc_abandon(void);                    /* no thread is left: processes that have not ended count as failed */
 
 /* host.c */
-void mr_hosts_notify(void);                    /* the last process has ended */
+void mr_hosts_notify(void);                    /* the last process has ended, or a host has opened */
+
+/* stop.c */
+void mr_close_down(void);                      /* (life) the last host has closed */
+int  mr_stopped(void);                         /* (life) 1: the stop is complete, the runtime can start again */
+void mr_fork_watch(void);                      /* once */
 
 /* deadlock.c */
 char *mr_deadlock_report(void);                /* malloc'd text */

@@ -16,7 +16,7 @@ atomic_int mr_recycle = MR_KEEP;
 static mr_image *image;
 
 void mr_state_setup(void) {
-  if (!getenv("MARE_NO_IMAGE")) image = mr_image_new(mr_hooks.open);
+  if (!image && !getenv("MARE_NO_IMAGE")) image = mr_image_new(mr_hooks.open);
 }
 
 static void *system_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {

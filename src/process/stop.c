@@ -1,14 +1,24 @@
 /*
  * stop: how a program ends. One order, whoever asks: no new processes; running fibers are told to yield, and their
  * threads leave; after a bounded time whatever still runs is left to the end of the OS process. Nothing here waits
- * without a limit, and nothing is freed that a thread which is left behind could touch.
+ * without a limit - but for the reader of our standard output -, and nothing is freed that a thread which is left behind could touch.
+ *
+ * After the last host closed the runtime can start again, in the same OS process: forget() puts it back to its beginning
+ * once no thread is left. Processes that were parked for ever have been ended by an error then, or abandoned.
  */
 #include "process/rt.h"
+#include "port/system.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #define PATIENCE 150000000u          /* ns to wait for running fibers */
+#define FLUSHING 1000000000u         /* ns to wait for files that a blocked reader may have locked */
+#define CLOSING 5000000000u          /* ns for the finalisers of os.exit(code, true) */
+
+static atomic_int exiting;
+
+/* ---- threads ---- */
 
 static void tell_running(void) {
   mr_runtime *r = &mr_rt;
@@ -21,14 +31,44 @@ static void tell_running(void) {
   }
 }
 
+static void forget_worker(mr_worker *w) {
+  w->head = w->tail = NULL;
+  atomic_store(&w->count, 0);
+  atomic_store(&w->slot, NULL);
+  atomic_store(&w->thread, 0);
+  w->streak = w->turn = 0;
+  w->seen.since = 0;
+}
+
+/* No thread is left: as before the first start. Lists of threads may still name records that are free again. */
 static void forget(mr_runtime *r) {
-  atomic_store(&r->nused, 0);
-  atomic_store(&r->deadlocked, 0);
-  r->watcher = NULL;
+  for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) forget_worker(&r->worker[i]);
+  port_acquire(&r->ilock);
+  r->idle = r->spare = r->watcher = NULL;
+  r->nspare = 0;
+  r->nactive = r->nused = 0;
+  port_unlock(&r->ilock);
+  atomic_store(&r->nidle, 0);
+  atomic_store(&r->nspinning, 0);
+  atomic_store(&r->ndetached, 0);
+  atomic_store(&r->nmoving, 0);
+  atomic_store(&r->nblocked, 0);
   r->qhead = r->qtail = NULL;
   atomic_store(&r->qcount, 0);
+  r->ntimers = 0;
+  atomic_store(&r->next_due, UINT64_MAX);
+  atomic_store(&r->deadlocked, 0);
+  atomic_store(&r->monitor_until, 0);
+  if (atomic_load(&r->live) > 0) mr_proc_abandon();
   atomic_store(&r->started, 0);
   atomic_store(&r->stopping, 0);
+}
+
+int mr_stopped(void) {
+  mr_runtime *r = &mr_rt;
+  if (atomic_load(&exiting) || atomic_load(&r->nthreads) > 0) return 0;
+  forget(r);
+  return 1;
 }
 
 void mr_stop(void) {
@@ -44,7 +84,49 @@ void mr_stop(void) {
     if (round % 8 == 7) tell_running();
     port_sleep(round < 50 ? 20000 : 1000000);
   }
-  if (atomic_load(&r->nthreads) == 0 && atomic_load(&r->live) == 0) forget(r);
+}
+
+/* ---- the last host has closed ---- */
+
+enum { BATCH = 256 };
+typedef struct { mr_fiber *fiber[BATCH]; int n; } batch;
+
+static void claim(mr_proc *p, void *ud) {
+  batch *b = ud;
+  unsigned ticket = atomic_load(&p->main.ticket);
+  if (atomic_load(&p->status) >= PROC_DONE || b->n == BATCH || !(ticket & 1)) return;
+  if (!atomic_compare_exchange_strong(&p->main.ticket, &ticket, ticket + 1)) return;
+  mr_proc_observe(p);                           /* the report has told of it */
+  b->fiber[b->n++] = &p->main;
+}
+
+/* Whoever is still parked gets an error there, as long as that ends processes. */
+static void end_parked(mr_runtime *r) {
+  uint64_t end = port_now() + PATIENCE;
+  size_t left = atomic_load(&r->live);
+  while (left > 0 && port_now() < end) {
+    batch b = { .n = 0 };
+    mr_proc_each(claim, &b);
+    for (int i = 0; i < b.n; i++) mr_ready(b.fiber[i], MR_STOPPED, NULL);
+    if (b.n < BATCH) port_sleep(500000);
+    size_t now = atomic_load(&r->live);
+    if (now < left) end = port_now() + PATIENCE;
+    left = now;
+  }
+}
+
+static void print_failed(mr_proc *p, void *ud) {
+  (void)ud;
+  if (atomic_load(&p->status) == PROC_FAILED) mr_proc_print(p);
+}
+
+void mr_close_down(void) {
+  mr_runtime *r = &mr_rt;
+  if (atomic_load(&exiting)) return;
+  end_parked(r);
+  mr_proc_each(print_failed, NULL);
+  mr_stop();
+  mr_stopped();
 }
 
 /* ---- mare run ---- */
@@ -63,26 +145,52 @@ int mr_run_until_done(void) {
 
 static port_event flushed;
 
-static void flush(void *arg) {
+static void flush_all(void *arg) {
   (void)arg;
   fflush(NULL);
   port_event_set(&flushed);
 }
 
-static void print_failed(mr_proc *p, void *ud) {
-  (void)ud;
-  if (atomic_load(&p->status) == PROC_FAILED) mr_proc_print(p);
+/*
+ * What was written must come out, however slow its reader is; so standard output comes first, without a limit. Any other stream may be locked
+ * by a thread that waits in a read: these are flushed on the side.
+ */
+static void flush(void) {
+  fflush(stdout);
+  port_file_unlocked(stdin);
+  if (port_thread_start(flush_all, NULL, "mare-flush") == 0) port_event_wait(&flushed, port_now() + FLUSHING);
 }
 
 void mr_exit(int code) {
-  static atomic_int exiting;
-  if (atomic_exchange(&exiting, 1)) {            /* another thread is at it: let it */
-    if (mr_tls) for (;;) port_sleep(1000000000u);
+  if (atomic_load(&mr_rt.dead)) {               /* a forked child: nobody else is here */
+    fflush(NULL);
     port_quit(code);
   }
+  if (atomic_exchange(&exiting, 1)) for (;;) port_sleep(1000000000u);   /* the first to come decides */
   mr_proc_each(print_failed, NULL);
   mr_stop();
-  /* A stream may be locked by a thread that blocks in a read: flush on the side, for a bounded time. */
-  if (port_thread_start(flush, NULL, "mare-flush") == 0) port_event_wait(&flushed, port_now() + PATIENCE);
+  flush();
   port_quit(code);
 }
+
+static void quit_later(void *arg) {
+  port_sleep(CLOSING);
+  port_quit((int)(intptr_t)arg);
+}
+
+void mr_exit_within_limit(int code) { port_thread_start(quit_later, (void *)(intptr_t)code, "mare-exit"); }
+
+/* ---- fork ---- */
+
+/*
+ * In the child only the thread that forked exists, and any lock may be held for ever. If it ran a process, that process
+ * counts as a host from now on: there is no scheduler to yield to.
+ */
+static void in_child(void) {
+  atomic_store(&mr_rt.dead, 1);
+  mr_fiber *f = mr_tls ? mr_tls->current : NULL;
+  if (f) f->proc->kind = PROC_HOST;
+  if (mr_hooks.forked) mr_hooks.forked();
+}
+
+void mr_fork_watch(void) { port_at_fork(in_child); }

@@ -180,7 +180,12 @@ int mr_workers_set(int n) {
 
 /* ---- start-up ---- */
 
+/* Once, not at every start: failed processes stay listed as long as there are handles. */
 static void init(mr_runtime *r) {
+  static int done;
+  if (done) return;
+  done = 1;
+  mr_fork_watch();
   for (unsigned i = 0; i < MR_MAX_WORKERS; i++) r->worker[i].id = i;
   for (int i = 0; i < MR_SHARDS; i++) r->shard[i].head.live_next = r->shard[i].head.live_prev = &r->shard[i].head;
   atomic_store(&r->next_due, UINT64_MAX);
@@ -197,9 +202,10 @@ int mr_start(void) {
   mr_runtime *r = &mr_rt;
   int err = MR_OK;
   if (atomic_load(&r->dead)) return MR_EFORK;
-  if (atomic_load(&r->started)) return MR_OK;
+  if (atomic_load(&r->started) && !atomic_load(&r->stopping)) return MR_OK;
   port_acquire(&lock);
-  if (!atomic_load(&r->started)) {
+  if (atomic_load(&r->stopping) && !mr_stopped()) err = MR_ESTOPPED;
+  if (!err && !atomic_load(&r->started)) {
     init(r);
     int n = atomic_load(&r->target);
     if (n == 0) n = r->cpus > MR_MAX_WORKERS ? MR_MAX_WORKERS : r->cpus;

@@ -176,13 +176,18 @@ static int check_colours(lua_State *L) {
   lua_createtable(L, 1, 0);
   const raw_object *o = lua_topointer(L, -1);
   NEED(!raw_isblack(o) && (o->marked & RAW_WHITES));
+  NEED(!raw_isgenerational(L));
   lua_gc(L, LUA_GCGEN, 0, 0);
+  NEED(raw_isgenerational(L));
   NEED(raw_isblack(o) && !(o->marked & RAW_WHITES));
   lua_createtable(L, 0, 0);
   NEED(!raw_isblack(lua_topointer(L, -1)));
   lua_rawseti(L, -2, 1);
   NEED(!raw_isblack(o));
+  lua_gc(L, LUA_GCSTEP, 0);
+  NEED(raw_isgenerational(L));
   lua_gc(L, LUA_GCINC, 0, 0, 0);
+  NEED(!raw_isgenerational(L));
   lua_settop(L, 0);
   return 1;
 }

@@ -22,7 +22,7 @@ enum {
   RAW_COLLECTABLE = 64,
   RAW_SHORT = 4 | 64, RAW_LONG = 20 | 64, RAW_TABLE = 5 | 64, RAW_FUNCTION = 6 | 64, RAW_CCLOSURE = 38 | 64,
   RAW_USERDATA = 7 | 64, RAW_THREAD = 8 | 64,
-  RAW_BLACK = 32, RAW_WHITES = 24,
+  RAW_BLACK = 32, RAW_WHITES = 24, RAW_AGE = 7,
   RAW_NOGC = 4                                 /* bit of a table's flags: it has no __gc */
 };
 
@@ -79,6 +79,9 @@ static inline uint32_t raw_arraysize(const raw_table *t) {
   n |= n >> 1; n |= n >> 2; n |= n >> 4; n |= n >> 8; n |= n >> 16;
   return n + 1;
 }
+
+/* Every object of a state has an age in generational mode, and none in the other. */
+static inline int raw_isgenerational(lua_State *L) { return (raw_registry(L)->marked & RAW_AGE) >= 3; }
 
 /* The caller has made room (lua_checkstack). */
 static inline raw_value *raw_top(lua_State *L) { return ((raw_state *)L)->top; }

@@ -190,6 +190,23 @@ static void test_many_metatables(void) {
        "local t = ...; for i = 1, 30000 do if t[i][1] ~= i or getmetatable(t[i]).n[1] ~= i then return false end end return true");
 }
 
+/* Bulk messages stop a generational collector for a while; what they leave behind is collected all the same, by nothing but them. */
+static void test_bulk_is_collected(void) {
+  open_states();
+  lua_gc(receiver, LUA_GCGEN, 0, 0);
+  CHECK(pack_results("local t = {} for i = 1, 500 do t[i] = {id = i, tags = {i}} end return t") == 0);
+  int most = 0;
+  for (int i = 0; i < 2000; i++) {
+    mr_unpack_view(receiver, packer);
+    if (lua_gettop(receiver) > 4) lua_remove(receiver, 1);     /* old enough to be old when it goes */
+    int now = lua_gc(receiver, LUA_GCCOUNT);
+    if (now > most) most = now;
+  }
+  CHECK(most < 4000);
+  CHECK(lua_gc(receiver, LUA_GCISRUNNING) == 1);
+  lua_settop(receiver, 0);
+}
+
 static void test_gc_metamethod(void) {
   refused("return {a = setmetatable({}, {__gc = function() end})}", "message.a: table with a __gc metamethod cannot be sent; it needs a transfer rule");
   refused("local C = {__index = {f = io.stdout}} return setmetatable({}, C)", "message.<metatable>.__index.f: userdata 'FILE*' cannot be sent; close over its name and open it in the receiver");
@@ -209,6 +226,6 @@ static void test_shared(void) {
 int main(void) {
   RUN(test_scalars); RUN(test_strings); RUN(test_tables); RUN(test_deep); RUN(test_no_metamethods);
   RUN(test_functions); RUN(test_names); RUN(test_errors); RUN(test_classes); RUN(same_class); RUN(test_sections); RUN(test_upvalue_across_classes);
-  RUN(test_other_modules); RUN(test_aliases); RUN(test_many_metatables); RUN(test_gc_metamethod); RUN(test_shared);
+  RUN(test_other_modules); RUN(test_aliases); RUN(test_many_metatables); RUN(test_bulk_is_collected); RUN(test_gc_metamethod); RUN(test_shared);
   return finish();
 }

@@ -14,6 +14,7 @@
 
 #define STACK_SLOTS 40                         /* more slots than these are kept in a table */
 #define TEMPLATES   16
+#define BULK        100                        /* objects */
 
 /* The first table of a shape; the others copy its hash part and put their own values in. */
 enum { NEW, FILLED, LEARNT, UNFIT };
@@ -429,16 +430,61 @@ static int make_room(unpacker *u, uint32_t nslots) {
   return below + 1;
 }
 
-int mr_unpack_parts(lua_State *L, const mr_parts *m) {
+static int unpack_objects(lua_State *L, const mr_parts *m) {
   int n = (int)m->nvalues, top = lua_gettop(L);
   uint32_t nslots = m->nstrings + m->nobjects;
   unpacker u = { .L = L, .m = m, .raw = mr_layout, .intable = nslots > STACK_SLOTS || m->nclasses };
   int room = n + LUA_MINSTACK + (u.intable ? 0 : (int)nslots);
   if (PORT_UNLIKELY(!lua_checkstack(L, room))) mr_raise_memory(L);
-  if (!m->nobjects) return unpack_scalars(L, m);
   int below = make_room(&u, nslots);           /* slots lie under the results */
   unpack_graph(&u, nslots);
   lua_rotate(L, top + 1, n);
   lua_pop(L, below);
   return n;
+}
+
+static int l_unpack_objects(lua_State *L) {
+  const mr_parts *m = lua_touserdata(L, 1);
+  lua_settop(L, 0);
+  return unpack_objects(L, m);
+}
+
+/*
+ * A generational collector steps whenever the heap has grown by a fifth. When as much as the heap holds arrives at once, it would
+ * visit the same objects again and again, and in the end hold them for old; so it is stopped meanwhile. Starting it again sets its
+ * debt to zero, so a receiver which allocates nothing else would never collect: a minor step is made here, and now and then before
+ * one that is free to become major (then the last message may be gone; after it the collector would see that growth had come to stay,
+ * and go on with major ones). An incremental collector would lose its pause by all this, so it is left alone.
+ */
+static int is_bulk(lua_State *L, const mr_parts *m) {
+  if (m->nobjects < BULK || !mr_layout || !raw_isgenerational(L)) return 0;
+  size_t size = (size_t)m->nobjects * 100 + (size_t)m->nstrings * 40;
+  return size / 1024 >= (size_t)lua_gc(L, LUA_GCCOUNT) / 2 && lua_gc(L, LUA_GCISRUNNING) == 1;
+}
+
+static int unpack_bulk(lua_State *L, const mr_parts *m) {
+  static PORT_TLS unsigned bulks;
+  int top = lua_gettop(L);
+  if (!lua_checkstack(L, LUA_MINSTACK)) mr_raise_memory(L);
+  if (++bulks % 8 == 0) {
+    lua_gc(L, LUA_GCRESTART);
+    lua_newuserdatauv(L, 0, 0);
+    lua_pop(L, 1);
+  }
+  lua_pushcfunction(L, l_unpack_objects);
+  lua_pushlightuserdata(L, (void *)m);
+  lua_gc(L, LUA_GCSTOP);
+  int status = lua_pcall(L, 1, LUA_MULTRET, 0);
+  lua_gc(L, LUA_GCRESTART);
+  lua_gc(L, LUA_GCSTEP, 0);
+  if (status != LUA_OK) lua_error(L);
+  return lua_gettop(L) - top;
+}
+
+int mr_unpack_parts(lua_State *L, const mr_parts *m) {
+  if (!m->nobjects) {
+    if (PORT_UNLIKELY(!lua_checkstack(L, (int)m->nvalues + LUA_MINSTACK))) mr_raise_memory(L);
+    return unpack_scalars(L, m);
+  }
+  return is_bulk(L, m) ? unpack_bulk(L, m) : unpack_objects(L, m);
 }
