@@ -36,11 +36,13 @@ static mr_inherit **push_handle(lua_State *L) {
 
 /* ---- describing ---- */
 
-/* Pushes the package table, or returns 0. */
+/* Pushes one value; is it the package table? */
 static int push_package(lua_State *L, int host) {
   if (!host) return lua_getfield(L, LUA_REGISTRYINDEX, MR_PACKAGE) == LUA_TTABLE;
-  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-  return lua_istable(L, -1) && lua_getfield(L, -1, LUA_LOADLIBNAME) == LUA_TTABLE;
+  if (lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE) != LUA_TTABLE) return 0;
+  lua_getfield(L, -1, LUA_LOADLIBNAME);
+  lua_remove(L, -2);
+  return lua_istable(L, -1);
 }
 
 /* Pushes package[name] if it is a string, else nil. Is it the default (or no string)? */
@@ -202,8 +204,6 @@ mr_inherit *mr_package_inherit(lua_State *L, mr_packer *packer) {
     lua_pushnil(L);
     return NULL;
   }
-  lua_replace(L, p);
-  lua_settop(L, p);
   int defaults = push_path(L, p, "path", 0);
   defaults = push_path(L, p, "cpath", 1) && defaults;
   if (!push_preload(L) && defaults) {
