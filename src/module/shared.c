@@ -187,13 +187,7 @@ void mr_set_functions(lua_State *L, const luaL_Reg *l) {
 
 static void start(lua_State *L, mr_proc *p) {
   mr_module_start(L, p);
-  if (p->package) {
-    mr_unpack(L, p->package);
-    mr_package_import(L, -1);
-    lua_pop(L, 1);
-    mr_message_free(p->package);
-    p->package = NULL;
-  }
+  if (p->package) mr_package_take(L, p->package);
 }
 
 static void setup(void) {

@@ -110,6 +110,7 @@ mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
   p->system_heap = (unsigned char)s->system_heap;
   mr_retain(&p->shared);                       /* one for the caller, one while it lives */
   atomic_store_explicit(&p->main.state, FIBER_READY, memory_order_relaxed);
+  if (!near) atomic_fetch_add(&mr_rt.nmoving, 1);   /* nobody who counts as busy holds it (see deadlock.c) */
   atomic_fetch_add(&mr_rt.live, 1);
   if (s->kind == PROC_MAIN) {
     mr_retain(&p->shared);
@@ -118,6 +119,7 @@ mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
   mr_proc_list(p);
   mr_worker *w = near ? near->thread->worker : NULL;
   mr_enqueue(w, &p->main, 0);
+  if (!near) atomic_fetch_sub(&mr_rt.nmoving, 1);
   return p;
 }
 
@@ -298,7 +300,7 @@ void mr_proc_end(mr_thread *t, mr_proc *p, int status, int nres) {
     mr_message_free(p->start);
     p->start = NULL;
   }
-  if (p->package) mr_message_free(p->package);
+  if (p->package) mr_inherit_release(p->package);
   p->package = NULL;
   t->current = NULL;
   atomic_store_explicit(&p->main.state, FIBER_DONE, memory_order_relaxed);
@@ -310,6 +312,12 @@ void mr_proc_end(mr_thread *t, mr_proc *p, int status, int nres) {
     port_event_set(&r->done);
     mr_hosts_notify();
   }
+}
+
+void mr_inherit_release(mr_inherit *i) {
+  if (atomic_fetch_sub_explicit(&i->refs, 1, memory_order_acq_rel) != 1) return;
+  mr_message_free(i->message);
+  free(i);
 }
 
 /* ---- waiting for the end ---- */

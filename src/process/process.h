@@ -60,6 +60,10 @@ struct mr_fiber {
   unsigned timer, timer_ticket;      /* (timers' lock) place in the heap, 0 = none */
 };
 
+/* What processes inherit besides their arguments: one message for many of them. */
+typedef struct mr_inherit { atomic_size_t refs; mr_message *message; } mr_inherit;
+void mr_inherit_release(mr_inherit *i);
+
 enum { PROC_NEW, PROC_ALIVE, PROC_DONE, PROC_FAILED };
 struct mr_proc {
   mr_shared shared;                  /* first: handles are shared objects */
@@ -74,7 +78,7 @@ struct mr_proc {
   mr_fiber main;
   mr_heap *heap;                     /* NULL: "system" */
   mr_message *start;                 /* function and arguments, until it starts; NULL for hosts */
-  mr_message *package;               /* until it starts, or NULL */
+  mr_inherit *package;               /* referenced; or NULL */
   char *name;                        /* owned, or NULL */
   char *text, *trace;                /* of a failure: the error as text, its traceback; owned */
   uint64_t id;
@@ -147,7 +151,7 @@ static inline int mr_wait_claim(const mr_wait *w) {
 /* ---- processes (process.c) ---- */
 typedef struct mr_spawn {
   mr_message *start;                 /* function and arguments; owned by the process after success */
-  mr_message *package;               /* what the parent's package library differs in, or NULL; likewise */
+  mr_inherit *package;               /* what the parent's package library differs in, or NULL; one reference, likewise */
   const char *name;                  /* copied */
   size_t limit;
   int system_heap;
