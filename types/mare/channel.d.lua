@@ -1,4 +1,5 @@
 ---@meta mare.channel
+-- luacheck: ignore 212 241
 
 ---Channels: where values of one process meet another.
 ---@class mare.channellib

@@ -1,4 +1,5 @@
 ---@meta mare
+-- luacheck: ignore 212 241
 
 ---Isolated Lua processes on all cores, and channels between them.
 ---@class mare

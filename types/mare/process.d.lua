@@ -1,4 +1,5 @@
 ---@meta mare.process
+-- luacheck: ignore 212 241
 
 ---Spawning processes, their handles, and the number of workers.
 ---@class mare.processlib
