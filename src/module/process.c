@@ -23,8 +23,7 @@ static void to_main(lua_State *L, int idx) {
     if (luaL_loadbufferx(L, code, len, code, "t") != LUA_OK) lua_error(L);
     lua_replace(L, idx);
   } else if (lua_type(L, idx) != LUA_TFUNCTION) {
-    luaL_error(L, "spawn: a function or a string of code expected as what to run (the first argument, or the field 'main'), got %s",
-               luaL_typename(L, idx));
+    luaL_error(L, "bad argument to 'spawn': a function, a string of code or {main = …} expected, got %s", luaL_typename(L, idx));
   }
 }
 
@@ -57,10 +56,12 @@ static void options(lua_State *L, mr_spawn *s) {
   }
   lua_pop(L, 1);
   if (lua_getfield(L, 1, "name") != LUA_TNIL) {
+    if (lua_type(L, -1) != LUA_TSTRING || strlen(lua_tostring(L, -1)) != lua_rawlen(L, -1))
+      luaL_error(L, "spawn: 'name' must be a string without zero bytes");
     s->name = lua_tostring(L, -1);
-    if (lua_type(L, -1) != LUA_TSTRING) luaL_error(L, "spawn: 'name' must be a string");
   }
-  lua_getfield(L, 1, "main");
+  if (lua_getfield(L, 1, "main") == LUA_TNIL)
+    luaL_error(L, "bad argument to 'spawn': a function, a string of code or {main = …} expected, but the table has no 'main'");
   int type = lua_getfield(L, 1, "args");
   int n = 0;
   if (type == LUA_TTABLE) {
