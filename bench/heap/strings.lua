@@ -2,10 +2,10 @@
 local scale = tonumber((...)) or 1
 
 local function words(n)
-  local seen, list = {}, {}
+  local seen, list = {}, {}        -- luacheck: ignore 331
   for i = 1, n do
     local w = "word" .. (i * 7919 % 30011)
-    seen[w] = (seen[w] or 0) + 1
+    seen[w] = (seen[w] or 0) + 1   -- luacheck: ignore 331
     list[i % 5000 + 1] = w .. ":" .. i
   end
   return #table.concat(list, ",")

@@ -10,8 +10,8 @@
  * The cost is a walk over the free blocks; it is paid only after the program has freed them (mostly: the collector has
  * swept), and when a pass finds little, not again before the heap has grown by a quarter.
  */
-#include "arena.h"
-#include "poison.h"
+#include "heap/arena.h"
+#include "heap/poison.h"
 #include "port/port.h"
 
 #include <stdlib.h>

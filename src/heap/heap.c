@@ -8,8 +8,8 @@
  * Shrinking can't fail: a block that can't be exchanged for a smaller one is cut where it is, since every size class is
  * a multiple of 8 and so the rest is a sum of classes.
  */
-#include "arena.h"
-#include "poison.h"
+#include "heap/arena.h"
+#include "heap/poison.h"
 #include "port/port.h"
 
 #include <string.h>
