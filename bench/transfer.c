@@ -134,6 +134,13 @@ static lua_State *open(int own, int gen) {
   return L;
 }
 
+/* A receiver has a class of its own after the first object of it. */
+static void hold(int n) {
+  pack(n);
+  if (mr_unpack_view(to, packer) && lua_istable(to, 1) && lua_getmetatable(to, 1)) lua_setfield(to, LUA_REGISTRYINDEX, "bench.class");
+  lua_settop(to, 0);
+}
+
 static int prepare(size_t i, int own, int gen) {
   from = open(own, gen);
   to = open(own, gen);
@@ -147,6 +154,7 @@ static int prepare(size_t i, int own, int gen) {
       fresh(n);
     }
   }
+  hold(n);
   return n;
 }
 
