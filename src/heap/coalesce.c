@@ -196,7 +196,7 @@ static void give_all(map *m, mr_heap *h) {
 
 /* Is so much free that joining it may be worth the walk? An estimate: rounding and heads count as free here. */
 static int promising(const mr_heap *h) {
-  return h->arena >= LEAST && h->arena >= h->coalesce_at && h->arena + h->mapped_used - mr_heap_used(h) >= h->arena / 4;
+  return h->arena >= LEAST && h->arena >= h->coalesce_at && h->arena + h->mapped_used - mr_heap_used(h) >= h->arena / 6;
 }
 
 int mr_heap_coalesce(mr_heap *h) {
