@@ -57,3 +57,8 @@ void mr_image_rewind(const mr_image *im, mr_heap *h) {
   memset(to + im->size, 0, im->chunk - im->size);   /* nothing of the last process is left to be read */
   MR_POISON(to + im->size, im->chunk - im->size);
 }
+
+void mr_image_prefetch(const mr_image *im, const mr_heap *h) {
+  const char *from = (const char *)h + im->size, *end = (const char *)h + im->chunk;
+  for (; from < end; from += PORT_CACHELINE) PORT_PREFETCH(from);
+}

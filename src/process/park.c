@@ -127,6 +127,7 @@ int mr_park(lua_State *L, mr_fiber *f, uint64_t deadline, lua_KContext ctx, lua_
     mr_ready(f, MR_TIMEOUT, NULL);
   }
   if (PORT_LIKELY(f->mode == WAIT_YIELD)) {
+    if (PORT_UNLIKELY(!f->hint)) f->hint = mr_state_hint(L);
     f->sysyield = SYS_PARK;
     return lua_yieldk(L, 0, ctx, k);
   }

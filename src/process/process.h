@@ -52,6 +52,7 @@ struct mr_fiber {
   mr_shared *held_from;              /* (owner) its channel, counted; NULL: there is no such message */
   lua_State *parked_L;               /* (owner) the coroutine that called the blocking function, for reports */
   mr_fiber *next;                    /* in one run queue (its lock) */
+  const char *hint;                  /* (owner) about where its stack is, for prefetching */
   lua_State *aux;                    /* (owner) idle coroutine into which others unpack; anchored in the registry */
   lua_State *user_L;                 /* (owner) whose debug hook is saved while ours is armed */
   lua_Hook user_hook;

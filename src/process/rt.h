@@ -89,6 +89,10 @@ void mr_state_close(mr_proc *p, mr_spare *left);               /* runs finaliser
 void mr_state_recycle(mr_worker *w, mr_spare *s);  /* (holder, or w NULL) keeps or drops the bytes */
 void mr_state_flush(mr_worker *w);             /* (holder) drops what it keeps */
 
+#define MR_PREFETCH_FROM 300                   /* live processes from which their memory is not in a near cache any more */
+void mr_state_prefetch(const mr_fiber *f);
+const char *mr_state_hint(lua_State *L);
+
 /* preempt.c */
 int  mr_monitor_start(void);
 void mr_monitor_poke(uint64_t due);            /* something earlier than its next round */

@@ -204,6 +204,7 @@ void mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near) {
     return;
   }
   if (was != FIBER_PARKED) return;            /* its thread still unwinds and will see it */
+  if (atomic_load_explicit(&mr_rt.live, memory_order_relaxed) > MR_PREFETCH_FROM) mr_state_prefetch(f);
   if (near) hand_over(near->thread, f);
   else mr_enqueue(NULL, f, 0);
 }
