@@ -219,8 +219,8 @@ describe("SIGINT under mare run", function()
     ["computes"] = "while true do end",
     ["computes in a coroutine"] = "coroutine.wrap(function() while true do end end)()",
     ["computes in a comparator"] = "table.sort({ 2, 1 }, function(a, b) while true do end end)",
-    ["computes while others do"] = "for _ = 1, 4 do mare.process.spawn(function() local t = mare.clock() + 1 "
-      .. "while mare.clock() < t do end end) end while true do end",
+    ["computes while others do"] = "for _ = 1, 4 do"
+      .. " mare.process.spawn(function() local t = mare.clock() + 1 while mare.clock() < t do end end) end while true do end",
   } do
     it("raises an error in the main process where it " .. title, function()
       local r = int(code)

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
+#include "port/port.h"
 #include "port/system.h"
 
 _Static_assert(sizeof(port_sigmask) >= sizeof(sigset_t), "a saved mask fits");
@@ -50,7 +51,9 @@ void port_signal_interrupt(void (*fn)(void)) {
   struct sigaction sa;
   memset(&sa, 0, sizeof sa);
   sa.sa_handler = on_interrupt;
+#ifndef PORT_TSAN                      /* there a wait must end, as the handler is called after it (sync.c) */
   sa.sa_flags = SA_RESTART;
+#endif
   sigemptyset(&sa.sa_mask);
   interrupt = fn;
   sigaction(SIGINT, &sa, NULL);

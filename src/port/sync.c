@@ -69,6 +69,10 @@ int port_event_wait(port_event *e, uint64_t deadline) {
       limit = &ts;
     }
     long r = syscall(SYS_futex, &e->word, FUTEX_WAIT_BITSET_PRIVATE, 2, limit, NULL, FUTEX_BITSET_MATCH_ANY);
+#ifdef PORT_TSAN
+    /* ThreadSanitizer runs a signal's handler at the next call that it intercepts; this system call is none. */
+    if (r < 0 && errno == EINTR) nanosleep(&(struct timespec){ 0, 1 }, NULL);
+#endif
     if (r < 0 && errno == ETIMEDOUT) {
       unsigned waiting = 2;
       if (atomic_compare_exchange_strong(&e->word, &waiting, 0)) return 0;

@@ -86,19 +86,29 @@ static void block_handed_over(mr_fiber *f) {
   f->mode = WAIT_YIELD;
 }
 
+/*
+ * 1: somebody has woken f. A set event alone does not mean that: the record of the thread may have had another owner, whom somebody
+ * meant to wake.
+ */
+static int host_woken(mr_fiber *f, uint64_t deadline) {
+  while (port_event_wait(&f->thread->event, deadline))
+    if (atomic_load(&f->state) == FIBER_READY) return 1;
+  return 0;
+}
+
 static void block_host(mr_fiber *f, uint64_t deadline) {
   mr_runtime *r = &mr_rt;
-  port_event *e = &f->thread->event;
   int forever = deadline == UINT64_MAX;
   uint64_t begun = port_now();
-  if (r->cpus < 2 || !port_event_spin(e, f->thread->patience)) {
+  int set = r->cpus > 1 && port_event_spin(&f->thread->event, f->thread->patience) && atomic_load(&f->state) == FIBER_READY;
+  if (!set) {
     if (forever) {
       port_acquire(&r->ilock);
       r->hosts_waiting++;
       port_unlock(&r->ilock);
       mr_quiet_check();
     }
-    int set = port_event_wait(e, deadline);
+    set = host_woken(f, deadline);
     if (forever) {
       port_acquire(&r->ilock);
       r->hosts_waiting--;
@@ -108,7 +118,7 @@ static void block_host(mr_fiber *f, uint64_t deadline) {
       if (mr_wait_claim(&f->wait)) {
         f->reason = MR_TIMEOUT;
       } else {
-        port_event_wait(e, UINT64_MAX);         /* somebody claimed it and is about to set the event */
+        host_woken(f, UINT64_MAX);              /* somebody claimed it and is about to set the event */
       }
     }
   }

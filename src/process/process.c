@@ -110,7 +110,7 @@ mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
   p->system_heap = (unsigned char)s->system_heap;
   mr_retain(&p->shared);                       /* one for the caller, one while it lives */
   atomic_store_explicit(&p->main.state, FIBER_READY, memory_order_relaxed);
-  if (!near) atomic_fetch_add(&mr_rt.nmoving, 1);   /* nobody who counts as busy holds it (see deadlock.c) */
+  if (!near) atomic_fetch_add(&mr_rt.nmoving, 1);   /* no fiber of ours runs that will queue it: see deadlock.c */
   atomic_fetch_add(&mr_rt.live, 1);
   if (s->kind == PROC_MAIN) {
     mr_retain(&p->shared);

@@ -192,7 +192,7 @@ static void hand_over(mr_thread *t, mr_fiber *f) {
 }
 
 void mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near) {
-  int host = f->mode == WAIT_HOST;
+  mr_thread *host = f->mode == WAIT_HOST ? f->thread : NULL;   /* read now: once READY, f may go its way and end */
   f->reason = (unsigned char)why;
   port_chaos();
   unsigned was = atomic_load_explicit(&f->state, memory_order_acquire);
@@ -200,7 +200,7 @@ void mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near) {
   if (PORT_LIKELY(was == FIBER_PARKED)) atomic_store_explicit(&f->state, FIBER_READY, memory_order_relaxed);
   else was = atomic_exchange_explicit(&f->state, FIBER_READY, memory_order_acq_rel);
   if (host) {
-    port_event_set(&f->thread->event);
+    port_event_set(&host->event);
     return;
   }
   if (was != FIBER_PARKED) return;            /* its thread still unwinds and will see it */
