@@ -11,5 +11,5 @@ dependencies = { "lua ~> 5.4" }
 build = {
   type = "command",
   build_command = "cmake -S . -B build/rock -DMARE_CONFIG=rock -DMARE_LUA_INCLUDE=$(LUA_INCDIR) -DMARE_HOST_LUA=$(LUA) && cmake --build build/rock",
-  install_command = "cmake -E make_directory $(LIBDIR) && cmake -E copy build/rock/lib/mare.so $(LIBDIR)/mare.so",
+  install_command = "cmake -E make_directory $(LIBDIR) && cmake -E copy build/rock/lib/mare.so $(LIBDIR)/mare.so && cmake -E make_directory $(LUADIR) && cmake -E copy lua/luaproc.lua $(LUADIR)/luaproc.lua",
 }

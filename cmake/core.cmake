@@ -64,6 +64,7 @@ if(has_module)
   target_link_options(mare_so PRIVATE -Wl,-z,nodelete)
   set_target_properties(mare_so PROPERTIES PREFIX "" OUTPUT_NAME mare)
   install(TARGETS mare_so LIBRARY DESTINATION lib/lua/5.4)
+  install(FILES lua/luaproc.lua DESTINATION share/lua/5.4)   # for plain Lua; bin/mare has it inside
 endif()
 if(EXISTS ${CMAKE_SOURCE_DIR}/include/mare.h)
   install(FILES include/mare.h DESTINATION include)

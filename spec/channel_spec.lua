@@ -123,9 +123,8 @@ describe("channel:receive", function()
 
   it("serves waiting receivers in their order", function()
     local c, out = channel.new(), channel.new(math.huge)
-    local waiting = {}
     for i = 1, 5 do
-      waiting[i] = parked(process.spawn(function() out:send(i, (c:receive())) end))
+      parked(process.spawn(function() out:send(i, (c:receive())) end))
     end
     for i = 1, 5 do
       c:send(10 * i)
@@ -415,7 +414,8 @@ describe("a channel", function()
     round()
     local before = resident()
     for _ = 1, 10 do round() end
-    assert.is_true(resident() - before < 60000, "memory grew by KiB " .. resident() - before)
+    local most = proc.config == "plain" and 60000 or 400000      -- sanitizers keep freed memory for a while
+    assert.is_true(resident() - before < most, "memory grew by KiB " .. resident() - before)
   end)
 
   it("dies with the process that held it", function()

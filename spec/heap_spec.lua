@@ -1,3 +1,4 @@
+-- luacheck: ignore 211 231 241 311 331
 -- Heaps: limits, which bring one process alone "not enough memory", and heap = "system".
 local mare = require "mare"
 local proc = require "spec.support.proc"
@@ -26,8 +27,9 @@ for _, heap in ipairs { "own", "system" } do
     end
 
     it("ends the process with 'not enough memory', which wait gives", function()
-      local ok, err = spawn(fill, MIB):wait()
+      local ok, err, trace = spawn(fill, MIB):wait()
       assert.same({ false, "not enough memory" }, { ok, err })
+      assert.matches("heap_spec.lua:%d+: in function", trace)
     end)
 
     it("can be caught, and the process goes on", function()

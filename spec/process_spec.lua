@@ -1,3 +1,4 @@
+-- luacheck: ignore 121 122 142 143
 -- Processes: how they start, what they are given, what a handle tells, and what a process finds in its state.
 local mare = require "mare"
 local process, channel = mare.process, mare.channel

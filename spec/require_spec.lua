@@ -163,6 +163,22 @@ describe("a process inherits", function()
     package.preload.inherited = function() return "fine" end
     assert.same({ true, "fine", false }, { process.spawn(function() return require "inherited", (pcall(require, "odd")) end):wait() })
   end)
+  it("what preload holds at that moment, also of the values its functions use", function()
+    local value = "first"
+    local function child()
+      local ok, result = process.spawn(function() return (require "inherited") end):wait()
+      return ok and result
+    end
+    package.preload.inherited = function() return value end
+    assert.equal("first", child())
+    value = "second"
+    assert.equal("second", child())
+    package.preload.inherited = function() return "third" end
+    assert.equal("third", child())
+    assert.equal("third", child())
+    package.preload.inherited = nil
+    assert.equal(false, child())
+  end)
   it("nothing else of package", function()
     package.loaded.own_module = {}
     table.insert(package.searchers, function() return "\n\tmine" end)

@@ -1,3 +1,4 @@
+-- luacheck: ignore 512
 -- Scheduling: where a process can wait, and how many workers there are.
 local mare = require "mare"
 local proc = require "spec.support.proc"
@@ -386,7 +387,8 @@ describe("process.workers", function()
     for _, n in ipairs { 8, 6, 1, 8, 3 } do
       process.workers(n)
       assert.equal(n, process.workers())
-      local count, deadline = nil, mare.clock() + 15 * proc.slow
+      local count
+      local deadline = mare.clock() + 15 * proc.slow
       repeat count = seen(n) until count == n or mare.clock() > deadline     -- surplus ones end at their next look
       assert.equal(n, count)
     end

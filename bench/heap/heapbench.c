@@ -7,7 +7,6 @@
  * A run is this program again, as `heapbench --run heap|malloc script scale`; it prints seconds and KiB. Seconds are
  * CPU time of the script, without opening and closing the state: neighbours disturb it less than the clock on the wall.
  */
-#define _GNU_SOURCE
 #include "heap/heap.h"
 
 #include <lauxlib.h>

@@ -6,7 +6,6 @@
  * Prints medians of nanoseconds of CPU time an operation. "states" open the basic library on both; a clone and a rewound state are
  * mare's way to a new state, opening one on malloc is the other's.
  */
-#define _GNU_SOURCE
 #include "heap/heap.h"
 
 #include <lauxlib.h>

@@ -7,9 +7,9 @@
 #ifndef MR_ARENA_H
 #define MR_ARENA_H
 
-#include "class.h"
-#include "heap.h"
-#include "pool.h"
+#include "heap/class.h"
+#include "heap/heap.h"
+#include "heap/pool.h"
 
 typedef struct mr_link { struct mr_link *next; } mr_link;
 

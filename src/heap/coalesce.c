@@ -10,8 +10,8 @@
  * The cost is a walk over the free blocks; it is paid only after the program has freed them (mostly: the collector has
  * swept), and when a pass finds little, not again before the heap has grown by a quarter.
  */
-#include "arena.h"
-#include "poison.h"
+#include "heap/arena.h"
+#include "heap/poison.h"
 #include "port/port.h"
 
 #include <stdlib.h>
@@ -196,7 +196,7 @@ static void give_all(map *m, mr_heap *h) {
 
 /* Is so much free that joining it may be worth the walk? An estimate: rounding and heads count as free here. */
 static int promising(const mr_heap *h) {
-  return h->arena >= LEAST && h->arena >= h->coalesce_at && h->arena + h->mapped_used - mr_heap_used(h) >= h->arena / 4;
+  return h->arena >= LEAST && h->arena >= h->coalesce_at && h->arena + h->mapped_used - mr_heap_used(h) >= h->arena / 6;
 }
 
 int mr_heap_coalesce(mr_heap *h) {

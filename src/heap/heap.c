@@ -8,8 +8,8 @@
  * Shrinking can't fail: a block that can't be exchanged for a smaller one is cut where it is, since every size class is
  * a multiple of 8 and so the rest is a sum of classes.
  */
-#include "arena.h"
-#include "poison.h"
+#include "heap/arena.h"
+#include "heap/poison.h"
 #include "port/port.h"
 
 #include <string.h>
@@ -86,8 +86,9 @@ static void bump_offer(mr_heap *h, char *p, size_t n) {
   mr_arena_give(h, old, have);
 }
 
+/* The largest kind that adds an eighth at most, if it is large enough; else the next that is. */
 static mr_chunk *chunk_get(mr_heap *h, size_t size) {
-  size_t want = h->arena / 8;
+  size_t want = h->arena / 8 / MR_KIND_STEP + 1;
   size_t need = size + sizeof(mr_chunk);
   mr_chunk *c = mr_pool_get(mr_pool_kind(want > need ? want : need));
   return c || want <= need ? c : mr_pool_get(mr_pool_kind(need));

@@ -8,16 +8,16 @@
  * A thread's cache is that thread's alone. Locks are held for a handful of chunks, and never while mapping: a slab
  * being made is nobody's until it is linked.
  */
-#include "pool.h"
-#include "heap.h"
-#include "poison.h"
+#include "heap/pool.h"
+#include "heap/heap.h"
+#include "heap/poison.h"
 #include "port/port.h"
 
 enum {
   SLAB = 2 * 1024 * 1024,
   SLAB_HEAD = 256,       /* so that chunks of a size that is a multiple of 256 begin at one: images need it */
-  FIXED = 9,             /* kinds of 1, 2, 4 ... 256 KiB */
-  KINDS = 16,            /* and those made for images */
+  FIXED = 5,             /* kinds of 1, 4, 16, 64, 256 KiB: few, so that what one heap gave back serves the next */
+  KINDS = 12,            /* and those made for images */
   CACHE_BYTES = 128 * 1024,
   CACHE_CHUNKS = 64,
   HUGE_FROM = 16,        /* slabs of a kind before huge pages are asked for: half of the last one is wasted on average */
@@ -59,7 +59,7 @@ static PORT_NOINLINE void kinds_init(void) {
   port_acquire(&kinds_lock);
   if (!atomic_load_explicit(&kinds_ready, memory_order_relaxed)) {
     for (unsigned i = 0; i < FIXED; i++) {
-      size_t size = (size_t)MR_CHUNK_MIN << i;
+      size_t size = (size_t)MR_CHUNK_MIN << 2 * i;
       /* Large ones give up a little so that the slab's head doesn't cost a whole chunk. */
       if (size > 8192) size = (SLAB - SLAB_HEAD) / (SLAB / size) / 64 * 64;
       kind_set(&kinds[i], size);
@@ -79,7 +79,7 @@ static unsigned kinds_count(void) {
 unsigned mr_pool_kind(size_t size) {
   kinds_count();
   unsigned i = 0;
-  if (size > MR_CHUNK_MIN) i = PORT_LOG2((size - 1) / MR_CHUNK_MIN) + 1;
+  if (size > MR_CHUNK_MIN) i = PORT_LOG2((size - 1) / MR_CHUNK_MIN) / 2 + 1;
   if (i < FIXED && kinds[i].size < size) i++;
   return i < FIXED ? i : FIXED - 1;
 }

@@ -20,7 +20,7 @@ typedef struct mr_chunk {
   uint32_t kind;
 } mr_chunk;
 
-enum { MR_CHUNK_MIN = 1024, MR_CHUNK_MAX = 256 * 1024 };
+enum { MR_CHUNK_MIN = 1024, MR_CHUNK_MAX = 256 * 1024, MR_KIND_STEP = 4 };   /* kinds: 1, 4, 16, 64, 256 KiB */
 
 /* The kind whose chunks have at least `size` bytes (or the largest there is). */
 unsigned  mr_pool_kind(size_t size);

@@ -170,10 +170,20 @@ void mr_lazy_fill(lua_State *L) {
   lua_settop(L, g - 1);
 }
 
-/* A name that isn't ours, or not any more. */
+static int l_fill(lua_State *L) {
+  mr_lazy_fill(L);
+  return 0;
+}
+
+/* A name that isn't ours, or not any more. Without memory for everything, the state stays lazy for as many misses again. */
 static int missed(lua_State *L, int mt, lua_Unsigned bits) {
-  if (bits >> MISSES >= MAX_MISSES) mr_lazy_fill(L);
-  else set_bits(L, mt, bits + BIT(MISSES));
+  if (bits >> MISSES < MAX_MISSES) {
+    set_bits(L, mt, bits + BIT(MISSES));
+    return 0;
+  }
+  set_bits(L, mt, bits & (BIT(MISSES) - 1));
+  lua_pushcfunction(L, l_fill);
+  if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);
   return 0;
 }
 

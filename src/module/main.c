@@ -172,7 +172,10 @@ int main(int argc, char **argv) {
   lua_pushinteger(L, argc);
   lua_pushlightuserdata(L, argv);
   if (lua_pcall(L, 2, 1, 0) != LUA_OK) return fail(lua_tostring(L, -1));
-  if (ends_here(L, &code)) return code;
+  if (ends_here(L, &code)) {
+    lua_close(L);
+    return code;
+  }
   mr_proc *p = start(L, &err);
   if (!p) return fail(err ? mr_err_text(err) : lua_tostring(L, -1));
   lua_close(L);

@@ -1,8 +1,8 @@
 /*
- * package: the library's table, its paths, and what a process inherits of its parent's.
+ * package: the library's table and its paths.
  *
- * registry["mare.package"] is nil, or a table with path and cpath as inherited; the package table is made out of it when the library is
- * opened. Unlike the stock library it has no finaliser: C libraries are never unloaded.
+ * registry["mare.package"] is nil, or a table with path and cpath as inherited (inherit.c); the package table is made out of it when
+ * the library is opened. Unlike the stock library it has no finaliser: C libraries are never unloaded.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -81,124 +81,4 @@ int mr_lib_package(lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_setfield(L, -2, "preload");
   return 1;
-}
-
-/* ---- inheritance ---- */
-
-/* Copies field `name` of the package table at index `from` to the table at the top when it is a string and not the default. */
-static void export_path(lua_State *L, int from, const char *name, int cpath, int to) {
-  lua_pushstring(L, name);
-  lua_rawget(L, from);
-  const char *path = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
-  if (!path || strcmp(path, mr_package_default(cpath)) == 0) {
-    lua_pop(L, 1);
-    return;
-  }
-  if (lua_isnil(L, to)) {
-    lua_newtable(L);
-    lua_replace(L, to);
-  }
-  lua_setfield(L, to, name);
-}
-
-/* Does the value at the top travel? Packed for a trial, so that one odd function does not forbid every spawn. */
-static int travels(lua_State *L) {
-  mr_packer *p = mr_packer_for(L, mr_self_fiber(L));
-  int ok = mr_pack(p, L, lua_gettop(L), 1, "package.preload") == 0;
-  if (!ok) lua_pop(L, 1);
-  return ok;
-}
-
-/* C functions go as their addresses: same program. */
-static void export_preload(lua_State *L, int to) {
-  if (lua_getfield(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE) != LUA_TTABLE) {
-    lua_pop(L, 1);
-    return;
-  }
-  int preload = lua_gettop(L), out = 0;
-  lua_pushnil(L);
-  while (lua_next(L, preload)) {
-    lua_CFunction f = lua_tocfunction(L, -1);
-    int c_with_upvalues = f && lua_getupvalue(L, -1, 1);
-    if (c_with_upvalues) lua_pop(L, 1);
-    if (lua_type(L, -2) == LUA_TSTRING && !c_with_upvalues && (f || travels(L))) {
-      if (!out) {
-        lua_newtable(L);
-        lua_insert(L, preload + 1);
-        out = preload + 1;
-      }
-      lua_pushvalue(L, -2);
-      if (f) lua_pushinteger(L, (lua_Integer)(intptr_t)f);
-      else lua_pushvalue(L, -2);
-      lua_rawset(L, out);
-    }
-    lua_pop(L, 1);
-  }
-  if (out) {
-    if (lua_isnil(L, to)) {
-      lua_newtable(L);
-      lua_replace(L, to);
-    }
-    lua_setfield(L, to, "preload");
-  }
-  lua_settop(L, preload - 1);
-}
-
-static int is_host(lua_State *L) { return mr_self(L)->kind == PROC_HOST; }
-
-int mr_package_export(lua_State *L) {
-  if (is_host(L)) {
-    lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-    if (lua_istable(L, -1)) lua_getfield(L, -1, LUA_LOADLIBNAME);
-    else lua_pushnil(L);
-    lua_remove(L, -2);
-  } else {
-    lua_getfield(L, LUA_REGISTRYINDEX, MR_PACKAGE);
-  }
-  if (!lua_istable(L, -1)) {
-    if (!lua_isnil(L, -1)) {
-      lua_pop(L, 1);
-      lua_pushnil(L);
-    }
-    return 1;
-  }
-  luaL_checkstack(L, 10, NULL);
-  int from = lua_gettop(L);
-  lua_pushnil(L);
-  export_path(L, from, "path", 0, from + 1);
-  export_path(L, from, "cpath", 1, from + 1);
-  export_preload(L, from + 1);
-  lua_remove(L, from);
-  return 1;
-}
-
-static void import_preload(lua_State *L, int from) {
-  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
-  lua_pushnil(L);
-  while (lua_next(L, from)) {
-    lua_pushvalue(L, -2);
-    if (lua_isinteger(L, -2)) lua_pushcfunction(L, (lua_CFunction)(intptr_t)lua_tointeger(L, -2));
-    else lua_pushvalue(L, -2);
-    lua_rawset(L, -5);
-    lua_pop(L, 1);
-  }
-  lua_pop(L, 1);
-}
-
-void mr_package_import(lua_State *L, int idx) {
-  if (!lua_istable(L, idx)) return;
-  idx = lua_absindex(L, idx);
-  luaL_checkstack(L, 10, NULL);
-  luaL_getsubtable(L, LUA_REGISTRYINDEX, MR_PACKAGE);
-  static const char *const fields[] = { "path", "cpath" };
-  for (int i = 0; i < 2; i++) {
-    if (lua_getfield(L, idx, fields[i]) != LUA_TSTRING) {
-      lua_pop(L, 1);
-      lua_pushstring(L, mr_package_default(i));
-    }
-    lua_setfield(L, -2, fields[i]);
-  }
-  lua_pop(L, 1);
-  if (lua_getfield(L, idx, "preload") == LUA_TTABLE) import_preload(L, lua_gettop(L));
-  lua_pop(L, 1);
 }

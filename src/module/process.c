@@ -56,10 +56,12 @@ static void options(lua_State *L, mr_spawn *s) {
   }
   lua_pop(L, 1);
   if (lua_getfield(L, 1, "name") != LUA_TNIL) {
+    if (lua_type(L, -1) != LUA_TSTRING || strlen(lua_tostring(L, -1)) != lua_rawlen(L, -1))
+      luaL_error(L, "spawn: 'name' must be a string without zero bytes");
     s->name = lua_tostring(L, -1);
-    if (lua_type(L, -1) != LUA_TSTRING) luaL_error(L, "spawn: 'name' must be a string");
   }
-  lua_getfield(L, 1, "main");
+  if (lua_getfield(L, 1, "main") == LUA_TNIL)
+    luaL_error(L, "bad argument to 'spawn': a function, a string of code or {main = …} expected, but the table has no 'main'");
   int type = lua_getfield(L, 1, "args");
   int n = 0;
   if (type == LUA_TTABLE) {
@@ -90,18 +92,13 @@ static int l_spawn(lua_State *L) {
   }
   luaL_argcheck(L, n >= 1, 1, "a function or a string of code expected");
   to_main(L, 1);
-  if (mr_package_export(L)) {
-    if (!lua_isnil(L, -1)) {
-      if (mr_pack(packer, L, lua_gettop(L), 1, "package") != 0) return lua_error(L);
-      if ((s.package = mr_packer_seal(packer)) == NULL) return mr_raise(L, MR_ENOMEM);
-    }
-    lua_pop(L, 1);
-  }
+  s.package = mr_package_inherit(L, packer);
   int bad = mr_pack(packer, L, 1, n, "argument");
   s.start = bad ? NULL : mr_packer_seal(packer);
+  if (s.package) atomic_fetch_add_explicit(&s.package->refs, 1, memory_order_relaxed);
   mr_proc *p = s.start ? mr_proc_spawn(&s, f, &err) : NULL;
   if (!p) {
-    if (s.package) mr_message_free(s.package);
+    if (s.package) mr_inherit_release(s.package);
     if (s.start) mr_message_free(s.start);
     return bad ? lua_error(L) : mr_raise(L, s.start ? err : MR_ENOMEM);
   }

@@ -87,7 +87,7 @@ static int find_function(lua_State *L, const char *path, const char *symbol) {
     lua_pushboolean(L, 1);
     return LOADED;
   }
-  lua_CFunction f = (lua_CFunction)(void *)port_symbol(lib, symbol, &err);
+  lua_CFunction f = (lua_CFunction)port_symbol(lib, symbol, &err);
   if (!f) {
     lua_pushstring(L, err);
     return NO_FUNCTION;

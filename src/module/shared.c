@@ -122,6 +122,15 @@ static void push_weak(lua_State *L) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, &weak_key);
 }
 
+/* The process or host that L belongs to, also in functions without it as upvalue. */
+static mr_proc *here(lua_State *L) {
+  if (mr_in_process(L)) return *(mr_proc **)lua_getextraspace(L);
+  lua_getfield(L, LUA_REGISTRYINDEX, "mare.host.record");
+  mr_proc *p = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return p;
+}
+
 void mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
   mr_check_forked(L);
   luaL_checkstack(L, 8, NULL);
@@ -131,12 +140,14 @@ void mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
     return;
   }
   lua_pop(L, 1);
-  if (mr_in_process(L)) (*(mr_proc **)lua_getextraspace(L))->finalisers = 1;
+  mr_proc *p = here(L);
+  if (p->finalisers == 0) p->finalisers = 1;
   mr_box *b = lua_newuserdatauv(L, sizeof *b, 0);
   b->object = NULL;
   b->tag = 0;
   push_metatable(L, class);
   lua_setmetatable(L, -2);
+  if (PORT_UNLIKELY(mr_late_keep(p, o) < 0)) mr_raise(L, MR_ENOMEM);
   mr_retain(o);
   b->object = o;
   b->tag = mr_secret ^ (uintptr_t)o;
@@ -176,13 +187,7 @@ void mr_set_functions(lua_State *L, const luaL_Reg *l) {
 
 static void start(lua_State *L, mr_proc *p) {
   mr_module_start(L, p);
-  if (p->package) {
-    mr_unpack(L, p->package);
-    mr_package_import(L, -1);
-    lua_pop(L, 1);
-    mr_message_free(p->package);
-    p->package = NULL;
-  }
+  if (p->package) mr_package_take(L, p->package);
 }
 
 static void setup(void) {

@@ -5,7 +5,7 @@
  * space holds the process. Only process states are opened here; a host's state stays as its owner made it.
  *
  * Files: state.c opens; names.c knows which names exist and their C functions; lazy.c makes them at first use; base.c, coroutine.c,
- * output.c, stdlib.c replace single functions; require.c, package.c, chunk.c load modules.
+ * output.c, stdlib.c replace single functions; require.c, package.c, inherit.c, chunk.c load modules.
  */
 #ifndef MR_STATE_H
 #define MR_STATE_H
@@ -72,7 +72,7 @@ int mr_lib_package(lua_State *L);
 void mr_warn_off(void *ud, const char *msg, int tocont);
 void mr_warn_on(void *ud, const char *msg, int tocont);
 
-/* ---- require.c, package.c ---- */
+/* ---- require.c, package.c, inherit.c ---- */
 #define MR_PACKAGE "mare.package"                     /* registry: the package table, or what it will be made from */
 int  mr_require(lua_State *L);
 extern const lua_CFunction mr_searchers[5];           /* NULL-terminated */
@@ -80,11 +80,11 @@ int  mr_searchpath(lua_State *L);
 int  mr_loadlib(lua_State *L);
 const char *mr_package_default(int cpath);            /* as the environment sets it; lives for ever */
 /*
- * Inheritance. In the parent, inside the function that spawns: pushes one value to be sent along, nil when there is nothing to tell.
- * In the child, before anything else ran: takes that value.
+ * In the parent, inside the function that spawns: what children inherit, or NULL when that is nothing; not retained, kept alive by the one
+ * value it pushes. Uses the packer. In the child, before anything else ran: takes it over.
  */
-int  mr_package_export(lua_State *L);
-void mr_package_import(lua_State *L, int idx);
+mr_inherit *mr_package_inherit(lua_State *L, mr_packer *packer);
+void mr_package_take(lua_State *L, const mr_inherit *i);
 extern luaL_Reg mr_builtins[];                        /* mare's own C modules; ends with NULL (builtin.c) */
 void mr_builtin_add(const char *name, lua_CFunction open);
 

@@ -74,8 +74,7 @@ typedef struct { atomic_uint word; } port_event;
 void port_event_set(port_event *e);
 /* Waits until set; deadline in port_now() time, UINT64_MAX = none. 1 = was set (and is consumed), 0 = timed out. */
 int  port_event_wait(port_event *e, uint64_t deadline);
-/* Spins for at most ns before it waits. */
-int  port_event_spin(port_event *e, uint64_t deadline, uint64_t ns);
+int  port_event_spin(port_event *e, uint64_t ns);   /* the same, without sleeping */
 void port_pause(void);                        /* one turn of a spin loop */
 void port_sleep(uint64_t ns);
 PORT_NORETURN void port_quit(int code);       /* _exit: no handlers, nothing flushed */

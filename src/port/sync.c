@@ -76,17 +76,15 @@ int port_event_wait(port_event *e, uint64_t deadline) {
   }
 }
 
-int port_event_spin(port_event *e, uint64_t deadline, uint64_t ns) {
-  if (ns) {
-    uint64_t end = port_now() + ns;
-    do {
-      for (int i = 0; i < 32; i++) {
-        if (atomic_load_explicit(&e->word, memory_order_relaxed) == 1 && consume(e)) return 1;
-        port_pause();
-      }
-    } while (port_now() < end);
-  }
-  return port_event_wait(e, deadline);
+int port_event_spin(port_event *e, uint64_t ns) {
+  uint64_t end = port_now() + ns;
+  do {
+    for (int i = 0; i < 32; i++) {
+      if (atomic_load_explicit(&e->word, memory_order_relaxed) == 1 && consume(e)) return 1;
+      port_pause();
+    }
+  } while (port_now() < end);
+  return 0;
 }
 
 uint64_t port_now(void) {

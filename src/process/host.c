@@ -124,6 +124,7 @@ void mr_host_close(mr_proc *h) {
 
 void mr_host_free(mr_proc *h) {
   if (atomic_load(&mr_rt.dead)) return;
+  mr_late_drop(h);
   mr_thread_free(h->main.thread);
   h->main.thread = NULL;
   mr_release(&h->shared);

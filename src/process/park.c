@@ -90,8 +90,8 @@ static void block_host(mr_fiber *f, uint64_t deadline) {
   mr_runtime *r = &mr_rt;
   port_event *e = &f->thread->event;
   int forever = deadline == UINT64_MAX;
-  uint64_t spin = r->cpus > 1 ? 20000 : 0;
-  if (!port_event_spin(e, spin ? port_now() + spin : 0, spin)) {
+  uint64_t begun = port_now();
+  if (r->cpus < 2 || !port_event_spin(e, f->thread->patience)) {
     if (forever) {
       port_acquire(&r->ilock);
       r->hosts_waiting++;
@@ -112,6 +112,7 @@ static void block_host(mr_fiber *f, uint64_t deadline) {
       }
     }
   }
+  mr_learn_patience(f->thread, port_now() - begun);
   atomic_store_explicit(&f->state, FIBER_RUNNING, memory_order_relaxed);
 }
 

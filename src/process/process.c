@@ -110,6 +110,7 @@ mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
   p->system_heap = (unsigned char)s->system_heap;
   mr_retain(&p->shared);                       /* one for the caller, one while it lives */
   atomic_store_explicit(&p->main.state, FIBER_READY, memory_order_relaxed);
+  if (!near) atomic_fetch_add(&mr_rt.nmoving, 1);   /* nobody who counts as busy holds it (see deadlock.c) */
   atomic_fetch_add(&mr_rt.live, 1);
   if (s->kind == PROC_MAIN) {
     mr_retain(&p->shared);
@@ -118,6 +119,7 @@ mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
   mr_proc_list(p);
   mr_worker *w = near ? near->thread->worker : NULL;
   mr_enqueue(w, &p->main, 0);
+  if (!near) atomic_fetch_sub(&mr_rt.nmoving, 1);
   return p;
 }
 
@@ -168,15 +170,6 @@ static char *copy_text(const char *s, size_t len) {
 }
 
 char *mr_text_copy(const char *s) { return copy_text(s, strlen(s)); }
-
-static int l_trace(lua_State *L) {
-  mr_proc *p = lua_touserdata(L, 1);
-  size_t len;
-  luaL_traceback(L, L, NULL, 1);
-  const char *s = lua_tolstring(L, -1, &len);
-  p->trace = copy_text(s, len);
-  return 0;
-}
 
 /* error value, process: keeps its text and the value itself, or the text instead when it can't travel */
 static int l_failure(lua_State *L) {
@@ -282,11 +275,7 @@ static int finish(mr_thread *t, mr_proc *p, int status, int nres) {
   if (status == LUA_OK) {
     end = collect(p, L, nres);
   } else {
-    if (lua_checkstack(L, 8)) {
-      lua_pushcfunction(L, l_trace);
-      lua_pushlightuserdata(L, p);
-      if (lua_pcall(L, 1, 0, 0) != LUA_OK) lua_pop(L, 1);
-    }
+    p->trace = mr_trace(L);
     if (lua_status(L) != LUA_OK) mr_hooks.reset(L);
     lua_checkstack(L, 8);
     end = fail(p, L);
@@ -311,7 +300,7 @@ void mr_proc_end(mr_thread *t, mr_proc *p, int status, int nres) {
     mr_message_free(p->start);
     p->start = NULL;
   }
-  if (p->package) mr_message_free(p->package);
+  if (p->package) mr_inherit_release(p->package);
   p->package = NULL;
   t->current = NULL;
   atomic_store_explicit(&p->main.state, FIBER_DONE, memory_order_relaxed);
@@ -323,6 +312,12 @@ void mr_proc_end(mr_thread *t, mr_proc *p, int status, int nres) {
     port_event_set(&r->done);
     mr_hosts_notify();
   }
+}
+
+void mr_inherit_release(mr_inherit *i) {
+  if (atomic_fetch_sub_explicit(&i->refs, 1, memory_order_acq_rel) != 1) return;
+  mr_message_free(i->message);
+  free(i);
 }
 
 /* ---- waiting for the end ---- */
@@ -356,10 +351,34 @@ const char *mr_proc_status(mr_proc *p) {
   }
 }
 
+/* ---- references taken while the state closes ---- */
+
+struct mr_late { struct mr_late *next; mr_shared *object; };
+
+int mr_late_keep(mr_proc *p, mr_shared *o) {
+  int closing = p->kind == PROC_HOST ? mr_host_closed(p) : p->finalisers == 2;
+  if (PORT_LIKELY(!closing)) return 0;
+  struct mr_late *l = malloc(sizeof *l);
+  if (!l) return -1;
+  l->object = o;
+  l->next = p->late;
+  p->late = l;
+  return 1;
+}
+
+void mr_late_drop(mr_proc *p) {
+  while (p->late) {
+    struct mr_late *l = p->late;
+    p->late = l->next;
+    mr_release(l->object);
+    free(l);
+  }
+}
+
 /* ---- failures nobody waited for ---- */
 
-void mr_proc_print(mr_proc *p) {
-  if (atomic_exchange(&p->observed, 1)) return;
+char *mr_proc_failure(mr_proc *p) {
+  if (atomic_exchange(&p->observed, 1)) return NULL;
   char who[96];
   if (p->kind == PROC_MAIN) snprintf(who, sizeof who, "mare: ");
   else if (p->name) snprintf(who, sizeof who, "mare: process '%.60s' (#%llu) failed: ", p->name, (unsigned long long)p->id);
@@ -367,9 +386,13 @@ void mr_proc_print(mr_proc *p) {
   const char *text = p->text ? p->text : mr_err_text(MR_ENOMEM), *trace = p->trace ? p->trace : "";
   size_t len = strlen(who) + strlen(text) + strlen(trace) + 3;
   char *line = malloc(len);
-  if (!line) return;
-  int n = snprintf(line, len, "%s%s\n%s%s", who, text, trace, *trace ? "\n" : "");
-  fwrite(line, 1, (size_t)n, stderr);
+  if (line) snprintf(line, len, "%s%s\n%s%s", who, text, trace, *trace ? "\n" : "");
+  return line;
+}
+
+void mr_proc_print(mr_proc *p) {
+  char *line = mr_proc_failure(p);
+  if (line) fputs(line, stderr);
   free(line);
 }
 

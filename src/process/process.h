@@ -60,12 +60,16 @@ struct mr_fiber {
   unsigned timer, timer_ticket;      /* (timers' lock) place in the heap, 0 = none */
 };
 
+/* What processes inherit besides their arguments: one message for many of them. */
+typedef struct mr_inherit { atomic_size_t refs; mr_message *message; } mr_inherit;
+void mr_inherit_release(mr_inherit *i);
+
 enum { PROC_NEW, PROC_ALIVE, PROC_DONE, PROC_FAILED };
 struct mr_proc {
   mr_shared shared;                  /* first: handles are shared objects */
   atomic_uchar status;
   unsigned char kind;                /* PROC_PLAIN … */
-  unsigned char finalisers;          /* (owner) something in the state may have a finaliser */
+  unsigned char finalisers;          /* (owner) 1: something in the state may have a finaliser, 2: they run for the last time */
   unsigned char system_heap;
   atomic_uchar joining;              /* a host: waits for the end of all processes */
   atomic_uchar leaving;              /* a host: its program exits, so its end waits for nothing */
@@ -74,12 +78,13 @@ struct mr_proc {
   mr_fiber main;
   mr_heap *heap;                     /* NULL: "system" */
   mr_message *start;                 /* function and arguments, until it starts; NULL for hosts */
-  mr_message *package;               /* until it starts, or NULL */
+  mr_inherit *package;               /* referenced; or NULL */
   char *name;                        /* owned, or NULL */
   char *text, *trace;                /* of a failure: the error as text, its traceback; owned */
   uint64_t id;
   size_t limit;                      /* bytes, 0 = none */
   const void *lazy[2];               /* (owner) tables of the state that fill themselves: globals, loaded modules */
+  struct mr_late *late;              /* (owner) references that no finaliser will drop: taken while the state closes */
   mr_mail result;                    /* fixed at the end: results, or the error value */
   mr_wait waiters;                   /* head of a circular queue */
   mr_proc *live_next, *live_prev;    /* (shard's lock) live and failed processes */
@@ -123,6 +128,7 @@ struct mr_thread {
   mr_spare ended;                    /* (own) state of the process that just ended, to be recycled or dropped */
   mr_thread *reserve;                /* (own) the spare that will take over when this one blocks */
   _Atomic(mr_worker *) given;        /* worker handed to it while it waited */
+  uint64_t patience;                 /* (own) ns to spin before sleeping */
   atomic_uint poke;                  /* POKE_*: what the hook should do */
   uint64_t until;                    /* (idle lock) when the watcher wakes */
 };
@@ -145,7 +151,7 @@ static inline int mr_wait_claim(const mr_wait *w) {
 /* ---- processes (process.c) ---- */
 typedef struct mr_spawn {
   mr_message *start;                 /* function and arguments; owned by the process after success */
-  mr_message *package;               /* what the parent's package library differs in, or NULL; likewise */
+  mr_inherit *package;               /* what the parent's package library differs in, or NULL; one reference, likewise */
   const char *name;                  /* copied */
   size_t limit;
   int system_heap;
@@ -160,6 +166,12 @@ const char *mr_proc_status(mr_proc *p);          /* "new" "running" "ready" "wai
 int      mr_proc_wait(mr_proc *p, mr_fiber *f);
 void     mr_proc_wait_end(mr_proc *p, mr_fiber *f);
 void     mr_proc_observe(mr_proc *p);
+/*
+ * Lua gives no finaliser to what is made while a state closes. 1: p's state does and the reference to o that the caller has taken
+ * will be dropped at its end; 0: it does not; -1: no memory.
+ */
+int      mr_late_keep(mr_proc *p, mr_shared *o);
+void     mr_late_drop(mr_proc *p);
 
 /* ---- states (state.c), opened by hooks that module/ sets at start-up ---- */
 typedef struct mr_state_hooks {

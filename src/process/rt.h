@@ -65,6 +65,7 @@ void mr_run_thread(void *thread);              /* body of every worker thread */
 void mr_enqueue(mr_worker *w, mr_fiber *f, int front);   /* a READY fiber; w NULL = global; wakes an idle worker if any */
 void mr_wake_idle(void);
 int  mr_anything_queued(void);
+void mr_learn_patience(mr_thread *t, uint64_t waited);   /* how long the last wait took, spinning and sleeping */
 void mr_quiet_check(void);                     /* after something began to wait: deadlock? */
 
 /* worker.c */
@@ -99,7 +100,11 @@ void mr_proc_begin(mr_thread *t, mr_proc *p, int *nargs);    /* leaves function 
 void mr_proc_end(mr_thread *t, mr_proc *p, int status, int nres);
 void mr_proc_list(mr_proc *p);
 void mr_proc_unlist(mr_proc *p);
+char *mr_proc_failure(mr_proc *p);             /* what is to be printed, malloc'd; NULL: nothing any more */
 void mr_proc_print(mr_proc *p);                /* a failure, once, on stderr */
+
+/* trace.c */
+char *mr_trace(lua_State *L);                  /* malloc'd, or NULL */
 
 char *mr_text_copy(const char *s);             /* malloc'd */
 mr_proc *mr_proc_new(int kind, const char *name);
@@ -113,6 +118,7 @@ void mr_hosts_notify(void);                    /* the last process has ended, or
 void mr_close_down(void);                      /* (life) the last host has closed */
 int  mr_stopped(void);                         /* (life) 1: the stop is complete, the runtime can start again */
 void mr_fork_watch(void);                      /* once */
+
 
 /* deadlock.c */
 char *mr_deadlock_report(void);                /* malloc'd text */

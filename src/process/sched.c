@@ -272,13 +272,23 @@ static mr_fiber *take_stale(mr_worker *w) {
   return NULL;
 }
 
-/* Looks for work for a while before sleeping: waking a sleeping thread costs far more than this. */
-static mr_fiber *spin(mr_worker *w) {
+/*
+ * Waking a sleeping thread takes 50 to 100 us here, so two threads that answer each other must not fall asleep in turn: each would
+ * find the other asleep for ever. Who was woken soon after it slept spins longer than that next time; who slept long, less.
+ */
+void mr_learn_patience(mr_thread *t, uint64_t waited) {
+  const uint64_t most = 200000, least = 5000;
+  uint64_t p = waited < most ? t->patience * 2 : t->patience / 2;
+  t->patience = p > most ? most : p < least ? least : p;
+}
+
+static mr_fiber *spin(mr_worker *w, uint64_t patience) {
   mr_runtime *r = &mr_rt;
   if (r->cpus < 2 || (atomic_load(&r->target) < 2 && r->nhosts == 0)) return NULL;
-  if (2 * atomic_load(&r->nspinning) >= (unsigned)atomic_load(&r->target) + 1) return NULL;
+  /* never so many that they take the CPU of who has work to hand out */
+  if (2 * (atomic_load(&r->nspinning) + 1) > (unsigned)r->cpus) return NULL;
   atomic_fetch_add(&r->nspinning, 1);
-  uint64_t end = port_now() + 30000;
+  uint64_t end = port_now() + patience;
   mr_fiber *f = NULL;
   do {
     for (int i = 0; i < 16 && !f; i++) {
@@ -367,9 +377,11 @@ static mr_fiber *next_fiber(mr_thread *t, mr_worker *w) {
   int spinning = 0;
   mr_fiber *f = find(w);
   if (PORT_LIKELY(f != NULL)) return f;
-  if ((f = spin(w)) == NULL) f = sleep_idle(t, w, &spinning);
+  uint64_t begun = port_now();
+  if ((f = spin(w, t->patience)) == NULL) f = sleep_idle(t, w, &spinning);
   if (!f) f = find(w);
   if (spinning) atomic_fetch_sub(&mr_rt.nspinning, 1);
+  if (f) mr_learn_patience(t, port_now() - begun);
   /* pushes may have counted on us while we looked */
   if (f && mr_anything_queued()) mr_wake_idle();
   return f;

@@ -93,17 +93,20 @@ static void close_system(lua_State *L) {
 /* Runs what has to run in the state at its end; after it the state is only bytes. */
 void mr_state_close(mr_proc *p, mr_spare *left) {
   lua_State *L = p->main.L;
+  int finalisers = p->finalisers || mr_hooks.finalisers(L);
   left->heap = p->heap;
   left->L = image ? L : NULL;                  /* NULL: can't be rewound */
+  p->finalisers = 2;
   if (!p->heap) {
     close_system(L);
-  } else if (p->finalisers || mr_hooks.finalisers(L)) {
+  } else if (finalisers) {
     mr_heap_limit(p->heap, 0);
     mr_heap_dying(p->heap);
     lua_close(L);
   }
   p->main.L = NULL;
   p->heap = NULL;
+  if (PORT_UNLIKELY(p->late != NULL)) mr_late_drop(p);
 }
 
 void mr_state_recycle(mr_worker *w, mr_spare *s) {

@@ -76,9 +76,9 @@ void mr_stop(void) {
   if (atomic_load(&r->dead) || !atomic_load(&r->started)) return;
   if (atomic_exchange(&r->stopping, 1)) return;
   uint64_t end = port_now() + PATIENCE;
-  unsigned own = mr_tls != NULL;
+  unsigned own = mr_tls != NULL;               /* who blocks in a wait is asleep for good */
   port_event_set(&r->monitor_event);
-  for (unsigned round = 0; atomic_load(&r->nthreads) > own && port_now() < end; round++) {
+  for (unsigned round = 0; atomic_load(&r->nthreads) > own + atomic_load(&r->nblocked) && port_now() < end; round++) {
     mr_wake_all_idle();
     port_event_set(&r->monitor_event);
     if (round % 8 == 7) tell_running();
@@ -115,16 +115,34 @@ static void end_parked(mr_runtime *r) {
   }
 }
 
-static void print_failed(mr_proc *p, void *ud) {
-  (void)ud;
-  if (atomic_load(&p->status) == PROC_FAILED) mr_proc_print(p);
+#define FAILURES 64
+
+typedef struct { char *line[FAILURES]; int n; } failures;
+
+static void collect_failure(mr_proc *p, void *ud) {
+  failures *all = ud;
+  if (atomic_load(&p->status) != PROC_FAILED || all->n == FAILURES) return;
+  if ((all->line[all->n] = mr_proc_failure(p)) != NULL) all->n++;
+}
+
+/* Collected first, as a write can block and a shard's lock is held while they are looked at. */
+static void print_failures(void) {
+  failures all;
+  do {
+    all.n = 0;
+    mr_proc_each(collect_failure, &all);
+    for (int i = 0; i < all.n; i++) {
+      fputs(all.line[i], stderr);
+      free(all.line[i]);
+    }
+  } while (all.n == FAILURES);
 }
 
 void mr_close_down(void) {
   mr_runtime *r = &mr_rt;
   if (atomic_load(&exiting)) return;
   end_parked(r);
-  mr_proc_each(print_failed, NULL);
+  print_failures();
   mr_stop();
   mr_stopped();
 }
@@ -167,7 +185,7 @@ void mr_exit(int code) {
     port_quit(code);
   }
   if (atomic_exchange(&exiting, 1)) for (;;) port_sleep(1000000000u);   /* the first to come decides */
-  mr_proc_each(print_failed, NULL);
+  print_failures();
   mr_stop();
   flush();
   port_quit(code);
