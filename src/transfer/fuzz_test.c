@@ -8,6 +8,12 @@
 #include <time.h>
 #include "transfer/test.h"
 
+#ifdef PORT_TSAN
+enum { ROUNDS = 30 };
+#else
+enum { ROUNDS = 150 };
+#endif
+
 static const char *const library =
 "local describe_value\n"
 "function describe(...)\n"
@@ -159,7 +165,7 @@ static void once(long seed) {
 }
 
 int main(int argc, char **argv) {
-  long seed = argc > 1 ? atol(argv[1]) : (long)time(NULL), rounds = argc > 2 ? atol(argv[2]) : 150;
+  long seed = argc > 1 ? atol(argv[1]) : (long)time(NULL), rounds = argc > 2 ? atol(argv[2]) : ROUNDS;
   thing *t = thing_new();
   printf("seed %ld\n", seed);
   thing_give(t);

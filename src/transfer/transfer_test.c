@@ -36,7 +36,7 @@ static void test_tables(void) {
 }
 
 static void test_deep(void) {
-  both("local t = {} for i = 1, 200000 do t = {t, n = i} end return t", "local t, n = ..., 0; while t[1] do n = n + 1 t = t[1] end return n == 200000");
+  both("local t = {} for i = 1, 120000 do t = {t, n = i} end return t", "local t, n = ..., 0; while t[1] do n = n + 1 t = t[1] end return n == 120000");
 }
 
 static void test_no_metamethods(void) {
