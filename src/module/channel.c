@@ -261,10 +261,15 @@ static int deliver(lua_State *L, mr_fiber *f, mr_fiber *peer, mr_packer *p) {
   return 1;
 }
 
+static int l_pack_top(lua_State *L) { return mr_pack(lua_touserdata(L, 2), L, 1, 1, "message") ? lua_error(L) : 0; }
+
 /* The string to lend is on top, and a receiver came in between. */
 static int deliver_top(lua_State *L, mr_fiber *f, mr_fiber *peer) {
   mr_packer *p = mr_packer_for(L, f);
-  if (mr_pack(p, L, lua_gettop(L), 1, "message") != 0) {
+  lua_pushcfunction(L, l_pack_top);
+  lua_pushvalue(L, -2);
+  lua_pushlightuserdata(L, p);
+  if (lua_pcall(L, 2, 0, 0) != LUA_OK) {         /* the receiver is ours to wake, whatever happens */
     mr_ready(peer, MR_AGAIN, f);
     return lua_error(L);
   }

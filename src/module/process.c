@@ -263,7 +263,7 @@ static int l_memory(lua_State *L) {
   mr_proc *p = mr_self(L);
   lua_Integer asked = (lua_Integer)lua_gc(L, LUA_GCCOUNT, 0) * 1024 + lua_gc(L, LUA_GCCOUNTB, 0);
   lua_pushinteger(L, asked);
-  lua_pushinteger(L, p->heap ? (lua_Integer)mr_heap_reserved(p->heap) : asked);
+  lua_pushinteger(L, p->heap && !p->system_heap ? (lua_Integer)mr_heap_reserved(p->heap) : asked);
   return 2;
 }
 

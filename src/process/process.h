@@ -77,7 +77,7 @@ struct mr_proc {
   atomic_uchar observed;             /* somebody learnt of its end */
   port_lock lock;                    /* guards: waiters, and the change of status to an end */
   mr_fiber main;
-  mr_heap *heap;                     /* NULL: "system" */
+  mr_heap *heap;                     /* NULL: no state, or a host */
   mr_message *start;                 /* function and arguments, until it starts; NULL for hosts */
   mr_inherit *package;               /* referenced; or NULL */
   char *name;                        /* owned, or NULL */

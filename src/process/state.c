@@ -19,46 +19,10 @@ void mr_state_setup(void) {
   if (!image && !getenv("MARE_NO_IMAGE")) image = mr_image_new(mr_hooks.open);
 }
 
-static void *system_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
-  (void)ud;
-  (void)osize;
-  if (nsize == 0) {
-    free(ptr);
-    return NULL;
-  }
-  return realloc(ptr, nsize);
-}
-
-typedef struct { size_t used, limit; } meter;
-
-/* heap = "system" with a limit: the same contract over malloc. */
-static void *metered_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
-  meter *m = ud;
-  if (!ptr) osize = 0;
-  if (nsize > osize && m->limit && m->used + (nsize - osize) > m->limit) return NULL;
-  void *p = system_alloc(NULL, ptr, osize, nsize);
-  if (p || nsize == 0) m->used += nsize - osize;
-  return p;
-}
-
-static int system_state(mr_proc *p) {
-  p->heap = NULL;
-  if (p->limit) {
-    meter *m = calloc(1, sizeof *m);
-    if (!m) return MR_ENOMEM;
-    p->main.L = mr_hooks.open(metered_alloc, m);
-    if (!p->main.L) free(m);
-    else m->limit = p->limit;
-  } else {
-    p->main.L = mr_hooks.open(system_alloc, NULL);
-  }
-  return p->main.L ? MR_OK : MR_ENOMEM;
-}
-
-static int opened_state(mr_proc *p) {
+static int open_state(mr_proc *p, lua_Alloc alloc) {
   p->heap = mr_heap_new(0);
   if (!p->heap) return MR_ENOMEM;
-  p->main.L = mr_hooks.open(mr_heap_alloc, p->heap);
+  p->main.L = mr_hooks.open(alloc, p->heap);
   if (p->main.L) return MR_OK;
   mr_heap_drop(p->heap);
   p->heap = NULL;
@@ -67,7 +31,7 @@ static int opened_state(mr_proc *p) {
 
 int mr_state_get(mr_worker *w, mr_proc *p) {
   if (p->system_heap) {
-    if (system_state(p) != MR_OK) return MR_ENOMEM;
+    if (open_state(p, mr_heap_alloc_system) != MR_OK) return MR_ENOMEM;
   } else if (w->nkept > 0) {
     mr_spare *s = &w->kept[--w->nkept];
     p->main.L = s->L;
@@ -75,19 +39,12 @@ int mr_state_get(mr_worker *w, mr_proc *p) {
   } else if (image) {
     p->main.L = mr_image_clone(image, &p->heap);
     if (!p->main.L) return MR_ENOMEM;
-  } else if (opened_state(p) != MR_OK) {
+  } else if (open_state(p, mr_heap_alloc) != MR_OK) {
     return MR_ENOMEM;
   }
   *(mr_proc **)lua_getextraspace(p->main.L) = p;
-  if (p->heap && p->limit) mr_heap_limit(p->heap, p->limit);
+  if (p->limit) mr_heap_limit(p->heap, p->limit);
   return MR_OK;
-}
-
-static void close_system(lua_State *L) {
-  void *ud;
-  lua_Alloc f = lua_getallocf(L, &ud);
-  lua_close(L);
-  if (f == metered_alloc) free(ud);
 }
 
 /* Runs what has to run in the state at its end; after it the state is only bytes. */
@@ -95,11 +52,9 @@ void mr_state_close(mr_proc *p, mr_spare *left) {
   lua_State *L = p->main.L;
   int finalisers = p->finalisers || mr_hooks.finalisers(L);
   left->heap = p->heap;
-  left->L = image ? L : NULL;                  /* NULL: can't be rewound */
+  left->L = image && !p->system_heap ? L : NULL;   /* NULL: can't be rewound */
   p->finalisers = 2;
-  if (!p->heap) {
-    close_system(L);
-  } else if (finalisers) {
+  if (finalisers || p->system_heap) {            /* blocks from malloc are freed one by one */
     mr_heap_limit(p->heap, 0);
     mr_heap_dying(p->heap);
     lua_close(L);
@@ -133,7 +88,7 @@ void mr_state_prefetch(const mr_fiber *f) {
   const char *L = (const char *)f->L, *stack = f->hint;
   for (int i = 0; i < 4; i++) PORT_PREFETCH(L + i * PORT_CACHELINE);
   for (int i = 0; i < 3; i++) PORT_PREFETCH(stack + i * PORT_CACHELINE);
-  if (image && f->proc->heap) mr_image_prefetch(image, f->proc->heap);
+  if (image && !f->proc->system_heap) mr_image_prefetch(image, f->proc->heap);
 }
 
 /* Where the stack of a running function is; only ever used to prefetch, which can't fault. */
