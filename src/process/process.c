@@ -98,7 +98,10 @@ mr_proc *mr_proc_new(int kind, const char *name) {
 mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
   *err = atomic_load_explicit(&mr_rt.stopping, memory_order_relaxed) ? MR_ESTOPPED : MR_OK;
   if (near && near->proc->kind == PROC_HOST && mr_host_closed(near->proc)) *err = MR_ECLOSING;
-  if (*err) return NULL;
+  if (*err) {
+    mr_exit_yield();
+    return NULL;
+  }
   mr_proc *p = mr_proc_new(s->kind, s->name);
   if (!p) {
     *err = MR_ENOMEM;

@@ -121,6 +121,7 @@ void mr_hosts_notify(void);                    /* the last process has ended, or
 /* stop.c */
 void mr_close_down(void);                      /* (life) the last host has closed */
 int  mr_stopped(void);                         /* (life) 1: the stop is complete, the runtime can start again */
+void mr_exit_yield(void);                      /* never returns if the program exits already */
 void mr_fork_watch(void);                      /* once */
 
 

@@ -179,12 +179,18 @@ static void flush(void) {
   if (port_thread_start(flush_all, NULL, "mare-flush") == 0) port_event_wait(&flushed, port_now() + FLUSHING);
 }
 
+void mr_exit_yield(void) {
+  if (!atomic_load(&exiting)) return;
+  if (mr_tls) atomic_fetch_sub(&mr_rt.nthreads, 1);   /* not to be waited for */
+  for (;;) port_sleep(1000000000u);
+}
+
 void mr_exit(int code) {
   if (atomic_load(&mr_rt.dead)) {               /* a forked child: nobody else is here */
     fflush(NULL);
     port_quit(code);
   }
-  if (atomic_exchange(&exiting, 1)) for (;;) port_sleep(1000000000u);   /* the first to come decides */
+  if (atomic_exchange(&exiting, 1)) mr_exit_yield();   /* the first to come decides */
   print_failures();
   mr_stop();
   flush();
