@@ -13,7 +13,7 @@ set(supp ${CMAKE_SOURCE_DIR}/tools/sanitizers)
 set(test_env
   MARE_BIN=${CMAKE_BINARY_DIR}/bin/mare MARE_CPATH=${CMAKE_BINARY_DIR}/lib/?.so MARE_LUA=${MARE_LUA_EXE}
   MARE_ROOT=${CMAKE_SOURCE_DIR} MARE_CONFIG=${MARE_CONFIG} MARE_SUPERVISE=${supervise} MARE_TIME_FACTOR=${MARE_TIME_FACTOR}
-  "LUA_PATH=${CMAKE_SOURCE_DIR}/?.lua\;\;")
+  "LUA_PATH=${CMAKE_SOURCE_DIR}/?.lua\;${CMAKE_SOURCE_DIR}/lua/?.lua\;\;")
 if(MARE_CONFIG STREQUAL "asan")
   include(leaks) # sets mare_leaks
   list(APPEND test_env
