@@ -82,11 +82,13 @@ int port_event_wait(port_event *e, uint64_t deadline) {
 
 int port_event_spin(port_event *e, uint64_t ns) {
   uint64_t end = port_now() + ns;
+  unsigned round = 0;
   do {
     for (int i = 0; i < 32; i++) {
       if (atomic_load_explicit(&e->word, memory_order_relaxed) == 1 && consume(e)) return 1;
       port_pause();
     }
+    if (++round > 3) sched_yield();             /* whom we wait for may be waiting for this CPU */
   } while (port_now() < end);
   return 0;
 }

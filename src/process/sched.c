@@ -291,11 +291,13 @@ static mr_fiber *spin(mr_worker *w, uint64_t patience) {
   atomic_fetch_add(&r->nspinning, 1);
   uint64_t end = port_now() + patience;
   mr_fiber *f = NULL;
+  unsigned round = 0;
   do {
     for (int i = 0; i < 16 && !f; i++) {
       port_pause();
       if ((f = global_pop()) == NULL) f = steal(w);
     }
+    if (!f && ++round > 6) port_yield();      /* whom we wait for may be waiting for this CPU */
   } while (!f && port_now() < end && !atomic_load_explicit(&r->stopping, memory_order_relaxed));
   atomic_fetch_sub(&r->nspinning, 1);
   return f;
