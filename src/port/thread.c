@@ -163,3 +163,14 @@ int port_cpus(void) {
   if (quota > 0 && quota < n) n = quota;
   return n < 1 ? 1 : n;
 }
+
+int port_cpu(void) { return sched_getcpu(); }
+
+void port_thread_elsewhere(void) {
+  cpu_set_t all, others;
+  int here = sched_getcpu();
+  if (here < 0 || sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) < 2) return;
+  others = all;
+  CPU_CLR(here, &others);
+  if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof all, &all);
+}

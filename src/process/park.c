@@ -100,6 +100,7 @@ static void block_host(mr_fiber *f, uint64_t deadline) {
   mr_runtime *r = &mr_rt;
   int forever = deadline == UINT64_MAX;
   uint64_t begun = port_now();
+  if (r->cpus > 1) atomic_store_explicit(&r->host_cpu, port_cpu(), memory_order_relaxed);
   int set = r->cpus > 1 && port_event_spin(&f->thread->event, f->thread->patience) && atomic_load(&f->state) == FIBER_READY;
   if (!set) {
     if (forever) {

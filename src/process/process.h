@@ -107,6 +107,7 @@ struct mr_worker {
   unsigned id;
   unsigned streak;                   /* (holder) fibers taken from the slot in a row */
   unsigned rng;                      /* (holder) */
+  uint64_t moved;                    /* (holder) when it last left a CPU it shared with a host */
   unsigned char turn;                /* (holder) the global queue's turn */
   unsigned char served;              /* (holder) it had the last one: now the own queue's */
   int nkept;                         /* (holder) */

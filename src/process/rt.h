@@ -25,6 +25,7 @@ typedef struct mr_runtime {
   unsigned nspare, hosts_waiting, nopen;        /* nopen: hosts that do not close yet */
   atomic_uint nactive, nused, nhosts;
   mr_proc *host;                               /* list by live_next; hosts are in no shard */
+  atomic_int host_cpu;                         /* where a host waited last */
   atomic_uint nidle, nspinning;
   atomic_uint ndetached;                       /* threads that run a fiber without a worker */
   atomic_uint nmoving;                         /* threads not counted as busy that may have a fiber in hand: see deadlock.c */

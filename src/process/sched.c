@@ -283,6 +283,23 @@ void mr_learn_patience(mr_thread *t, uint64_t waited) {
   t->patience = p > most ? most : p < least ? least : p;
 }
 
+/*
+ * Whom we wait for may be waiting for this CPU. The system likes to wake a thread where its waker runs; a host and the worker that answers
+ * it then take turns on one CPU for ever, while others idle.
+ */
+static void share_cpu(mr_worker *w) {
+  mr_runtime *r = &mr_rt;
+  if (atomic_load(&r->nhosts) && atomic_load_explicit(&r->host_cpu, memory_order_relaxed) == port_cpu()) {
+    uint64_t now = port_now();
+    if (now - w->moved > 5000000u) {
+      w->moved = now;
+      port_thread_elsewhere();
+      return;
+    }
+  }
+  port_yield();
+}
+
 static mr_fiber *spin(mr_worker *w, uint64_t patience) {
   mr_runtime *r = &mr_rt;
   if (r->cpus < 2 || (atomic_load(&r->target) < 2 && r->nhosts == 0)) return NULL;
@@ -297,7 +314,7 @@ static mr_fiber *spin(mr_worker *w, uint64_t patience) {
       port_pause();
       if ((f = global_pop()) == NULL) f = steal(w);
     }
-    if (!f && ++round > 6) port_yield();      /* whom we wait for may be waiting for this CPU */
+    if (!f && ++round > 6) share_cpu(w);
   } while (!f && port_now() < end && !atomic_load_explicit(&r->stopping, memory_order_relaxed));
   atomic_fetch_sub(&r->nspinning, 1);
   return f;
