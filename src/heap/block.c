@@ -9,8 +9,8 @@
  * Invariants (lock held): a kept block is on the list of its class and on the list by age; `filled` has a bit for each
  * list that isn't empty; `kept` is the sum of their sizes. No system call is made with the lock held.
  */
-#include "pool.h"
-#include "poison.h"
+#include "heap/pool.h"
+#include "heap/poison.h"
 #include "port/port.h"
 
 #include <string.h>

@@ -4,8 +4,8 @@
  * Each chunk and adopted block is a span with one bit per 8 bytes. Headers, free blocks and the bump region mark their
  * bits; a bit marked twice, or outside all spans, is damage. What stays unmarked must be able to hold the live bytes.
  */
-#include "arena.h"
-#include "poison.h"
+#include "heap/arena.h"
+#include "heap/poison.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  * word points to the other. A state whose first word is as in the image, and whose second is null, has none. If a word
  * isn't found for certain, every state counts as having some.
  */
-#include "image.h"
+#include "heap/image.h"
 #include "port/port.h"
 
 #include <lauxlib.h>

@@ -2,8 +2,8 @@
  * Arenas: every block keeps its bytes whatever happens around it, limits hold, shrinking and freeing never fail.
  * A shadow model remembers each block's size and pattern; mr_heap_check walks the arena between steps.
  */
-#include "arena.h"
-#include "test.h"
+#include "heap/arena.h"
+#include "heap/test.h"
 
 #include <stdint.h>
 #include <stdlib.h>

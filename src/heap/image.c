@@ -6,8 +6,8 @@
  * a chunk that is in use. Only mr_image_new decides whether this can be done (template.c takes the image, image_check.c
  * puts it to the proof); afterwards the image is read-only and any thread may use it.
  */
-#include "image.h"
-#include "poison.h"
+#include "heap/image.h"
+#include "heap/poison.h"
 #include "port/port.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef MR_IMAGE_H
 #define MR_IMAGE_H
 
-#include "arena.h"
+#include "heap/arena.h"
 
 struct mr_image {
   size_t size;             /* bytes that are copied: the heap, then the state */

@@ -5,7 +5,7 @@
  * each step and be empty after lua_close: then every list inside the state led where it should. Tables keyed by
  * addresses would break at the first look-up after a move, so the template must not have any: its tables are walked.
  */
-#include "image.h"
+#include "heap/image.h"
 #include "port/port.h"
 
 #include <lauxlib.h>

@@ -1,9 +1,9 @@
 /*
  * Images: clones are independent states, rewinding leaves nothing, and a template that can't be relocated is refused.
  */
-#include "image.h"
-#include "poison.h"
-#include "test.h"
+#include "heap/image.h"
+#include "heap/poison.h"
+#include "heap/test.h"
 
 #include <lauxlib.h>
 #include <lualib.h>

@@ -8,9 +8,9 @@
  * A thread's cache is that thread's alone. Locks are held for a handful of chunks, and never while mapping: a slab
  * being made is nobody's until it is linked.
  */
-#include "pool.h"
-#include "heap.h"
-#include "poison.h"
+#include "heap/pool.h"
+#include "heap/heap.h"
+#include "heap/poison.h"
 #include "port/port.h"
 
 enum {

@@ -1,9 +1,9 @@
 /*
  * The pool: heaps of many threads share it, heaps wander between threads, memory goes back to the system.
  */
-#include "heap.h"
-#include "pool.h"
-#include "test.h"
+#include "heap/heap.h"
+#include "heap/pool.h"
+#include "heap/test.h"
 #include "port/port.h"
 
 #include <stdint.h>

@@ -4,7 +4,7 @@
  * The mr_heap serves as the account only. For programs whose C libraries, or whose developers' tools, want every block
  * to come from malloc.
  */
-#include "arena.h"
+#include "heap/arena.h"
 
 #include <stdlib.h>
 

@@ -12,8 +12,8 @@
  * as it is. A pointer into the C stack, or a state that is not at rest, is refused. What the bytes can't show (tables keyed
  * by addresses, a hidden pointer) is left to image_check.c.
  */
-#include "image.h"
-#include "poison.h"
+#include "heap/image.h"
+#include "heap/poison.h"
 #include "port/port.h"
 
 #include <string.h>
