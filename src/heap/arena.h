@@ -38,10 +38,10 @@ struct mr_heap {
   uint64_t midmap;                /* which of them are not empty */
   mr_large *large;
   size_t colours;                 /* how many large blocks were made */
-  size_t arena;                   /* bytes of chunks and adopted blocks */
+  size_t arena, widest;           /* bytes of chunks and adopted blocks, now and at most */
   size_t mapped, mapped_used;     /* bytes of the other large blocks, and what was asked of them */
   ptrdiff_t limit;                /* PTRDIFF_MAX = none */
-  size_t coalesce_at;             /* no earlier than this size, if the last time was of little use */
+  size_t scattered;               /* free bytes that the last joining found in pieces too small */
 };
 
 /* Makes a heap of a chunk's bytes. */

@@ -7,8 +7,7 @@
  * addresses, so that what is allocated next lies close together. Chunks that are wholly free go back when the heap has
  * far more than it uses.
  *
- * The cost is a walk over the free blocks; it is paid only after the program has freed them (mostly: the collector has
- * swept), and when a pass finds little, not again before the heap has grown by a quarter.
+ * The cost is a walk over the free blocks; it is paid only after a sixth of the heap has become free since the last time.
  */
 #include "heap/arena.h"
 #include "heap/poison.h"
@@ -177,7 +176,7 @@ static int span_give(map *m, mr_heap *h, span *s, size_t spare) {
 }
 
 static void give_all(map *m, mr_heap *h) {
-  size_t spare = m->found > h->arena / 2 ? m->found - h->arena / 2 : 0;
+  size_t most = h->arena / 4 * 3, spare = m->found > most ? m->found - most : 0;
   h->chunk.next = NULL;
   for (size_t i = m->count; i-- > 0;) {
     span *s = &m->spans[i];
@@ -194,9 +193,13 @@ static void give_all(map *m, mr_heap *h) {
 
 /* ---- */
 
-/* Is so much free that joining it may be worth the walk? An estimate: rounding and heads count as free here. */
+/*
+ * Has so much become free since the last time that joining may be worth the walk? An estimate: rounding and heads count
+ * as free here.
+ */
 static int promising(const mr_heap *h) {
-  return h->arena >= LEAST && h->arena >= h->coalesce_at && h->arena + h->mapped_used - mr_heap_used(h) >= h->arena / 6;
+  size_t free = h->arena + h->mapped_used - mr_heap_used(h);
+  return h->arena >= LEAST && free >= h->scattered + h->arena / 6;
 }
 
 int mr_heap_coalesce(mr_heap *h) {
@@ -206,7 +209,6 @@ int mr_heap_coalesce(mr_heap *h) {
   mark_all(&m, h);
   give_all(&m, h);
   mr_block_put(m.spans, size);
-  int worth = m.runs >= h->arena / 8;
-  h->coalesce_at = worth ? 0 : h->arena + h->arena / 4;
+  h->scattered = m.found - m.runs;
   return m.runs > 0;
 }

@@ -86,9 +86,12 @@ static void bump_offer(mr_heap *h, char *p, size_t n) {
   mr_arena_give(h, old, have);
 }
 
-/* The largest kind that adds an eighth at most, if it is large enough; else the next that is. */
+/*
+ * The largest kind that adds an eighth at most, if it is large enough; else the next that is. An eighth of the most it
+ * ever had: a heap that shrinks and grows asks for the kinds again that it gave back.
+ */
 static mr_chunk *chunk_get(mr_heap *h, size_t size) {
-  size_t want = h->arena / 8 / MR_KIND_STEP + 1;
+  size_t want = h->widest / 8 / MR_KIND_STEP + 1;
   size_t need = size + sizeof(mr_chunk);
   mr_chunk *c = mr_pool_get(mr_pool_kind(want > need ? want : need));
   return c || want <= need ? c : mr_pool_get(mr_pool_kind(need));
@@ -101,6 +104,7 @@ static char *take_chunk(mr_heap *h, size_t size, size_t *n) {
   c->next = h->chunk.next;
   h->chunk.next = c;
   h->arena += c->size;
+  if (h->arena > h->widest) h->widest = h->arena;
   *n = c->size - sizeof *c;
   return (char *)(c + 1);
 }
@@ -356,7 +360,7 @@ void mr_heap_init(mr_heap *h, mr_chunk c, size_t limit) {
   h->fast = MR_SMALL;
   h->bump = (char *)(h + 1);
   h->end = (char *)h + c.size;
-  h->arena = c.size;
+  h->arena = h->widest = c.size;
   h->limit = h->room = PTRDIFF_MAX;
   mr_heap_limit(h, limit);
   MR_POISON(h->bump, (size_t)(h->end - h->bump));
