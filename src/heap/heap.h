@@ -55,8 +55,6 @@ void       mr_image_rewind(const mr_image *im, mr_heap *h);/* h came from mr_ima
 size_t     mr_image_size(const mr_image *im);
 /* Asks for the cache lines in which a small process keeps what it made itself. */
 void       mr_image_prefetch(const mr_image *im, const mr_heap *h);
-/* May a finaliser be due in this state, which came from mr_image_clone? 0: lua_close would run none, and can be left out. */
-int        mr_image_finalisers(const mr_image *im, const mr_heap *h);
 
 /* The pool's counters and upkeep. mr_pool_trim gives unused chunks back to the system (called when the program goes idle). */
 void       mr_pool_trim(void);

@@ -17,10 +17,7 @@ mr_image *mr_image_new(mr_opener open) {
   mr_image *im = calloc(1, sizeof *im);
   if (!im) return NULL;
   if (mr_image_take(im, open)) {
-    if (mr_image_proves(im, open)) {
-      mr_image_find_finalisers(im);
-      return im;
-    }
+    if (mr_image_proves(im, open)) return im;
     port_pages_release(im->bytes, im->mapped);
   }
   free(im);
