@@ -15,8 +15,11 @@ local created = measure.seconds(function()
     channels[i] = inbox
     handles[i] = spawn(wait, inbox)
   end
+  -- spawned is not started: a process has its state, and waits, only when a worker has run it
+  for i = count, 1, -1 do
+    while handles[i]:status() ~= "waiting" do mare.sleep(0.002) end
+  end
 end)
-mare.sleep(0.2) -- the last ones park meanwhile
 local after = measure.resident()
 local woken = measure.seconds(function()
   for i = 1, count do channels[i]:send(i) end
