@@ -109,8 +109,8 @@ static void leaves(size_t size) {
 }
 
 static size_t may_keep(void) {
-  size_t room = peak - live;
-  return room > FLOOR ? room : FLOOR;
+  size_t most = peak > FLOOR ? peak : FLOOR;
+  return most > live ? most - live : 0;
 }
 
 /* Takes the oldest out until at most `most` bytes are kept; returns them as a list. */
