@@ -25,7 +25,7 @@ enum {
   HUGE = 2 * 1024 * 1024,
   MEMORY = 16                /* peaks' worth of freed bytes after which a third of a peak is left */
 };
-#define FLOOR ((size_t)32 * 1024 * 1024)
+#define FLOOR ((size_t)4 * 1024 * 1024)
 
 /* Written into a kept block. */
 typedef struct kept_block {
@@ -113,10 +113,13 @@ static size_t may_keep(void) {
   return most > live ? most - live : 0;
 }
 
-/* Takes the oldest out until at most `most` bytes are kept; returns them as a list. */
+/*
+ * Takes the oldest out until no more than `most` bytes are kept, rounded up to a block: or else the block that is freed and
+ * taken again all the time would not be kept any more as soon as the peak is forgotten a little. Returns them as a list.
+ */
 static kept_block *evict(size_t most) {
   kept_block *dead = NULL;
-  while (kept > most) {
+  while (oldest && kept >= most + oldest->size) {
     kept_block *b = oldest;
     unkeep(b);
     b->next = dead;
