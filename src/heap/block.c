@@ -3,7 +3,7 @@
  *
  * A program that makes and drops strings of a megabyte would spend its time in mmap, page faults and zeroing; so freed
  * blocks stay mapped, and the one freed last is handed out first, while its bytes are still in the processor's cache.
- * A block a quarter larger than asked will do. What is kept and what lives never exceed together what lived at the
+ * A block a quarter larger than asked will do. What is kept and what lives together hardly exceed what lived at the
  * recent peak (or FLOOR): keeping blocks does not make the program larger. The ones unused for longest go first.
  *
  * Invariants (lock held): a kept block is on the list of its class and on the list by age; `filled` has a bit for each
@@ -109,7 +109,8 @@ static void leaves(size_t size) {
 }
 
 static size_t may_keep(void) {
-  size_t most = peak > FLOOR ? peak : FLOOR;
+  size_t most = peak + peak / 16;    /* the peak fades with each block; what was just freed must not go for that */
+  if (most < FLOOR) most = FLOOR;
   return most > live ? most - live : 0;
 }
 
