@@ -8,7 +8,7 @@ local function words(n)
     seen[w] = (seen[w] or 0) + 1
     list[i % 5000 + 1] = w .. ":" .. i
   end
-  return #table.concat(list, ",")
+  return #table.concat(list, ",") + (seen.word0 or 0)
 end
 
 local function split(n)

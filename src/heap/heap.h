@@ -53,11 +53,12 @@ lua_State *mr_image_clone(const mr_image *im, mr_heap **h);/* a new state in a n
 void       mr_image_rewind(const mr_image *im, mr_heap *h);/* h came from mr_image_clone: all chunks but the first go back, the
                                                               first is as it was after clone (limit reset to 0); its lua_State * stays valid */
 size_t     mr_image_size(const mr_image *im);
-/* May a finaliser be due in this state, which came from mr_image_clone? 0: lua_close would run none, and can be left out. */
-int        mr_image_finalisers(const mr_image *im, const mr_heap *h);
+/* Asks for the cache lines in which a small process keeps what it made itself. */
+void       mr_image_prefetch(const mr_image *im, const mr_heap *h);
 
 /* The pool's counters and upkeep. mr_pool_trim gives unused chunks back to the system (called when the program goes idle). */
 void       mr_pool_trim(void);
 size_t     mr_pool_reserved(void);
+void       mr_pool_thread_exit(void);                      /* gives the calling thread's cache to the others */
 
 #endif

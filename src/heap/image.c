@@ -17,10 +17,7 @@ mr_image *mr_image_new(mr_opener open) {
   mr_image *im = calloc(1, sizeof *im);
   if (!im) return NULL;
   if (mr_image_take(im, open)) {
-    if (mr_image_proves(im, open)) {
-      mr_image_find_finalisers(im);
-      return im;
-    }
+    if (mr_image_proves(im, open)) return im;
     port_pages_release(im->bytes, im->mapped);
   }
   free(im);
@@ -56,4 +53,9 @@ void mr_image_rewind(const mr_image *im, mr_heap *h) {
   stamp(im, to);
   memset(to + im->size, 0, im->chunk - im->size);   /* nothing of the last process is left to be read */
   MR_POISON(to + im->size, im->chunk - im->size);
+}
+
+void mr_image_prefetch(const mr_image *im, const mr_heap *h) {
+  const char *from = (const char *)h + im->size, *end = (const char *)h + im->chunk;
+  for (; from < end; from += PORT_CACHELINE) PORT_PREFETCH(from);
 }

@@ -13,13 +13,11 @@ struct mr_image {
   uint16_t *offsets;       /* words that point into the image, counted in words from its start */
   char *bytes;             /* such words hold offsets instead of addresses */
   size_t mapped;
-  size_t finobj, tobefnz;  /* words of the state that head its lists of objects with finalisers; 0 = not found */
 };
 
 /* Opens the template and takes its image; fails (0) on any doubt that can be seen in the bytes. */
 int mr_image_take(mr_image *im, mr_opener open);
 /* Finds finobj and tobefnz. */
-void mr_image_find_finalisers(mr_image *im);
 /* Runs clones of it and a normally opened state side by side; 0 if they differ in anything. */
 int mr_image_proves(const mr_image *im, mr_opener open);
 

@@ -190,59 +190,6 @@ static void test_a_clone_works_in_both_modes_of_the_collector(void) {
   mr_image_free(im);
 }
 
-static void test_finalisers_are_noticed(void) {
-  static const mr_opener openers[] = {open_base, open_package};
-  for (int i = 0; i < 2; i++) {
-    mr_image *im = mr_image_new(openers[i]);
-    CHECK(im && im->finobj && im->tobefnz);
-    mr_heap *h;
-    lua_State *L = mr_image_clone(im, &h);
-    CHECK(!mr_image_finalisers(im, h));
-    CHECK(runs(L, "local t = {} for i = 1, 1000 do t[i] = setmetatable({}, {__index = t}) end return #t", "1000"));
-    CHECK(!mr_image_finalisers(im, h));
-    CHECK(runs(L, "n = 0 x = setmetatable({}, {__gc = function() n = n + 1 end}) return 1", "1"));
-    CHECK(mr_image_finalisers(im, h));
-    CHECK(runs(L, "collectgarbage() collectgarbage() collectgarbage('step') return n", "0"));
-    CHECK(mr_image_finalisers(im, h));
-    CHECK(runs(L, "x = nil return n", "0"));                        /* dead, not yet found */
-    CHECK(mr_image_finalisers(im, h));
-    CHECK(runs(L, "collectgarbage() return n", "1"));
-    CHECK(!mr_image_finalisers(im, h));
-    CHECK(runs(L, "for i = 1, 500 do setmetatable({}, {__gc = function() n = n + 1 end}) end return 1", "1"));
-    lua_gc(L, LUA_GCSTOP, 0);
-    CHECK(mr_image_finalisers(im, h));
-    mr_heap_dying(h);
-    lua_close(L);
-    mr_image_rewind(im, h);
-    CHECK(!mr_image_finalisers(im, h));
-    mr_heap_drop(h);
-    mr_image_free(im);
-  }
-}
-
-/* While some finalisers have run and others are due, they are still noticed. */
-static void test_pending_finalisers_are_noticed(void) {
-  mr_image *im = mr_image_new(open_base);
-  mr_heap *h;
-  lua_State *L = mr_image_clone(im, &h);
-  CHECK(runs(L, "collectgarbage('stop') n = 0 local mt = {__gc = function() n = n + 1 end} for i = 1, 100 do setmetatable({}, mt) end return n", "0"));
-  lua_gc(L, LUA_GCINC, 100, 100, 4);
-  int pending = 0;
-  for (int i = 0; i < 100000; i++) {
-    lua_gc(L, LUA_GCSTEP, 0);
-    lua_getglobal(L, "n");
-    lua_Integer n = lua_tointeger(L, -1);
-    lua_pop(L, 1);
-    if (n == 100) break;
-    pending += n > 0;
-    CHECK(mr_image_finalisers(im, h));
-  }
-  CHECK(pending > 0);
-  CHECK(runs(L, "collectgarbage() return n", "100") && !mr_image_finalisers(im, h));
-  mr_heap_drop(h);
-  mr_image_free(im);
-}
-
 /* ---- templates that must be refused ---- */
 
 static lua_State *open_nothing(lua_Alloc f, void *ud) { (void)f; (void)ud; return NULL; }
@@ -344,8 +291,6 @@ int main(void) {
   test_a_rewound_state_is_as_new();
   test_a_clone_obeys_its_limit();
   test_a_clone_works_in_both_modes_of_the_collector();
-  test_finalisers_are_noticed();
-  test_pending_finalisers_are_noticed();
   test_templates_that_cannot_move_are_refused();
   test_a_table_keyed_by_names_may_stay();
   test_without_memory_there_is_no_image_and_no_clone();

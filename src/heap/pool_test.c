@@ -181,7 +181,7 @@ static void wander(void *arg) {
 
 static void test_heaps_wander_between_threads(void) {
   port_thread t[THREADS];
-  for (uintptr_t i = 0; i < THREADS; i++) CHECK(port_thread_start(&t[i], wander, (void *)i, "wander") == 0);
+  for (uintptr_t i = 0; i < THREADS; i++) CHECK(port_thread_fork(&t[i], wander, (void *)i, "wander") == 0);
   for (int i = 0; i < THREADS; i++) port_thread_join(&t[i]);
   for (int i = 0; i < SLOTS; i++) {
     mr_heap *h = atomic_exchange(&slots[i], NULL);

@@ -16,6 +16,7 @@
 #define PORT_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define PORT_NOINLINE    __attribute__((noinline))
 #define PORT_NORETURN    __attribute__((noreturn))
+#define PORT_ALIAS       __attribute__((may_alias))  /* of a type: others' objects are seen through it */
 #define PORT_TLS         __thread __attribute__((tls_model("initial-exec")))
 #define PORT_PREFETCH(p) __builtin_prefetch(p)
 #define PORT_LOG2(x)     (63u - (unsigned)__builtin_clzll(x))   /* of a 64-bit value, not 0 */
@@ -25,6 +26,7 @@
 #define PORT_UNLIKELY(x) (x)
 #define PORT_NOINLINE
 #define PORT_NORETURN    _Noreturn
+#define PORT_ALIAS
 #define PORT_TLS         _Thread_local
 #endif
 #define PORT_CACHELINE 64
@@ -72,20 +74,26 @@ typedef struct { atomic_uint word; } port_event;
 void port_event_set(port_event *e);
 /* Waits until set; deadline in port_now() time, UINT64_MAX = none. 1 = was set (and is consumed), 0 = timed out. */
 int  port_event_wait(port_event *e, uint64_t deadline);
-/* Spins for at most ns before it waits. */
-int  port_event_spin(port_event *e, uint64_t deadline, uint64_t ns);
+int  port_event_spin(port_event *e, uint64_t ns);   /* the same, without sleeping */
 void port_pause(void);                        /* one turn of a spin loop */
+void port_sleep(uint64_t ns);
+PORT_NORETURN void port_quit(int code);       /* _exit: no handlers, nothing flushed */
+void port_at_fork(void (*child)(void));       /* runs in children of fork() */
 void port_yield(void);                        /* let another kernel thread run */
 
 /* ---- threads ---- */
-typedef struct port_thread { uintptr_t handle; uintptr_t clock; } port_thread;
-int  port_thread_start(port_thread *t, void (*fn)(void *), void *arg, const char *name);
+typedef struct port_thread { uintptr_t handle; uintptr_t clock; int id; } port_thread;
+int  port_thread_start(void (*fn)(void *), void *arg, const char *name);  /* on its own, never joined */
+int  port_thread_fork(port_thread *t, void (*fn)(void *), void *arg, const char *name);   /* must be joined */
 void port_thread_join(port_thread *t);
 void port_thread_self(port_thread *t);
 uint64_t port_thread_cpu(const port_thread *t);/* nanoseconds of CPU it has used; 0 = unknown */
+int  port_thread_runnable(const port_thread *t);/* on a CPU or waiting for one, not blocked; 1 when unknown */
 int  port_thread_kick(const port_thread *t);  /* sends it the preemption signal */
 /* Installs the handler of the preemption signal (number from MARE_SIGNAL, default SIGURG). */
 int  port_kick_handler(void (*fn)(void));
+int  port_cpu(void);                          /* on which the caller runs, -1 = unknown */
+void port_thread_elsewhere(void);             /* the calling thread goes on on another CPU, if it may use another */
 int  port_cpus(void);                         /* allowed by affinity and cgroup, at least 1 */
 
 /* ---- pages ---- */

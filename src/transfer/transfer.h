@@ -29,6 +29,8 @@ typedef struct mr_sharetype {
   void (*destroy)(mr_shared *o);               /* last reference gone */
   void (*push)(lua_State *L, mr_shared *o);
 } mr_sharetype;
+/* Set by whoever makes those userdata: is that one of them? A program can give anything any metatable (debug.setmetatable). NULL: trust. */
+extern int (*mr_share_valid)(const void *block, size_t size);
 struct mr_shared { const mr_sharetype *type; atomic_size_t refs; };
 static inline void mr_retain(mr_shared *o) { atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed); }
 static inline void mr_release(mr_shared *o) {
@@ -51,12 +53,49 @@ int         mr_pack(mr_packer *p, lua_State *L, int first, int n, const char *ro
 /* Unpacking this view needs code to run in the receiver (a module to require): never do it on the sender's worker. */
 int         mr_packer_needs_code(const mr_packer *p);
 mr_message *mr_packer_seal(mr_packer *p);      /* NULL: no memory */
+int         mr_message_needs_code(const mr_message *m);   /* so errors other than of memory are possible */
 
 /* Pushes the values and returns how many. Raises memory errors, or what require raised, of L; consumes nothing: it can be tried again. */
 int         mr_unpack_view(lua_State *L, const mr_packer *p);
 int         mr_unpack(lua_State *L, const mr_message *m);
 void        mr_message_free(mr_message *m);    /* drops the references it holds */
 size_t      mr_message_size(const mr_message *m);
+
+/* ---- scalars: what needs no packing; 16 bytes ---- */
+typedef struct mr_scalar {
+  union { lua_Integer i; lua_Number n; void *p; int b; } u;
+  unsigned char type;                          /* LUA_T*, numbers: LUA_TNUMBER float, 0x10 | LUA_TNUMBER integer */
+} mr_scalar;
+
+static inline int mr_scalar_get(lua_State *L, int idx, mr_scalar *s) {   /* 1: it is one */
+  int t = lua_type(L, idx);
+  switch (t) {
+    case LUA_TNUMBER:
+      if (lua_isinteger(L, idx)) {
+        s->u.i = lua_tointeger(L, idx);
+        s->type = 0x10 | LUA_TNUMBER;
+        return 1;
+      }
+      s->u.n = lua_tonumber(L, idx);
+      break;
+    case LUA_TNIL: break;
+    case LUA_TBOOLEAN: s->u.b = lua_toboolean(L, idx); break;
+    case LUA_TLIGHTUSERDATA: s->u.p = lua_touserdata(L, idx); break;
+    default: return 0;
+  }
+  s->type = (unsigned char)t;
+  return 1;
+}
+
+static inline void mr_scalar_push(lua_State *L, const mr_scalar *s) {
+  switch (s->type) {
+    case 0x10 | LUA_TNUMBER: lua_pushinteger(L, s->u.i); break;
+    case LUA_TNUMBER: lua_pushnumber(L, s->u.n); break;
+    case LUA_TBOOLEAN: lua_pushboolean(L, s->u.b); break;
+    case LUA_TLIGHTUSERDATA: lua_pushlightuserdata(L, s->u.p); break;
+    default: lua_pushnil(L);
+  }
+}
 
 /* Public rule for foreign userdata, reserved: field "__transfer" of a metatable, a light userdata (see include/mare.h). */
 

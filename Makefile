@@ -1,0 +1,51 @@
+# The front door. CMake does the work, in build/<config>; tools/ holds the steps.
+#
+#   make                 builds bin/mare
+#   make demo            the parallel text search, on this machine's own files
+#   make test            everything: lint, then the suite plain, under AddressSanitizer + UBSan, under ThreadSanitizer
+#   make test T=channel  only the tests whose name contains "channel"
+#   make test C=plain    only one configuration (plain, asan, tsan)
+#   make bench           the measurements beside their peers (B=ring: only one)
+#   make lint | install PREFIX=/usr/local | clean | help
+#
+# Whatever is missing is installed first (Debian, Ubuntu) or named.
+
+PREFIX ?= /usr/local
+T ?=
+C ?= plain asan tsan
+B ?=
+
+.PHONY: build demo test bench lint install rock clean help
+
+build:
+	@tools/setup build
+	@tools/build plain
+
+demo: build
+	@bin/mare run examples/demo.lua
+
+test:
+	@tools/setup test
+	@tools/test -c "$(C)" -t "$(T)"
+
+bench:
+	@tools/setup bench
+	@tools/build plain
+	@bench/run $(if $(B),--only $(B))
+
+lint:
+	@tools/setup test
+	@tools/lint
+
+install: build
+	@cmake --install build/plain --prefix "$(PREFIX)"
+
+# What LuaRocks calls: the Lua module alone.
+rock:
+	@tools/build rock
+
+clean:
+	@rm -rf build bin
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed '/^What LuaRocks/,$$d'

@@ -1,0 +1,133 @@
+"""Figures to text: intervals, the table, the Markdown page and the plot."""
+from statistics import median
+
+
+def interval(values):
+    """(median, smallest, largest)"""
+    return median(values), min(values), max(values)
+
+
+def human(value):
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"
+
+
+def plain(value):
+    """Three significant digits without an exponent."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+class Result:
+    """A finding with its values, one per complete repetition."""
+
+    def __init__(self, experiment, finding, repetitions):
+        self.experiment, self.finding = experiment, finding
+        self.repetitions = repetitions
+        self.values = [finding.of(r) for r in repetitions if self._computable(r)]
+
+    def _computable(self, repetition):
+        try:
+            self.finding.of(repetition)
+        except (KeyError, ZeroDivisionError):
+            return False
+        return True
+
+    @property
+    def reached(self):
+        """yes or no by the median; "noise" is added when the interval holds the target's edge."""
+        f = self.finding
+        if not f.sense:
+            return ""
+        if not self.values:
+            return "not measured"
+        middle, low, high = interval(self.values)
+        good = middle >= f.target if f.sense == ">=" else middle <= f.target
+        across = low < f.target < high
+        return ("yes" if good else "no") + (" (noise)" if across else "")
+
+    @property
+    def score(self):
+        """(median, low, high) as fractions of the target, 1 = just reached, more is better."""
+        scores = [v / self.finding.target if self.finding.sense == ">=" else self.finding.target / max(v, 1e-9)
+                  for v in self.values]
+        return interval(scores)
+
+    def shown(self, labels):
+        metric = self.finding.metric or self.experiment.metric
+        unit = self.finding.unit if self.finding.metric == "memory" else self.experiment.unit
+        parts = []
+        for label in labels:
+            values = [r[label][metric] for r in self.repetitions if metric in r.get(label, {})]
+            if values:
+                parts.append(f"{label}: {human(median(values))}{'' if unit == '/s' else ' '}{unit}")
+        return ", ".join(parts) or "–"
+
+    def cells(self):
+        f = self.finding
+        if self.values:
+            middle, low, high = interval(self.values)
+            figure = f"{plain(middle)} {f.unit} ({plain(low)}–{plain(high)})"
+        else:
+            figure = "–"
+        sign = {">=": "≥", "<=": "≤", "": ""}[f.sense]
+        target = f"{sign} {f.target:g} {f.unit}" + (f" {f.source}" if f.source else "") if f.sense else ""
+        return [f.work, self.shown(f.mare), self.shown(f.peers), figure, target, self.reached]
+
+
+HEADINGS = ["work", "mare", "peers", "reached: median (min–max)", "target", "target reached"]
+
+
+def terminal(results):
+    for result in results:
+        work, mine, peers, figure, target, reached = result.cells()
+        print(f"{work}\n    {figure}" + (f"   target {target}: {reached}" if target else ""))
+        print(f"    {mine}   |   {peers}")
+
+
+def markdown(results, raw, machine, command, failures):
+    lines = ["# Results", "",
+             "Written by `bench/run`; how it is measured and how to read it: `docs/benchmarks.md`. Medians of "
+             f"{machine['repetitions']} interleaved repetitions; a ratio is taken inside one repetition. “noise”: "
+             "the interval holds the target, so this run can't tell.", "", f"Command: `{command}`", ""]
+    lines += [f"- {key}: {value}" for key, value in machine.items()]
+    lines += ["", "| " + " | ".join(HEADINGS) + " |", "|" + "---|" * len(HEADINGS)]
+    lines += ["| " + " | ".join(r.cells()) + " |" for r in results]
+    if failures:
+        lines += ["", "Not measured:", ""] + [f"- {name}: {why}" for name, why in sorted(failures.items())]
+    lines += ["", "## Every program", "",
+              "Label: language and schedulers; “twice”: two OS processes at the same time, their rates summed.", "",
+              "| experiment | program | metric | median | min | max |", "|---|---|---|---|---|---|"]
+    for experiment, label, metric, values in raw:
+        middle, low, high = interval(values)
+        lines.append(f"| {experiment} | {label} | {metric} | {human(middle)} | {human(low)} | {human(high)} |")
+    return "\n".join(lines) + "\n"
+
+
+def plot(results, path, title):
+    """One bar per target: how much of it was reached. Returns False when matplotlib is missing."""
+    try:
+        import matplotlib
+        matplotlib.use("svg")
+        from matplotlib import pyplot
+    except ImportError:
+        return False
+    shown = [r for r in results if r.finding.sense and r.values][::-1]
+    if not shown:
+        return True
+    scores = [r.score for r in shown]
+    figure, axes = pyplot.subplots(figsize=(10, 0.32 * len(shown) + 1.6), layout="constrained")
+    middles = [s[0] for s in scores]
+    errors = [[s[0] - s[1] for s in scores], [s[2] - s[0] for s in scores]]
+    colours = ["#2b7a8c" if m >= 1 else "#c0603c" for m in middles]
+    axes.barh([r.finding.work for r in shown], middles, xerr=errors, color=colours, ecolor="#444444", height=0.7)
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_xscale("log")
+    axes.set_xticks([0.25, 0.5, 1, 2, 4], ["¼", "½", "1", "2", "4"])
+    axes.minorticks_off()
+    axes.set_xlabel("reached, as a fraction of the target (1 = the target; bars: median, whiskers: min and max)")
+    axes.set_title(title, fontsize=10)
+    figure.savefig(path)
+    pyplot.close(figure)
+    return True

@@ -1,0 +1,198 @@
+"""What is measured and what is to be reached: one experiment per row of the table.
+
+An experiment is a set of labelled commands ("mare 2" = mare with two workers); each repetition runs all of them in
+turn, and every figure of a finding comes from one repetition, so that neighbours on the machine hit both sides alike.
+Counts are chosen so that a program takes some 0.3-0.5 s.
+"""
+from dataclasses import dataclass, field
+from typing import Callable, Optional
+
+from .commands import c, erlang, go, lua, mare
+
+
+@dataclass
+class Finding:
+    """A figure computed from one repetition. `of` gets {label: {metric: value}}."""
+    work: str
+    of: Callable
+    sense: str = ""                 # ">=" or "<=": what the target means; "" = no target, only told
+    target: Optional[float] = None
+    unit: str = "×"                 # "×" for ratios
+    mare: tuple = ()                # (label, …) shown in the column "mare"
+    peers: tuple = ()               # and in the column "peers"
+    metric: str = ""                # of the shown labels; default: the experiment's
+    source: str = ""                # what the ratio is taken against
+
+
+@dataclass
+class Experiment:
+    name: str
+    commands: dict
+    findings: list = field(default_factory=list)
+    metric: str = "hops"
+    unit: str = "/s"
+
+
+def ratio(a, b, metric):
+    return lambda m: m[a][metric] / m[b][metric]
+
+
+def gain(a, metric):
+    """Speed with two workers against one."""
+    return lambda m: m[f"{a} 2"][metric] / m[f"{a} 1"][metric]
+
+
+def everyone(row, *args, program=None):
+    """mare, Go and Erlang with one and two schedulers."""
+    made = {}
+    for n in (1, 2):
+        made[f"mare {n}"] = mare(program or row, *args, workers=n)
+        made[f"go {n}"] = go(row, *args, workers=n)
+        made[f"erlang {n}"] = erlang(row, *args, workers=n)
+    return made
+
+
+def ring(size, hops, target):
+    name = f"ring of {size:,}"
+    findings = [Finding(f"{name}, {n} worker{'s'[:n - 1]}", ratio(f"mare {n}", f"go {n}", "hops"), ">=", target,
+                        mare=(f"mare {n}",), peers=(f"go {n}", f"erlang {n}"), source="Go") for n in (1, 2)]
+    findings.append(Finding(f"{name}, 2 workers against 1", gain("mare", "hops"), ">=", 0.95,
+                            mare=("mare 1", "mare 2"), peers=("go 1", "go 2"), source="1 worker"))
+    return Experiment(f"ring-{size}", everyone("ring", size, 1, hops), findings)
+
+
+def speedup_against_go(name, work, commands, metric):
+    return Experiment(name, commands, [
+        Finding(f"{work}, 2 workers against 1", lambda m: gain("mare", metric)(m) / gain("go", metric)(m), ">=", 1.0,
+                mare=("mare 1", "mare 2"), peers=("go 1", "go 2"), source="Go's speed-up"),
+    ], metric)
+
+
+def against_ceiling(name, work, commands, metric, target):
+    """The ceiling is what two independent OS processes with one worker each reach in the same repetition."""
+    commands["mare 1 twice"] = commands["mare 1"].twice()
+    return Experiment(name, commands, [
+        Finding(f"{work}, 2 workers against 1", ratio("mare 2", "mare 1 twice", metric), ">=", target,
+                mare=("mare 1", "mare 2"), peers=("mare 1 twice", "go 1", "go 2"), source="2 OS processes"),
+    ], metric)
+
+
+def tasks(steps):
+    """Calibrated steps per language: a task takes 20 µs on one core."""
+    made = {}
+    for n in (1, 2):
+        made[f"mare {n}"] = mare("tasks", 8, 20000, steps["mare"], workers=n)
+        made[f"go {n}"] = go("tasks", 8, 20000, steps["go"], workers=n)
+        made[f"erlang {n}"] = erlang("tasks", 8, 20000, steps["erlang"], workers=n)
+    return speedup_against_go("tasks", "tasks of 20 µs", made, "tasks")
+
+
+def pingpong():
+    made = everyone("pingpong", 600000)
+    for n in (1, 2):
+        made[f"mare {n}"] = mare("pairs", 1, 600000, workers=n)
+    made["lua 1"] = lua("host", 300000, 1, directory="mare")
+    findings = [Finding(f"ping-pong, {n} worker{'s'[:n - 1]}", ratio(f"mare {n}", f"go {n}", "trips"), ">=", 1.3,
+                        mare=(f"mare {n}",), peers=(f"go {n}", f"erlang {n}"), source="Go") for n in (1, 2)]
+    findings.append(Finding("ping-pong of a plain lua5.4 script and a process", lambda m: 1e6 / m["lua 1"]["trips"],
+                            "<=", 1.0, "µs", mare=("lua 1",)))
+    return Experiment("pingpong", made, findings, "trips")
+
+
+def fanout():
+    made = {}
+    for n in (1, 2):
+        made[f"mare {n}"] = mare("fanout", 8, 27, workers=n)
+        made[f"go {n}"] = go("fanout", 8, 34, workers=n)
+        made[f"erlang {n}"] = erlang("fanout", 8, 32, workers=n)
+    return against_ceiling("fanout", "fan-out of 8 CPU-bound tasks", made, "tasks", 0.97)
+
+
+def spawn():
+    made = {f"mare {n}": mare("spawn", 1000000, workers=n) for n in (1, 2)}
+    made.update({f"mare {n} fresh": mare("spawn", 300000, "fresh", workers=n) for n in (1, 2)})
+    for n in (1, 2):
+        made[f"go {n}"] = go("spawn", 1000000, workers=n)
+        made[f"erlang {n}"] = erlang("spawn", 300000, workers=n)
+
+    def told(label, target, text):
+        n = label.split()[1]
+        return Finding(f"spawn and exit, {text}, {n} worker{'s' if n == '2' else ''}",
+                       lambda m: m[label]["spawn"], "<=", target, "µs", (label,), (f"go {n}", f"erlang {n}"))
+    return Experiment("spawn", made, [
+        told("mare 1", 2.0, "recycled"), told("mare 2", 2.0, "recycled"),
+        told("mare 1 fresh", 5.0, "recycling off"), told("mare 2 fresh", 5.0, "recycling off"),
+    ], "spawn", "µs")
+
+
+def waiting():
+    made = {f"{name} 2": make("waiting", 100000, workers=2)
+            for name, make in (("mare", mare), ("go", go), ("erlang", erlang))}
+    peers = ("erlang 2", "go 2")
+    return Experiment("waiting", made, [
+        Finding("100,000 waiting processes, memory of each", lambda m: m["mare 2"]["memory"], "<=", 10.0, "KiB",
+                ("mare 2",), peers, "memory"),
+        Finding("100,000 waiting processes, created and woken", ratio("mare 2", "erlang 2", "both"), "<=", 2.0,
+                mare=("mare 2",), peers=peers, metric="both", source="Erlang's time"),
+    ], "both", "s")
+
+
+def strings(name, size, count):
+    made = {"mare 1": mare("messages", "strings", size, count), "c 1": c("strings", size, count),
+            "erlang 1": erlang("strings", size, count), "go 1": go("strings", size, count)}
+    return Experiment(f"strings-{size}", made, [
+        Finding(f"strings of {name}", ratio("mare 1", "c 1", "transfers"), ">=", 0.8, mare=("mare 1",),
+                peers=("c 1",), source="malloc + memcpy"),
+    ], "transfers")
+
+
+def tables(kind, work, count, many, target):
+    made = {"mare 1": mare("messages", kind, count, many), "erlang 1": erlang(kind, count, many * 2),
+            "go 1": go(kind, count, many * 4)}
+    return Experiment(kind, made, [
+        Finding(work, ratio("mare 1", "erlang 1", "transfers"), ">=", target, mare=("mare 1",),
+                peers=("erlang 1", "go 1"), source="Erlang"),
+    ], "transfers")
+
+
+def ticker():
+    made = {f"{name} 1": make("ticker") for name, make in (("mare", mare), ("go", go), ("erlang", erlang))}
+    return Experiment("ticker", made, [
+        Finding("ticks of a 10 ms ticker beside a busy loop, of 100 in 2 s", lambda m: m["mare 1"]["ticks"], ">=", 99,
+                "ticks", ("mare 1",), ("go 1", "erlang 1")),
+    ], "ticks", "ticks")
+
+
+def cpu(name, target):
+    made = {"mare 1": mare(name, directory="cpu"), "lua 1": lua(name)}
+    return Experiment(f"cpu-{name}", made, [
+        Finding(f"CPU-bound: {name}", ratio("mare 1", "lua 1", "speed"), ">=", target, mare=("mare 1",),
+                peers=("lua 1",), source="lua5.4"),
+    ], "speed", "runs/s")
+
+
+def message_size(size, count):
+    """The seeds' table 6.1; no target but the strings above: Erlang and Go pass references."""
+    made = {"mare 1": mare("messages", "strings", size, count), "erlang 1": erlang("strings", size, count),
+            "go 1": go("strings", size, count)}
+    return Experiment(f"size-{size}", made, [
+        Finding(f"messages of {size:,} bytes", lambda m: 1e6 / m["mare 1"]["transfers"], unit="µs", mare=("mare 1",),
+                peers=("erlang 1", "go 1")),
+    ], "transfers")
+
+
+def experiments(steps):
+    """`steps`: {language: steps of a task of 20 µs}, from `tasks calibrate`."""
+    return [
+        ring(10, 2000000, 1.3), ring(100, 2000000, 1.3), ring(1000, 2000000, 1.1), ring(10000, 1000000, 1.0),
+        speedup_against_go("tokens", "ring of 1,000 with 100 tokens", everyone("ring", 1000, 100, 2000000), "hops"),
+        tasks(steps), pingpong(),
+        against_ceiling("pairs", "8 independent pairs", everyone("pairs", 8, 600000), "trips", 0.9), fanout(),
+        spawn(), waiting(), strings("100 KB", 100000, 40000), strings("1 MiB", 1048576, 4000),
+        tables("integers", "table of 1,000 integers", 1000, 25000, 0.7),
+        tables("records", "100 nested records", 100, 8000, 0.3), ticker(),
+        *[cpu(name, 0.9 if name == "generators" else 0.99)
+          for name in ("fib", "nbody", "spectral", "strings", "sort", "generators")],
+        *[message_size(*s) for s in ((10, 200000), (104, 200000), (1048, 200000), (10485, 100000), (104857, 20000),
+                                     (1048576, 2000), (10485760, 200))],
+    ]

@@ -1,0 +1,71 @@
+# The sources, once for executables (an object library per layer) and once for the shared module.
+# A test links its own layer and those above it in this list, and so shows that these can do without the others.
+set(mare_layers port base heap transfer process channel io cdr observe module)
+
+# Lua files travel inside the binaries.
+file(GLOB_RECURSE lua_files CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/lua/*.lua)
+set(embedded ${CMAKE_BINARY_DIR}/embedded.c)
+list(TRANSFORM lua_files PREPEND ${CMAKE_SOURCE_DIR}/ OUTPUT_VARIABLE lua_paths)
+add_custom_command(OUTPUT ${embedded}
+  COMMAND ${MARE_HOST_LUA} ${CMAKE_SOURCE_DIR}/tools/embed.lua ${CMAKE_SOURCE_DIR} ${embedded} ${lua_files}
+  DEPENDS ${CMAKE_SOURCE_DIR}/tools/embed.lua ${lua_paths} VERBATIM)
+add_custom_target(embed DEPENDS ${embedded}) # one rule for both libraries that compile it
+
+add_library(core INTERFACE) # how to compile against src/
+target_include_directories(core INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+target_link_libraries(core INTERFACE lua_headers Threads::Threads)
+if(MARE_CONFIG STREQUAL "tsan")
+  target_compile_definitions(core INTERFACE MR_CHAOS)
+endif()
+
+set(all_sources ${embedded})
+set(objects "") # of the layers so far
+foreach(layer ${mare_layers})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${layer}/*.c)
+  list(FILTER sources EXCLUDE REGEX "(_test|/module/main)\\.c$")
+  list(APPEND all_sources ${sources})
+  set(has_${layer} OFF)
+  if(sources)
+    set(has_${layer} ON)
+  endif()
+  if(layer STREQUAL "base")
+    list(APPEND sources ${embedded})
+  endif()
+  if(sources AND NOT MARE_CONFIG STREQUAL "rock")
+    add_library(core_${layer} OBJECT ${sources})
+    add_dependencies(core_${layer} embed)
+    target_link_libraries(core_${layer} PRIVATE core)
+    target_compile_options(core_${layer} PRIVATE ${mare_warnings} ${mare_exe_compile})
+    list(APPEND objects $<TARGET_OBJECTS:core_${layer}>)
+  endif()
+  set(objects_${layer} ${objects})
+endforeach()
+
+# Only src/port (and the program's main) may see more than C11. Defined empty, so that a file may repeat it.
+file(GLOB os_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/port/*.c)
+list(APPEND os_sources ${CMAKE_SOURCE_DIR}/src/module/main.c)
+set_source_files_properties(${os_sources} PROPERTIES COMPILE_OPTIONS -D_GNU_SOURCE=)
+
+if(NOT MARE_CONFIG STREQUAL "rock" AND EXISTS ${CMAKE_SOURCE_DIR}/src/module/main.c)
+  add_executable(mare ${CMAKE_SOURCE_DIR}/src/module/main.c ${objects})
+  target_link_libraries(mare PRIVATE core lua_static)
+  target_compile_options(mare PRIVATE ${mare_warnings} ${mare_exe_compile})
+  target_link_options(mare PRIVATE ${mare_exe_link})
+  set_target_properties(mare PROPERTIES ENABLE_EXPORTS ON)
+  install(TARGETS mare RUNTIME DESTINATION bin)
+endif()
+
+# A module whose code may still run in other threads is never unmapped: nodelete.
+if(has_module)
+  add_library(mare_so MODULE ${all_sources})
+  add_dependencies(mare_so embed)
+  target_compile_options(mare_so PRIVATE ${mare_warnings})
+  target_link_libraries(mare_so PRIVATE core m ${CMAKE_DL_LIBS})
+  target_link_options(mare_so PRIVATE -Wl,-z,nodelete)
+  set_target_properties(mare_so PROPERTIES PREFIX "" OUTPUT_NAME mare)
+  install(TARGETS mare_so LIBRARY DESTINATION lib/lua/5.4)
+  install(FILES lua/luaproc.lua DESTINATION share/lua/5.4)   # for plain Lua; bin/mare has it inside
+endif()
+if(EXISTS ${CMAKE_SOURCE_DIR}/include/mare.h)
+  install(FILES include/mare.h DESTINATION include)
+endif()

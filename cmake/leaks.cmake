@@ -1,0 +1,15 @@
+# Looking for leaks stops the program like a debugger does, which some containers forbid: find out once.
+set(probe ${CMAKE_BINARY_DIR}/probe)
+file(WRITE ${probe}/leak.c "#include <stdlib.h>\nvoid *volatile p;\nint main(void) { p = malloc(100); p = NULL; return 0; }\n")
+execute_process(COMMAND ${CMAKE_C_COMPILER} -fsanitize=address -g ${probe}/leak.c -o ${probe}/leak RESULT_VARIABLE bad)
+set(mare_leaks 0)
+if(NOT bad)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E env ASAN_OPTIONS=detect_leaks=1 ${probe}/leak
+    RESULT_VARIABLE found OUTPUT_QUIET ERROR_VARIABLE said)
+  if(found AND said MATCHES "detected memory leaks")
+    set(mare_leaks 1)
+  endif()
+endif()
+if(NOT mare_leaks)
+  message(WARNING "leaks cannot be looked for on this machine")
+endif()

@@ -1,0 +1,134 @@
+/*
+ * mare.h: mare for C. For modules that are loaded into mare's processes or into hosts, and for programs that embed Lua.
+ *
+ * Nothing here is linked: everything is reached through one table of functions that mare keeps in every state in which it was
+ * required. So a module works with any mare that is new enough, and needs no library but Lua itself.
+ *
+ *   int luaopen_mymodule(lua_State *L) {
+ *     const mare_api *mare = mare_api_require(L);        raises if mare is missing or too old
+ *     mare->channel_named(L, "jobs", 10);                 pushes a channel
+ *     lua_pushliteral(L, "hello");
+ *     mare->channel_send(L, -2, 1, MARE_FOREVER, 0, NULL);
+ *     ...
+ *
+ * Conventions
+ *  - Values stay Lua values: channels and handles are userdata on L's stack; indices are Lua's.
+ *  - [raises]: errors are Lua errors; call it where they are caught. Others never raise.
+ *  - Functions that wait take `ctx` and `k` and behave as lua_callk: with k, what stands after the call may never run, because
+ *    the process is suspended and k is called instead; write `return k(L, LUA_OK, ctx)` there. With k == NULL, and where Lua
+ *    cannot yield, the thread waits and another takes its place. In a host the thread itself waits.
+ *  - Times are seconds; MARE_FOREVER (any negative number) means no limit, 0 means not to wait.
+ *  - A function may be called by the thread that runs L at that moment, by no other.
+ *
+ * Versions: the table only grows, at its end. A module asks for the version whose functions it uses by defining MARE_API_MINIMUM before it
+ * includes this file; without that it asks for the version of this file.
+ */
+#ifndef MARE_H
+#define MARE_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include <stddef.h>
+#include <lua.h>
+
+#define MARE_API_VERSION 1
+#ifndef MARE_API_MINIMUM
+#define MARE_API_MINIMUM MARE_API_VERSION
+#endif
+#define MARE_API_FIELD "mare.api"          /* in the registry: a light userdata */
+#define MARE_FOREVER (-1.0)
+#define MARE_UNBOUNDED (-1.0)              /* as a capacity */
+
+typedef struct mare_api {
+  unsigned version;                        /* MARE_API_VERSION of the mare that runs */
+  size_t size;                             /* of its table */
+  const char *release;                     /* "0.1.0" */
+
+  /* ---- hosts: states that mare did not make ---- */
+  /* As require "mare", without a path: pushes the module. LUA_OK, or a status and an error message is pushed. */
+  int (*host_open)(lua_State *L);
+  /* Waits until every process of the program has ended. LUA_OK, or a status and a message is pushed (a deadlock, with its report). */
+  int (*host_join)(lua_State *L);
+
+  /* ---- processes ---- */
+  /* Function (or string of code) and n arguments on the top become a handle. [raises] */
+  void (*process_spawn)(lua_State *L, int n);
+  /* Pushes true, results… or false, error, traceback or nil, "timeout"; returns how many. [raises] */
+  int (*process_wait)(lua_State *L, int handle, double seconds, lua_KContext ctx, lua_KFunction k);
+  void (*process_self)(lua_State *L);      /* pushes the handle of the process, or host, that L belongs to. [raises] */
+  void (*process_sleep)(lua_State *L, double seconds, lua_KContext ctx, lua_KFunction k);       /* [raises] */
+  size_t (*process_count)(void);           /* processes that have not ended */
+
+  /* ---- channels ---- */
+  void (*channel_new)(lua_State *L, double capacity);                        /* pushes it. [raises] */
+  void (*channel_named)(lua_State *L, const char *name, double capacity);    /* pushes it; made if there is none. [raises] */
+  int (*channel_find)(lua_State *L, const char *name);                       /* pushes it and returns 1, or nil and 0. [raises] */
+  void (*channel_close)(lua_State *L, int channel);                          /* [raises] */
+  /* The n values on the top are sent and popped. Pushes two values: true and nil, or nil and a reason. [raises] */
+  void (*channel_send)(lua_State *L, int channel, int n, double seconds, lua_KContext ctx, lua_KFunction k);
+  /* Pushes the values of a message, or nil and a reason; returns how many. With k count them there: lua_gettop. [raises] */
+  int (*channel_receive)(lua_State *L, int channel, double seconds, lua_KContext ctx, lua_KFunction k);
+
+  /* ---- the program ---- */
+  int (*workers_get)(void);
+  int (*workers_set)(int n);               /* 0, or a number for error_text */
+  double (*clock_now)(void);               /* seconds of a clock that only goes forward */
+  const char *(*error_text)(int number);
+
+  /*
+   * ---- reserved: NULL in version 1 ----
+   * A later version puts functions of exactly these types here; test the pointer before a call.
+   */
+  /* Suspends the process until the descriptor is ready ('r', 'w' or 'b'); pushes true, or nil and a reason. */
+  void (*fd_wait)(lua_State *L, int fd, char how, double seconds, lua_KContext ctx, lua_KFunction k);
+  /* For programs with a loop of their own: readable when a call of host_step has something to do. */
+  int (*host_descriptor)(lua_State *L);
+  int (*host_step)(lua_State *L);
+  void *(*reserved[8])(void);
+} mare_api;
+
+/*
+ * Userdata that can be sent: reserved, mare 0.1 ignores it and refuses the userdata with an error that names it. The metatable's field
+ * MARE_TRANSFER_FIELD will hold a light userdata that points to one of these, static and constant.
+ */
+#define MARE_TRANSFER_FIELD "__transfer"
+typedef struct mare_transfer {
+  unsigned version;                        /* 1 */
+  const char *module;                      /* what the receiver must have required before `unpack` */
+  /* Takes what the userdata at idx stands for out of it, leaving a husk; 0, or a message is pushed and nothing has changed. */
+  int (*pack)(lua_State *L, int idx, void **object);
+  void (*unpack)(lua_State *L, void *object);          /* pushes a userdata that owns the object. [raises: the object is dropped then] */
+  void (*drop)(void *object);                          /* the message died on its way; called on any thread */
+} mare_transfer;
+
+/* The table, or NULL where mare was not required yet or is older than MARE_API_MINIMUM. */
+static inline const mare_api *mare_api_get(lua_State *L) {
+  const mare_api *a;
+  lua_getfield(L, LUA_REGISTRYINDEX, MARE_API_FIELD);
+  a = (const mare_api *)lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return a && a->version >= MARE_API_MINIMUM ? a : NULL;
+}
+
+/* Requires mare first if need be, and raises an error that says what is wrong instead of returning NULL. */
+static inline const mare_api *mare_api_require(lua_State *L) {
+  const mare_api *a = mare_api_get(L);
+  if (a) return a;
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "mare");
+  lua_call(L, 1, 0);
+  a = mare_api_get(L);
+  if (a) return a;
+  lua_pushfstring(L, "this module needs version %d of mare's C interface; the mare that is loaded is older",
+                  (int)MARE_API_MINIMUM);
+  lua_error(L);
+  return NULL;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,149 @@
+-- options: reads the command line into a plan; runs before anything else and starts nothing.
+--
+--   plan = options(argv, "mare 0.1.0", Lua's copyright line, is stdin a terminal?)
+--
+-- The plan holds only strings, booleans and numbers, because it is sent to the main process:
+--   exit, out, err   the program ends here, having written these
+--   workers, noenv, warn
+--   steps            { { "run", code } | { "require", global, module } | { "warn" } … } in their order
+--   init             { "run", code, chunk name } | { "file", name }: LUA_INIT
+--   script           file name, "" for stdin; nil: none
+--   repl, banner     interactive mode, and the line it greets with
+--   arg              the script's `arg`
+local argv, version, copyright, terminal = ...
+
+local usage = {}
+usage.mare = [==[
+  mare run search.lua pattern file      runs a script, its processes on all CPUs
+
+usage: mare run [-w N] script.lua [args]     see mare run --help
+       mare [options] [script.lua [args]]    as lua does
+
+Options are:
+  -e stat    execute string 'stat'
+  -i         enter interactive mode after executing 'script'
+  -l mod     require library 'mod' into global 'mod'
+  -l g=mod   require library 'mod' into global 'g'
+  -v         show version information
+  -w N       use N workers (default: the CPUs this program may use)
+  -E         ignore environment variables
+  -W         turn warnings on
+  --         stop handling options
+  -          stop handling options and execute stdin
+  --help     show this
+  --version  show the version
+
+Exit codes: 0, 1 after an error, 2 for a mistake on the command line.
+]==]
+usage.run = [==[
+  mare run -w 4 search.lua pattern file    runs a script with 4 workers
+
+usage: mare run [options] script.lua [args]
+
+Runs the script as the main process and ends when every process has ended. 'script.lua' may be '-': stdin.
+
+Options are:
+  -w N       use N workers (default: the CPUs this program may use)
+  -e stat, -i, -l mod, -l g=mod, -E, -W, --    as for mare; see mare --help
+  --help     show this
+
+Exit codes: what the script gives os.exit, else 0, 1 after an error in the script or a deadlock, 2 for a mistake on the
+command line. Ctrl-C raises the error "interrupted!" in the main process; a second one ends the program with 130.
+]==]
+
+local function mistake(command, text)
+  return { exit = 2, err = ("mare: %s\n%s"):format(text, usage[command]:match("\n(usage:.-\n)\n")) ..
+    ("Try 'mare%s --help'.\n"):format(command == "run" and " run" or "") }
+end
+
+local function init()
+  for _, name in ipairs { "LUA_INIT_5_4", "LUA_INIT" } do
+    local text = os.getenv(name)
+    if text then
+      if text:sub(1, 1) == "@" then return { "file", text:sub(2) } end
+      return { "run", text, "=" .. name }
+    end
+  end
+end
+
+-- Options that stand alone, and what they do to the plan.
+local plain = {
+  ["-E"] = function(plan) plan.noenv = true end,
+  ["-W"] = function(plan) plan.warn = true table.insert(plan.steps, { "warn" }) end,
+  ["-v"] = function(plan) plan.out = copyright .. "\n" end,
+  ["-i"] = function(plan) plan.out = copyright .. "\n" plan.repl = true end,
+}
+
+-- Options with an argument, which may follow directly.
+local with_argument = {
+  e = function(plan, text) table.insert(plan.steps, { "run", text, "=(command line)" }) end,
+  l = function(plan, text)
+    local global, module = text:match("^(.-)=(.*)$")
+    table.insert(plan.steps, { "require", global or text, module or text })
+  end,
+  w = function(plan, text)
+    local n = math.tointeger(tonumber(text))
+    if not n or n < 1 or n > 256 then return ("-w needs a number of workers between 1 and 256, got '%s'"):format(text) end
+    plan.workers = n
+  end,
+}
+
+-- Reads options from argv[i] on: the index after them, or nil and a mistake.
+local function read(plan, i)
+  while argv[i] and argv[i]:sub(1, 1) == "-" and argv[i] ~= "-" do
+    local word = argv[i]
+    if word == "--" then return i + 1, true end
+    local letter, text = word:match("^%-([elw])(.*)$")
+    if plain[word] then
+      plain[word](plan)
+    elseif letter then
+      if text == "" then
+        i = i + 1
+        text = argv[i]
+        if not text or text:sub(1, 1) == "-" then return nil, ("'%s' needs argument"):format(word) end
+      end
+      local err = with_argument[letter](plan, text)
+      if err then return nil, err end
+    else
+      return nil, ("unrecognized option '%s'"):format(word)
+    end
+    i = i + 1
+  end
+  return i
+end
+
+-- `arg` with the script at 0 and what stood before it at negative indices.
+local function arguments(script)
+  local t = {}
+  for i = 0, #argv do t[i - script] = argv[i] end
+  return t
+end
+
+local command, start = "mare", 1
+if argv[1] == "run" then command, start = "run", 2 end
+for i = start, #argv do
+  if argv[i]:sub(1, 1) ~= "-" then break end
+  if argv[i] == "--help" or argv[i] == "-h" then return { exit = 0, out = usage[command] } end
+  if argv[i] == "--version" then return { exit = 0, out = version .. "\n" } end
+end
+
+local plan = { steps = {} }
+local index, detail = read(plan, start)
+if not index then return mistake(command, detail) end
+local file = argv[index]
+if file then
+  plan.script = (file == "-" and not detail) and "" or file
+  plan.arg = arguments(index)
+else
+  plan.arg = arguments(0)
+  local idle = plan.out == nil
+  for _, step in ipairs(plan.steps) do idle = idle and step[1] ~= "run" end
+  if command == "run" and idle then return mistake(command, "no script") end
+  if idle and terminal then
+    plan.out, plan.repl = copyright .. "\n", true
+  elseif idle then
+    plan.script = ""
+  end
+end
+if not plan.noenv then plan.init = init() end
+return plan

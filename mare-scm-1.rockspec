@@ -1,0 +1,15 @@
+rockspec_format = "3.0"
+package = "mare"
+version = "scm-1"
+source = { url = "git+file://." }
+description = {
+  summary = "Lua processes on all cores, with channels",
+  detailed = "Isolated Lua states with heaps of their own, scheduled on all cores, that talk through channels.",
+  license = "MIT",
+}
+dependencies = { "lua ~> 5.4" }
+build = {
+  type = "command",
+  build_command = "cmake -S . -B build/rock -DMARE_CONFIG=rock -DMARE_LUA_INCLUDE=$(LUA_INCDIR) -DMARE_HOST_LUA=$(LUA) && cmake --build build/rock",
+  install_command = "cmake -E make_directory $(LIBDIR) && cmake -E copy build/rock/lib/mare.so $(LIBDIR)/mare.so && cmake -E make_directory $(LUADIR) && cmake -E copy lua/luaproc.lua $(LUADIR)/luaproc.lua",
+}

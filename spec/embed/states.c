@@ -1,0 +1,255 @@
+/*
+ * states WHAT: several host states in one program.
+ *
+ *   again   opens and closes a host a hundred times; afterwards every thread of mare is gone
+ *   talk    four threads with a state each: named channels, channels sent through a process, each waits for the others
+ *   churn   threads that open, use and close hosts as fast as they can, all at once
+ *   first   the first host to open is the first to close, with processes that the others end
+ *   late    finalisers that call mare after its host has closed; handles of a host that is gone
+ *   fork    the child of fork() is told that mare does not work there; the parent goes on
+ *   parked  the last host closes while processes are parked for ever; a new one starts afresh
+ */
+#include "check.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int threads(void) {
+  int n = 0;
+  DIR *d = opendir("/proc/self/task");
+  CHECK(d);
+  for (struct dirent *e; (e = readdir(d)) != NULL;) n += e->d_name[0] != '.';
+  closedir(d);
+  return n;
+}
+
+/* Threads that have ended take a moment to disappear. */
+static void expect_threads(int n) {
+  for (int i = 0; i < 2000 && threads() > n; i++) nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+  if (threads() > n) {
+    fprintf(stderr, "%d threads are left, not %d\n", threads(), n);
+    exit(1);
+  }
+}
+
+static void *in_state(void *code) {
+  lua_State *L = open_state();
+  run(L, code);
+  lua_close(L);
+  return NULL;
+}
+
+static pthread_t start(const char *code) {
+  pthread_t id;
+  CHECK(pthread_create(&id, NULL, in_state, (void *)code) == 0);
+  return id;
+}
+
+static void again(void) {
+  int before = threads();
+  for (int i = 0; i < 100; i++) {
+    in_state("local mare = require 'mare'\n"
+             "local c = mare.channel.new()\n"
+             "local list = {}\n"
+             "for i = 1, 3 do list[i] = mare.process.spawn(function() c:send({ i }) return i end) end\n"
+             "for _ = 1, 3 do assert(#c:receive() == 1) end\n"
+             "for i = 1, 3 do local ok, v = list[i]:wait() assert(ok and v == i) end\n"
+             "mare.process.spawn(function() table.sort({ 2, 1 }, function(a, b) mare.sleep(0.0001) return a < b end) end)\n");
+    expect_threads(before);
+  }
+}
+
+static void talk(void) {
+  static const char code[] =
+    "local mare = require 'mare'\n"
+    "local inbox = mare.channel.new(math.huge)\n"
+    "local hall = mare.channel.named('hall', math.huge)\n"
+    "local p = mare.process.spawn(function(c) hall:send(c) hall:send({ c }) end, inbox)\n"   /* each inbox, twice */
+    "assert(p:wait())\n"
+    "local others = {}\n"
+    "for i = 1, 2 do local c = hall:receive() others[i] = type(c) == 'table' and c[1] or c end\n"
+    "for i = 1, 2000 do\n"
+    "  for _, c in ipairs(others) do c:send(i, { text = 'x' .. i }) end\n"
+    "  for _ = 1, 2 do local n, t = inbox:receive() assert(t.text == 'x' .. n) end\n"
+    "end\n"
+    "local list = {}\n"
+    "for i = 1, 20 do list[i] = mare.process.spawn(function() return i end) end\n"
+    "for i = 1, 20 do assert(select(2, list[i]:wait()) == i) end\n";
+  pthread_t id[4];
+  for (int i = 0; i < 4; i++) id[i] = start(code);
+  for (int i = 0; i < 4; i++) pthread_join(id[i], NULL);
+  in_state("require 'mare'.channel.named('hall'):close()");
+}
+
+static void *churner(void *arg) {
+  for (int i = 0; i < 30; i++) in_state(arg);
+  return NULL;
+}
+
+static void churn(void) {
+  static char code[] =
+    "local mare = require 'mare'\n"
+    "local c = mare.channel.new(1)\n"
+    "for i = 1, 5 do mare.process.spawn(function() c:send({ i }) end) end\n"
+    "for i = 1, 5 do c:receive() end\n"
+    "mare.process.spawn(function() mare.sleep(0.0002) end)\n";
+  int before = threads();
+  pthread_t id[4];
+  for (int i = 0; i < 4; i++) CHECK(pthread_create(&id[i], NULL, churner, code) == 0);
+  for (int i = 0; i < 4; i++) pthread_join(id[i], NULL);
+  expect_threads(before);
+}
+
+/* The main thread's state has a process that waits for a message of that state, while another state comes and goes. */
+static void first(void) {
+  lua_State *L = open_state();
+  run(L, "mare = require 'mare' c = mare.channel.new() p = mare.process.spawn('return (...):receive()', c)");
+  pthread_join(start("local mare = require 'mare' assert(mare.process.spawn(function() return 1 end):wait())"), NULL);
+  run(L, "c:send(7) assert(select(2, p:wait()) == 7)");
+  pthread_t id = start("local c = require 'mare'.channel.named('go') c:receive()");
+  run(L, "local go = mare.channel.named('go') mare.process.spawn(function() require 'mare'.sleep(0.05) go:send(1) go:close() end)");
+  lua_close(L);
+  pthread_join(id, NULL);
+}
+
+static void late(void) {
+  lua_State *keeper = open_state();
+  run(keeper, "mare = require 'mare' box = mare.channel.named('box', math.huge)");
+  in_state("early = setmetatable({}, { __gc = function()\n"      /* made before mare was required: finalised after it */
+           "  local function refused(f, ...)\n"
+           "    local ok, err = pcall(f, ...)\n"
+           "    assert(not ok and tostring(err):find('closed in this state', 1, true), err)\n"
+           "  end\n"
+           "  refused(mare.process.spawn, 'return')\n"
+           "  refused(mare.sleep, 0.01)\n"
+           "  assert(mare.channel.new(1):try_send({ 1 }))\n"
+           "  mare.process.self():status()\n"
+           "  box:try_send('late')\n"
+           "end })\n"
+           "mare = require 'mare'\n"
+           "box = mare.channel.named('box')\n"
+           "box:send(mare.process.self())\n");
+  run(keeper, "local h = box:receive() collectgarbage() assert(h:status() == 'done' and h:wait() == true)\n"
+              "assert(box:receive(0) == nil)\n");   /* the channel was finalised before, so nothing came */
+  run(keeper, "box:close()");
+  lua_close(keeper);
+}
+
+static void in_child(lua_State *L) {
+  alarm(10);
+  run(L, "local function refused(f, ...)\n"
+         "  local ok, err = pcall(f, ...)\n"
+         "  assert(not ok and tostring(err):find('forked child', 1, true), err)\n"
+         "end\n"
+         "refused(mare.channel.new)\n"
+         "refused(mare.channel.named, 'x')\n"
+         "refused(mare.channel.find, 'x')\n"
+         "refused(mare.process.spawn, 'return')\n"
+         "refused(mare.process.workers, 2)\n"
+         "refused(mare.process.self)\n"
+         "refused(mare.sleep, 0.01)\n"
+         "refused(c.send, c, 1)\n"
+         "refused(c.receive, c)\n"
+         "refused(c.close, c)\n"
+         "refused(function() h:wait() end)\n"
+         "refused(function() return #c end)\n"
+         "collectgarbage()\n");
+}
+
+static int l_fork_in_process(lua_State *L) {
+  pid_t pid = fork();
+  if (pid == 0) {
+    alarm(10);
+    lua_settop(L, 0);
+    int bad = luaL_dostring(L, "local mare = require 'mare' assert(not pcall(mare.channel.new)) assert(not pcall(mare.sleep, 1)) mare.process.yield()\n"
+                               "table.sort({ 2, 1 }, function(a, b) assert(not pcall(mare.sleep, 1)) return a < b end)");
+    if (bad) fprintf(stderr, "%s\n", lua_tostring(L, -1));
+    if (bad) _exit(1);
+    return 0;                                    /* the process ends, and with it the child */
+  }
+  int status;
+  CHECK(waitpid(pid, &status, 0) == pid);
+  lua_pushinteger(L, WIFEXITED(status) ? WEXITSTATUS(status) : 100);
+  return 1;
+}
+
+static void forked(void) {
+  lua_State *L = open_state();
+  lua_pushcfunction(L, l_fork_in_process);
+  lua_setglobal(L, "fork_here");
+  run(L, "package.loaded.forker = { fork = fork_here }");
+  run(L, "mare = require 'mare' local c = mare.channel.new() _G.c = c mare.process.workers(3)\n"
+         "h = mare.process.spawn(function() local n = 0 while c:receive() do n = n + 1 end return n end)\n"
+         "for i = 1, 3 do mare.process.spawn(function() while not c:closed() do c:try_send({}) end end) end\n");   /* locks are taken all the time */
+  for (int i = 0; i < 12; i++) {
+    pid_t pid = fork();
+    if (pid == 0) {
+      in_child(L);
+      if (i % 3 == 0) lua_close(L);
+      if (i % 3 == 1) run(L, "os.exit(0)");
+      _exit(0);
+    }
+    int status;
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+  run(L, "c:close() assert(h:wait())");
+  lua_close(L);
+}
+
+static void fork_in_process(void) {
+  lua_State *L = open_state();
+  lua_pushcfunction(L, l_fork_in_process);
+  lua_setglobal(L, "fork_here");
+  run(L, "package.loaded.forker = { fork = fork_here }\n"
+         "package.preload.forker = fork_here\n"
+         "mare = require 'mare'\n"
+         "local ok, code = mare.process.spawn(function() return require 'forker' end):wait()\n"
+         "assert(ok and code == 0, code)");
+  lua_close(L);
+}
+
+static void parked(void) {
+  int before = threads();
+  for (int i = 0; i < 5; i++) {
+    in_state("local mare = require 'mare'\n"
+             "local c = mare.channel.named('left behind')\n"
+             "for i = 1, 300 do mare.process.spawn(function() c:receive() end) end\n"
+             "mare.process.spawn(function() coroutine.wrap(function() c:receive() end)() end)\n"
+             "mare.process.spawn(function() table.sort({ 2, 1 }, function(a, b) c:receive() return a < b end) end)\n"
+             "mare.process.spawn(function() setmetatable({}, { __gc = function() c:try_send('x') end }) c:receive() end)\n");
+    expect_threads(before);
+    in_state("local mare = require 'mare'\n"
+             "assert(mare.process.count() == 0)\n"
+             "local c = mare.channel.named('left behind')\n"
+             "assert(c:try_send('x') == nil)\n"
+             "c:close()\n"
+             "assert(mare.process.spawn(function() return 1 end):wait())\n");
+    expect_threads(before);
+  }
+  in_state("local mare = require 'mare'\n"
+           "mare.process.spawn(function() local c = mare.channel.named('stubborn') while true do pcall(c.receive, c) end end)\n");
+}
+
+static void *nothing(void *arg) { return arg; }
+
+int main(int argc, char **argv) {
+  static const struct { const char *name; void (*f)(void); } all[] = {
+    { "again", again }, { "talk", talk },   { "churn", churn },   { "first", first },
+    { "late", late },   { "fork", forked }, { "fork in a process", fork_in_process }, { "parked", parked },
+  };
+  pthread_t id;                                  /* ThreadSanitizer starts a thread of its own with the first */
+  CHECK(pthread_create(&id, NULL, nothing, NULL) == 0);
+  pthread_join(id, NULL);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (argc > 1 && strcmp(argv[1], all[i].name) == 0) {
+      all[i].f();
+      puts("ok");
+      return 0;
+    }
+  return 2;
+}

@@ -1,0 +1,63 @@
+/*
+ * channel: where values meet. Capacity 0 is a rendezvous, n a bounded queue, unbounded has no limit.
+ *
+ * Invariants (lock held):
+ *  - senders wait only when the queue is full (capacity 0: always full) and no receiver waits;
+ *  - receivers wait only when the queue is empty and no sender waits;
+ *  - a closed channel has no waiters; what was queued can still be received.
+ * No Lua API is called while the lock is held. A waiter's ticket is claimed under the lock; its mail is written or read
+ * after the unlock and before mr_ready, by the claimer alone.
+ *
+ * The queue is a list of segments, so that pushing and popping cost the same at any depth.
+ */
+#ifndef MR_CHANNEL_H
+#define MR_CHANNEL_H
+
+#include "process/process.h"
+
+typedef struct mr_channel mr_channel;
+#define MR_UNBOUNDED SIZE_MAX
+
+extern const mr_sharetype *mr_channel_type;      /* set by module/ */
+
+mr_channel *mr_channel_new(size_t capacity);     /* one reference; NULL: no memory */
+void        mr_channel_destroy(mr_shared *o);
+void        mr_channel_close(mr_channel *c, mr_fiber *near);
+int         mr_channel_closed(mr_channel *c);
+size_t      mr_channel_count(mr_channel *c);     /* messages queued */
+size_t      mr_channel_capacity(const mr_channel *c);
+uint64_t    mr_channel_id(const mr_channel *c);
+const char *mr_channel_name(const mr_channel *c);/* NULL: none */
+void        mr_channel_describe(mr_shared *o, char *buf, size_t size);
+
+/*
+ * Named channels live until closed. A new reference, or NULL with *err MR_ENOMEM. Made with `capacity` if there is none;
+ * *made tells.
+ */
+mr_channel *mr_channel_named(const char *name, size_t len, size_t capacity, int *made, int *err);
+mr_channel *mr_channel_lookup(const char *name, size_t len);     /* a new reference, or NULL: there is none */
+
+/* Outcomes of one step of an operation. */
+typedef enum {
+  CH_DONE,        /* it happened */
+  CH_PEER,        /* a waiting fiber was claimed: *peer; exchange mail with it, then mr_ready it */
+  CH_WAIT,        /* f->wait is queued: park */
+  CH_BLOCKED,     /* it would have to wait */
+  CH_CLOSED,
+  CH_NOMEM
+} mr_step;
+
+/* A waiting receiver, claimed (CH_PEER), or CH_BLOCKED when there is none; CH_CLOSED. */
+mr_step mr_channel_take_receiver(mr_channel *c, mr_fiber **peer);
+/* Queues *m (taken over on CH_DONE), or claims a receiver (CH_PEER), or queues f as a sender with f->mail = *m (CH_WAIT, if f). */
+mr_step mr_channel_put(mr_channel *c, const mr_mail *m, mr_fiber *f, mr_fiber **peer);
+/*
+ * CH_DONE: *m is the oldest message, owned by the caller, and *peer, if not NULL, a sender whose message took the free place: ready it.
+ * CH_PEER: a sender waits with its mail: take it, then ready it. CH_WAIT, if f: f is queued as a receiver.
+ */
+mr_step mr_channel_take(mr_channel *c, mr_mail *m, mr_fiber *f, mr_fiber **peer);
+void    mr_channel_unwait(mr_channel *c, mr_fiber *f);           /* takes f->wait out of whatever queue */
+/* Puts a message back as the oldest; takes *m over in any case. */
+void    mr_channel_put_back(mr_channel *c, mr_mail *m);
+
+#endif

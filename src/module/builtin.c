@@ -1,0 +1,19 @@
+/*
+ * builtin: mare's own C modules, which every process can require without the file system.
+ * Constant once there are threads; main.c adds its own before.
+ */
+#include "module/module.h"
+#include "module/state.h"
+
+luaL_Reg mr_builtins[8] = {
+  { "mare", luaopen_mare },
+  { "mare.process", luaopen_mare_process },
+  { "mare.channel", luaopen_mare_channel },
+};
+
+void mr_builtin_add(const char *name, lua_CFunction open) {
+  luaL_Reg *r = mr_builtins;
+  while (r->name) r++;
+  r->func = open;
+  r->name = name;
+}

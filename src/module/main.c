@@ -1,0 +1,185 @@
+/*
+ * main: the program `mare`.
+ *
+ * The command line is read by lua/mare/cli/options.lua in a state of its own, before any thread exists: help, version and mistakes end
+ * the program there. Then the main process is spawned; its body is l_cli_main, which runs what lua/mare/cli/session.lua hands out, step by
+ * step, each directly above the C function, so that tracebacks end as those of lua do. Its result is the exit code.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/embedded.h"
+#include "module/chunk.h"
+#include "module/module.h"
+#include "module/state.h"
+
+#define MODULE "mare.cli"
+
+static int load_embedded(lua_State *L, const char *name) {
+  for (const struct mr_embedded *e = mr_embedded; e->name; e++)
+    if (strcmp(e->name, name) == 0) return mr_chunk_text(L, e->file, (const char *)e->code, e->size);
+  lua_pushfstring(L, "'%s' is not part of this program", name);
+  return LUA_ERRFILE;
+}
+
+/* ---- in the main process ---- */
+
+/* message handler: adds a traceback to what can be shown */
+static int l_cli_message(lua_State *L) {
+  const char *msg = lua_tostring(L, 1);
+  if (!msg) {
+    if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
+    msg = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+  }
+  luaL_traceback(L, L, msg, 1);
+  return 1;
+}
+
+/* Stack: 1 the session's step function, 2 message handler, 3… results of what ran last. */
+static int k_step(lua_State *L, int status, lua_KContext ctx) {
+  for (;;) {
+    lua_pushvalue(L, 1);
+    lua_insert(L, 3);
+    lua_pushboolean(L, status == LUA_OK || status == LUA_YIELD);
+    lua_insert(L, 4);
+    lua_call(L, lua_gettop(L) - 3, LUA_MULTRET);
+    if (!lua_isfunction(L, 3)) {
+      lua_settop(L, 4);
+      return 1;
+    }
+    status = lua_pcallk(L, lua_gettop(L) - 3, LUA_MULTRET, 2, ctx, k_step);
+  }
+}
+
+/* mare.cli.main (plan) -> exit code */
+static int l_cli_main(lua_State *L) {
+  lua_settop(L, 1);
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_pushnil(L);
+  lua_setfield(L, -2, MODULE);                  /* the program must not see it */
+  lua_pop(L, 1);
+  if (load_embedded(L, "mare.cli.session") != LUA_OK) return lua_error(L);
+  lua_insert(L, 1);
+  lua_call(L, 1, 1);
+  lua_pushcfunction(L, l_cli_message);
+  return k_step(L, LUA_OK, 0);
+}
+
+static int open_cli(lua_State *L) {
+  static const luaL_Reg functions[] = { { "main", l_cli_main }, { NULL, NULL } };
+  luaL_newlib(L, functions);
+  return 1;
+}
+
+/* ---- before it ---- */
+
+static void push_arguments(lua_State *L, int argc, char **argv) {
+  lua_createtable(L, argc, 1);
+  for (int i = 0; i < argc; i++) {
+    lua_pushstring(L, argv[i]);
+    lua_rawseti(L, -2, i);
+  }
+}
+
+/* argc, argv -> plan */
+static int l_options(lua_State *L) {
+  int argc = (int)lua_tointeger(L, 1);
+  char **argv = (char **)lua_touserdata(L, 2);
+  luaL_openlibs(L);
+  luaL_requiref(L, MODULE, open_cli, 0);
+  if (load_embedded(L, "mare.cli.options") != LUA_OK) return lua_error(L);
+  push_arguments(L, argc, argv);
+  lua_pushliteral(L, "mare " MARE_VERSION);
+  lua_pushliteral(L, LUA_COPYRIGHT);
+  lua_pushboolean(L, port_file_is_terminal(stdin));
+  lua_call(L, 4, 1);
+  return 1;
+}
+
+/* plan -> nothing; lightuserdata spawn: packs the body and the plan */
+static int l_pack(lua_State *L) {
+  mr_spawn *s = (mr_spawn *)lua_touserdata(L, 2);
+  lua_settop(L, 1);
+  lua_pushcfunction(L, l_cli_main);
+  lua_insert(L, 1);
+  mr_packer *p = mr_packer_new();
+  if (p && mr_pack(p, L, 1, 2, "argument") != 0) return lua_error(L);
+  s->start = p ? mr_packer_seal(p) : NULL;
+  if (p) mr_packer_free(p);
+  return s->start ? 0 : luaL_error(L, "not enough memory");
+}
+
+static int fail(const char *msg) {
+  fprintf(stderr, "mare: %s\n", msg ? msg : "unknown error");
+  return EXIT_FAILURE;
+}
+
+static int flag(lua_State *L, const char *name) {
+  lua_getfield(L, 1, name);
+  int yes = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  return yes;
+}
+
+/* What the plan says to do without running anything: 1 and the exit code. */
+static int ends_here(lua_State *L, int *code) {
+  if (lua_getfield(L, 1, "out") == LUA_TSTRING) fputs(lua_tostring(L, -1), stdout);
+  if (lua_getfield(L, 1, "err") == LUA_TSTRING) fputs(lua_tostring(L, -1), stderr);
+  int ends = lua_getfield(L, 1, "exit") == LUA_TNUMBER;
+  *code = (int)lua_tointeger(L, -1);
+  lua_pop(L, 3);
+  fflush(stdout);
+  return ends;
+}
+
+static void interrupted(void) {
+  static volatile sig_atomic_t before;
+  if (before) port_exit_now(130);
+  before = 1;
+  mr_interrupt();
+}
+
+static int exit_code(mr_proc *p) {
+  if (atomic_load(&p->status) == PROC_FAILED) return EXIT_FAILURE;
+  if (p->result.kind == MAIL_SCALARS && p->result.n > 0) return (int)p->result.u.s[0].u.i;
+  return EXIT_SUCCESS;
+}
+
+/* Starts the scheduler and spawns the main process. */
+static mr_proc *start(lua_State *L, int *err) {
+  mr_spawn s = { .kind = PROC_MAIN };
+  if (flag(L, "noenv")) atomic_store(&mr_noenv, 1);
+  if (flag(L, "warn")) atomic_store(&mr_warnings, 1);
+  lua_pushcfunction(L, l_pack);
+  lua_pushvalue(L, 1);
+  lua_pushlightuserdata(L, &s);
+  *err = MR_OK;
+  if (lua_pcall(L, 2, 0, 0) != LUA_OK) return NULL;
+  if (lua_getfield(L, 1, "workers") == LUA_TNUMBER) mr_workers_set((int)lua_tointeger(L, -1));
+  if ((*err = mr_start()) != MR_OK) return NULL;
+  port_signal_interrupt(interrupted);
+  return mr_proc_spawn(&s, NULL, err);
+}
+
+int main(int argc, char **argv) {
+  int code, err;
+  lua_State *L = luaL_newstate();
+  if (!L) return fail("not enough memory");
+  mr_builtin_add(MODULE, open_cli);
+  mr_setup();
+  lua_pushcfunction(L, l_options);
+  lua_pushinteger(L, argc);
+  lua_pushlightuserdata(L, argv);
+  if (lua_pcall(L, 2, 1, 0) != LUA_OK) return fail(lua_tostring(L, -1));
+  if (ends_here(L, &code)) {
+    lua_close(L);
+    return code;
+  }
+  mr_proc *p = start(L, &err);
+  if (!p) return fail(err ? mr_err_text(err) : lua_tostring(L, -1));
+  lua_close(L);
+  code = mr_run_until_done() ? EXIT_FAILURE : exit_code(p);
+  mr_release(&p->shared);
+  mr_exit(code);
+}

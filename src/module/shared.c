@@ -1,0 +1,231 @@
+/*
+ * shared: objects outside all heaps as userdata, one per object and state (module.h tells how they are checked).
+ *
+ * The state's userdata are found through a weak table in the registry, keyed by address; so a channel that arrives twice is the same
+ * value twice.
+ */
+#include "module/module.h"
+#include "module/state.h"
+
+#include <string.h>
+
+uint64_t mr_secret;
+
+static int is_box(const void *block, size_t size) {
+  const mr_box *b = block;
+  return size == sizeof *b && (!b->object || b->tag == (mr_secret ^ (uintptr_t)b->object));
+}
+
+/* In a forked child no object may be touched, as its lock may be held for ever: no tag is right any more. */
+static void forked(void) { mr_secret = ~mr_secret; }
+
+void mr_check_forked(lua_State *L) {
+  if (PORT_UNLIKELY(mr_forked())) mr_raise(L, MR_EFORK);
+}
+
+mr_shared *mr_shared_check(lua_State *L, int idx, const mr_sharetype *type, const char *tname) {
+  mr_shared *o = mr_shared_to(L, idx, type);
+  if (PORT_UNLIKELY(!o)) {
+    mr_check_forked(L);
+    mr_box *b = lua_rawlen(L, idx) == sizeof(mr_box) ? lua_touserdata(L, idx) : NULL;
+    if (b && !b->object) luaL_argerror(L, idx, "it was finalised already");   /* reached out of another object's finaliser */
+    luaL_typeerror(L, idx, tname);
+  }
+  return o;
+}
+
+static int l_gc(lua_State *L) {
+  mr_box *b = lua_touserdata(L, 1);
+  if (b && lua_rawlen(L, 1) == sizeof *b && b->object && b->tag == (mr_secret ^ (uintptr_t)b->object)) {
+    mr_shared *o = b->object;
+    b->object = NULL;
+    b->tag = 0;
+    mr_release(o);
+  }
+  return 0;
+}
+
+/* ---- metatables ---- */
+
+static const luaL_Reg *find_method(const luaL_Reg *l, const char *name) {
+  for (; l && l->name; l++)
+    if (strcmp(l->name, name) == 0) return l;
+  return NULL;
+}
+
+void mr_class_method(lua_State *L, int idx, const mr_class *class, const char *name) {
+  const luaL_Reg *m = find_method(class->methods, name);
+  idx = lua_absindex(L, idx);
+  if (!m) {
+    lua_pushnil(L);
+    return;
+  }
+  if (mr_in_process(L)) {
+    const luaL_Reg *fast = find_method(class->fast, name);
+    lua_pushcfunction(L, fast ? fast->func : m->func);
+  } else {
+    lua_getfield(L, LUA_REGISTRYINDEX, "mare.host.record");
+    lua_pushcclosure(L, m->func, 1);
+  }
+  lua_pushstring(L, name);
+  lua_pushvalue(L, -2);
+  lua_rawset(L, idx);
+}
+
+/* (metatable, name) -> method: __index of the metatable itself */
+static int l_missing(lua_State *L) {
+  lua_settop(L, 2);
+  if (lua_type(L, 1) != LUA_TTABLE || lua_type(L, 2) != LUA_TSTRING) return 0;
+  lua_pushliteral(L, "__share");
+  if (lua_rawget(L, 1) != LUA_TLIGHTUSERDATA) return 0;
+  mr_class_method(L, 1, lua_touserdata(L, 3), lua_tostring(L, 2));
+  return 1;
+}
+
+static void set_mode(lua_State *L, const char *field) {
+  lua_createtable(L, 0, 1);
+  if (*field == 'v') lua_pushstring(L, field);
+  else lua_pushcfunction(L, l_missing);
+  lua_setfield(L, -2, *field == 'v' ? "__mode" : "__index");
+  lua_setmetatable(L, -2);
+}
+
+/* It is registered only when it is complete: a memory error may come at any point. */
+static void push_metatable(lua_State *L, const mr_class *class) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, class) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_createtable(L, 0, 8);
+  lua_pushlightuserdata(L, (void *)class);
+  lua_setfield(L, -2, "__share");
+  lua_pushstring(L, class->tname);
+  lua_setfield(L, -2, "__name");
+  lua_pushstring(L, class->tname);
+  lua_setfield(L, -2, "__metatable");          /* nobody may put another __share there */
+  lua_pushcfunction(L, l_gc);
+  lua_setfield(L, -2, "__gc");
+  lua_pushvalue(L, -1);
+  lua_setfield(L, -2, "__index");
+  luaL_setfuncs(L, class->meta, 0);
+  set_mode(L, "__index");
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, class);
+}
+
+static char weak_key;
+
+static void push_weak(lua_State *L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &weak_key) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_createtable(L, 0, 1);
+  set_mode(L, "v");
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &weak_key);
+}
+
+/* The process or host that L belongs to, also in functions without it as upvalue. */
+static mr_proc *here(lua_State *L) {
+  if (mr_in_process(L)) return *(mr_proc **)lua_getextraspace(L);
+  lua_getfield(L, LUA_REGISTRYINDEX, "mare.host.record");
+  mr_proc *p = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return p;
+}
+
+void mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
+  mr_check_forked(L);
+  luaL_checkstack(L, 8, NULL);
+  push_weak(L);
+  if (lua_rawgetp(L, -1, o) == LUA_TUSERDATA) {
+    lua_remove(L, -2);
+    return;
+  }
+  lua_pop(L, 1);
+  mr_proc *p = here(L);
+  if (p->finalisers == 0) p->finalisers = 1;
+  mr_box *b = lua_newuserdatauv(L, sizeof *b, 0);
+  b->object = NULL;
+  b->tag = 0;
+  push_metatable(L, class);
+  lua_setmetatable(L, -2);
+  if (PORT_UNLIKELY(mr_late_keep(p, o) < 0)) mr_raise(L, MR_ENOMEM);
+  mr_retain(o);
+  b->object = o;
+  b->tag = mr_secret ^ (uintptr_t)o;
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, -3, o);
+  lua_remove(L, -2);
+}
+
+static int l_push(lua_State *L) {
+  mr_shared *o = lua_touserdata(L, 1);
+  o->type->push(L, o);
+  return 1;
+}
+
+void mr_shared_push_new(lua_State *L, mr_shared *o) {
+  lua_pushcfunction(L, l_push);
+  lua_pushlightuserdata(L, o);
+  int status = lua_pcall(L, 1, 1, 0);
+  mr_release(o);
+  if (status != LUA_OK) lua_error(L);
+}
+
+int mr_in_process(lua_State *L) {
+  int in = lua_getfield(L, LUA_REGISTRYINDEX, "mare.require") != LUA_TNIL;
+  lua_pop(L, 1);
+  return in;
+}
+
+void mr_set_functions(lua_State *L, const luaL_Reg *l) {
+  if (mr_in_process(L)) {
+    luaL_setfuncs(L, l, 0);
+    return;
+  }
+  lua_getfield(L, LUA_REGISTRYINDEX, "mare.host.record");
+  luaL_setfuncs(L, l, 1);
+}
+
+static void start(lua_State *L, mr_proc *p) {
+  mr_module_start(L, p);
+  if (p->package) mr_package_take(L, p->package);
+}
+
+static void setup(void) {
+  mr_secret = port_entropy() | 1;
+  mr_process_setup();
+  mr_channel_setup();
+  mr_share_valid = is_box;
+  mr_hooks.open = mr_module_open;
+  mr_hooks.start = start;
+  mr_hooks.finalisers = mr_module_finalisers;
+  mr_hooks.reset = lua_resetthread;
+  mr_hooks.forked = forked;
+}
+
+/* Several hosts may come at once, each on its own thread. */
+void mr_setup(void) {
+  static port_lock lock;
+  static atomic_int done;
+  if (atomic_load_explicit(&done, memory_order_acquire)) return;
+  port_acquire(&lock);
+  if (!atomic_load_explicit(&done, memory_order_relaxed)) setup();
+  atomic_store_explicit(&done, 1, memory_order_release);
+  port_unlock(&lock);
+}
+
+uint64_t mr_deadline(lua_State *L, int idx) {
+  if (lua_isnoneornil(L, idx)) return UINT64_MAX;
+  lua_Number s = luaL_checknumber(L, idx);
+  luaL_argcheck(L, s == s, idx, "a number of seconds expected, got nan");
+  if (s <= 0) return 0;
+  if (s > 9e9) return UINT64_MAX;
+  return port_now() + (uint64_t)(s * 1e9);
+}
+
+int mr_raise(lua_State *L, int err) { return luaL_error(L, "%s", mr_err_text(err)); }
+
+void mr_raise_reason(lua_State *L, mr_fiber *f, mr_reason r) {
+  if (r == MR_INTERRUPTED) mr_raise(L, MR_EINTR);
+  if (r == MR_STOPPED) mr_raise(L, MR_ESTOPPED);
+  if (r == MR_DEADLOCK) luaL_error(L, "%s", f->proc->text ? f->proc->text : mr_err_text(MR_EDEADLOCK));
+}

@@ -1,0 +1,68 @@
+/* files, commands and libraries: thin, no state of their own. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "port/system.h"
+
+int port_file_stat(const char *path, port_stat *s) {
+  struct stat st;
+  int err = 0;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return errno;
+  if (fstat(fd, &st) != 0) err = errno;
+  close(fd);
+  if (err) return err;
+  s->device = (uint64_t)st.st_dev;
+  s->inode = (uint64_t)st.st_ino;
+  s->size = (uint64_t)st.st_size;
+  s->mtime = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
+  return 0;
+}
+
+void port_file_lock(FILE *f) { flockfile(f); }
+void port_file_unlock(FILE *f) { funlockfile(f); }
+size_t port_file_write(const char *s, size_t len, FILE *f) { return fwrite_unlocked(s, 1, len, f); }
+void port_file_unlocked(FILE *f) { __fsetlocking(f, FSETLOCKING_BYCALLER); }
+int port_file_is_terminal(FILE *f) { return isatty(fileno(f)); }
+
+int port_command(const char *cmd) {
+  port_sigmask mask;
+  port_signals_default(&mask);
+  int status = system(cmd);
+  int err = errno;
+  port_signals_restore(&mask);
+  errno = err;
+  return status;
+}
+
+FILE *port_pipe_open(const char *cmd, const char *mode) {
+  char m[3] = { mode[0], 'e', 0 };
+  port_sigmask mask;
+  port_signals_default(&mask);
+  FILE *f = popen(cmd, m);
+  int err = errno;
+  port_signals_restore(&mask);
+  errno = err;
+  return f;
+}
+
+int port_pipe_close(FILE *f) { return pclose(f); }
+
+void *port_library(const char *path, int global, const char **err) {
+  void *lib = dlopen(path, RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
+  if (!lib) *err = dlerror();
+  return lib;
+}
+
+port_function port_symbol(void *library, const char *name, const char **err) {
+  void *p = dlsym(library, name);
+  port_function f = NULL;
+  if (!p) *err = dlerror();
+  memcpy(&f, &p, sizeof f);
+  return f;
+}

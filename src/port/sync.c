@@ -1,0 +1,142 @@
+/*
+ * sync: locks and events over futexes.
+ *
+ * A lock is a spin lock: it guards tens of instructions, so its holder is gone before a sleep would pay, unless the kernel
+ * took the holder's CPU away; then yielding, and after that sleeping for some microseconds, lets it finish.
+ * An event's word is 0 (clear), 1 (set) or 2 (its one waiter sleeps, or is about to).
+ */
+#define _GNU_SOURCE
+#include "port/port.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+void port_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ __volatile__("yield");
+#endif
+}
+
+void port_yield(void) { sched_yield(); }
+
+void port_sleep(uint64_t ns) {
+  struct timespec ts = { (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
+  nanosleep(&ts, NULL);
+}
+
+void port_quit(int code) { _exit(code); }
+
+void port_lock_slow(port_lock *l) {
+  for (unsigned turn = 0;; turn++) {
+    for (int i = 0; i < 64; i++) {
+      if (!atomic_load_explicit(&l->word, memory_order_relaxed) && port_trylock(l)) return;
+      port_pause();
+    }
+    if (turn < 8) sched_yield();
+    else nanosleep(&(struct timespec){ 0, 20000 }, NULL);
+  }
+}
+
+void port_event_set(port_event *e) {
+  port_chaos();
+  if (atomic_exchange_explicit(&e->word, 1, memory_order_seq_cst) == 2)
+    syscall(SYS_futex, &e->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static int consume(port_event *e) {
+  unsigned one = 1;
+  return atomic_compare_exchange_strong(&e->word, &one, 0);
+}
+
+int port_event_wait(port_event *e, uint64_t deadline) {
+  for (;;) {
+    if (consume(e)) return 1;
+    unsigned clear = 0;
+    port_chaos();
+    if (!atomic_compare_exchange_strong(&e->word, &clear, 2) && clear == 1) continue;
+    struct timespec ts, *limit = NULL;
+    if (deadline != UINT64_MAX) {       /* FUTEX_WAIT_BITSET takes an absolute monotonic time */
+      ts.tv_sec = (time_t)(deadline / 1000000000u);
+      ts.tv_nsec = (long)(deadline % 1000000000u);
+      limit = &ts;
+    }
+    long r = syscall(SYS_futex, &e->word, FUTEX_WAIT_BITSET_PRIVATE, 2, limit, NULL, FUTEX_BITSET_MATCH_ANY);
+#ifdef PORT_TSAN
+    /* ThreadSanitizer runs a signal's handler at the next call that it intercepts; this system call is none. */
+    if (r < 0 && errno == EINTR) nanosleep(&(struct timespec){ 0, 1 }, NULL);
+#endif
+    if (r < 0 && errno == ETIMEDOUT) {
+      unsigned waiting = 2;
+      if (atomic_compare_exchange_strong(&e->word, &waiting, 0)) return 0;
+    }
+  }
+}
+
+int port_event_spin(port_event *e, uint64_t ns) {
+  uint64_t end = port_now() + ns;
+  unsigned round = 0;
+  do {
+    for (int i = 0; i < 32; i++) {
+      if (atomic_load_explicit(&e->word, memory_order_relaxed) == 1 && consume(e)) return 1;
+      port_pause();
+    }
+    if (++round > 3) sched_yield();             /* whom we wait for may be waiting for this CPU */
+  } while (port_now() < end);
+  return 0;
+}
+
+uint64_t port_now(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* splitmix64 over a counter that starts at an unpredictable place. */
+static uint64_t mix(uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+uint64_t port_entropy(void) {
+  static _Atomic uint64_t counter;
+  uint64_t now = atomic_load_explicit(&counter, memory_order_relaxed);
+  if (now == 0) {
+    uint64_t start = mix(port_now() ^ ((uint64_t)getpid() << 32) ^ (uint64_t)(uintptr_t)&now) | 1;
+    atomic_compare_exchange_strong(&counter, &now, start);
+  }
+  return mix(atomic_fetch_add_explicit(&counter, 0x9e3779b97f4a7c15u, memory_order_relaxed));
+}
+
+#ifdef MR_CHAOS
+/* Most calls do nothing, some yield, few sleep; the seed is printed so that a failure can be tried again. */
+void port_chaos(void) {
+  static PORT_TLS uint64_t state;
+  static _Atomic uint64_t seed, threads;
+  if (state == 0) {
+    uint64_t s = atomic_load(&seed);
+    if (s == 0) {
+      const char *given = getenv("MARE_CHAOS");
+      uint64_t fresh = given ? strtoull(given, NULL, 10) | 1 : (port_now() | 1) & 0xffffffffffu;
+      if (atomic_compare_exchange_strong(&seed, &s, fresh)) {
+        s = fresh;
+        fprintf(stderr, "MARE_CHAOS=%llu\n", (unsigned long long)s);
+      }
+    }
+    state = mix(s + 77 * atomic_fetch_add(&threads, 1)) | 1;
+  }
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  unsigned r = (unsigned)(state >> 40) & 1023;
+  if (r == 0) nanosleep(&(struct timespec){ 0, 30000 }, NULL);
+  else if (r < 8) sched_yield();
+  else if (r < 64) for (unsigned i = 0; i < r; i++) port_pause();
+}
+#endif

@@ -1,0 +1,43 @@
+/*
+ * system: the doors to files, libraries, commands and signals that the states' libraries need, beside port.h.
+ * Contract as in port.h: results are 0 or an errno value unless said otherwise.
+ */
+#ifndef PORT_SYSTEM_H
+#define PORT_SYSTEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* ---- signals ---- */
+/* Remembers the mask that the program was started with; runs by itself when the program or library is loaded. */
+void port_signals_init(void);
+typedef struct port_sigmask { uint64_t bits[16]; } port_sigmask;
+/* Around the creation of a child: this thread takes the program's original mask, so that the child inherits it. */
+void port_signals_default(port_sigmask *save);
+void port_signals_restore(const port_sigmask *save);
+/* SIGINT calls fn, which must be async-signal-safe, instead of ending the program. */
+void port_signal_interrupt(void (*fn)(void));
+void port_exit_now(int code) __attribute__((noreturn));   /* async-signal-safe, flushes nothing */
+
+/* ---- files ---- */
+/* What tells one content of a file from another. */
+typedef struct port_stat { uint64_t device, inode, size, mtime; } port_stat;
+int  port_file_stat(const char *path, port_stat *s);      /* also checks that it can be opened for reading */
+void port_file_lock(FILE *f);                             /* others' calls on f wait; held for one write, never across Lua */
+void port_file_unlock(FILE *f);
+size_t port_file_write(const char *s, size_t len, FILE *f);   /* f is locked by the caller */
+void port_file_unlocked(FILE *f);                         /* from now on nobody locks it; at the end of the program */
+int  port_file_is_terminal(FILE *f);
+
+/* ---- commands: the child gets the program's own signal mask and none of our descriptors ---- */
+int   port_command(const char *cmd);                      /* as system(); NULL: is there a shell? */
+FILE *port_pipe_open(const char *cmd, const char *mode);  /* as popen() */
+int   port_pipe_close(FILE *f);                           /* as pclose() */
+
+/* ---- libraries: never unloaded ---- */
+void *port_library(const char *path, int global, const char **err);
+typedef void (*port_function)(void);
+port_function port_symbol(void *library, const char *name, const char **err);
+
+#endif

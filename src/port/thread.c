@@ -1,0 +1,176 @@
+/*
+ * thread: kernel threads, the preemption signal, and how many CPUs this program may use.
+ *
+ * Threads block every signal but the preemption signal, so that a program's own handlers run where it expects them:
+ * on threads that are not mare's. Children must not inherit that mask; see signals.c.
+ */
+#define _GNU_SOURCE
+#include "port/port.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+void port_at_fork(void (*child)(void)) { pthread_atfork(NULL, NULL, child); }
+
+static int kick_signal(void) {
+  static atomic_int number;
+  int n = atomic_load_explicit(&number, memory_order_relaxed);
+  if (n == 0) {
+    const char *given = getenv("MARE_SIGNAL");
+    n = given ? atoi(given) : 0;
+    if (n <= 0 || n > SIGRTMAX || n == SIGKILL || n == SIGSTOP) n = SIGURG;
+    atomic_store_explicit(&number, n, memory_order_relaxed);
+  }
+  return n;
+}
+
+typedef struct { void (*fn)(void *); void *arg; char name[16]; } start_info;
+
+static void *start_thread(void *p) {
+  start_info s = *(start_info *)p;
+  free(p);
+  pthread_setname_np(pthread_self(), s.name);
+  s.fn(s.arg);
+  return NULL;
+}
+
+/* t's fields are its own thread's business (port_thread_self), who may have begun already. */
+static int start(pthread_t *id, void (*fn)(void *), void *arg, const char *name) {
+  start_info *s = malloc(sizeof *s);
+  if (!s) return ENOMEM;
+  s->fn = fn;
+  s->arg = arg;
+  snprintf(s->name, sizeof s->name, "%s", name);
+  sigset_t all, old;
+  sigfillset(&all);
+  sigdelset(&all, kick_signal());
+  static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP };
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&all, faults[i]);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  int err = pthread_create(id, NULL, start_thread, s);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  if (err) {
+    free(s);
+    return err;
+  }
+  return 0;
+}
+
+int port_thread_start(void (*fn)(void *), void *arg, const char *name) {
+  pthread_t id;
+  int err = start(&id, fn, arg, name);
+  if (!err) pthread_detach(id);
+  return err;
+}
+
+int port_thread_fork(port_thread *t, void (*fn)(void *), void *arg, const char *name) {
+  pthread_t id;
+  int err = start(&id, fn, arg, name);
+  if (!err) t->handle = (uintptr_t)id;
+  return err;
+}
+
+void port_thread_join(port_thread *t) { pthread_join((pthread_t)t->handle, NULL); }
+
+void port_thread_self(port_thread *t) {
+  clockid_t clock;
+  t->handle = (uintptr_t)pthread_self();
+  t->id = (int)syscall(SYS_gettid);
+  t->clock = pthread_getcpuclockid(pthread_self(), &clock) == 0 ? (uintptr_t)(intptr_t)clock : 0;
+}
+
+uint64_t port_thread_cpu(const port_thread *t) {
+  struct timespec ts;
+  if (!t->clock || clock_gettime((clockid_t)(intptr_t)t->clock, &ts) != 0) return 0;
+  return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+int port_thread_runnable(const port_thread *t) {
+  char path[64], line[128];
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", t->id);
+  FILE *f = fopen(path, "re");
+  if (!f) return 1;
+  size_t n = fread(line, 1, sizeof line - 1, f);
+  fclose(f);
+  line[n] = 0;
+  char *end = strrchr(line, ')');
+  return !end || end[1] != ' ' || end[2] == 'R';
+}
+
+/* By number, not by handle: a thread that has just ended is an error here, not a crash. */
+int port_thread_kick(const port_thread *t) { return (int)syscall(SYS_tgkill, getpid(), t->id, kick_signal()); }
+
+static void (*kicked)(void);
+static void on_kick(int sig) {
+  int saved = errno;
+  (void)sig;
+  kicked();
+  errno = saved;
+}
+
+int port_kick_handler(void (*fn)(void)) {
+  struct sigaction sa;
+  memset(&sa, 0, sizeof sa);
+  kicked = fn;
+  sa.sa_handler = on_kick;
+  sa.sa_flags = SA_RESTART | SA_ONSTACK;
+  sigemptyset(&sa.sa_mask);
+  return sigaction(kick_signal(), &sa, NULL) == 0 ? 0 : errno;
+}
+
+/* Quota / period of the control group, rounded up; 0 = none. */
+static int cgroup_cpus(void) {
+  long long quota = -1, period = 100000;
+  char path[512] = "/sys/fs/cgroup/cpu.max", line[512];
+  FILE *f = fopen("/proc/self/cgroup", "re");
+  if (f) {
+    while (fgets(line, sizeof line, f))
+      if (strncmp(line, "0::/", 4) == 0) {
+        line[strcspn(line, "\n")] = 0;
+        if (line[4]) snprintf(path, sizeof path, "/sys/fs/cgroup/%.400s/cpu.max", line + 4);
+      }
+    fclose(f);
+  }
+  f = fopen(path, "re");
+  if (!f) f = fopen("/sys/fs/cgroup/cpu.max", "re");
+  if (f) {
+    if (fscanf(f, "%lld %lld", &quota, &period) < 1) quota = -1;
+    fclose(f);
+  } else if ((f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "re")) != NULL) {
+    if (fscanf(f, "%lld", &quota) != 1) quota = -1;
+    fclose(f);
+    if ((f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "re")) != NULL) {
+      if (fscanf(f, "%lld", &period) != 1) period = 100000;
+      fclose(f);
+    }
+  }
+  if (quota <= 0 || period <= 0) return 0;
+  return (int)((quota + period - 1) / period);
+}
+
+int port_cpus(void) {
+  cpu_set_t set;
+  int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+  int quota = cgroup_cpus();
+  if (quota > 0 && quota < n) n = quota;
+  return n < 1 ? 1 : n;
+}
+
+int port_cpu(void) { return sched_getcpu(); }
+
+void port_thread_elsewhere(void) {
+  cpu_set_t all, others;
+  int here = sched_getcpu();
+  if (here < 0 || sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) < 2) return;
+  others = all;
+  CPU_CLR(here, &others);
+  if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof all, &all);
+}

@@ -1,0 +1,221 @@
+/*
+ * preempt: the monitor, and how a running fiber is interrupted.
+ *
+ * Preemption costs nothing until it is needed: no hook is set. The monitor looks round every half quantum while anything runs. It
+ * sends a thread that has held its worker for a quantum while others wait a signal, whose handler arms a count hook on
+ * the coroutine that runs; the hook yields at the next instruction, through the whole chain. Where it can't yield, it
+ * disarms itself, and after two more rounds the worker is given to a spare thread; so it is at once when the thread's
+ * CPU clock stands still, because it blocks in the kernel (a signal would only disturb it there).
+ *
+ * The handler runs on the thread it interrupts and touches only that thread's record, its current fiber's `top`, and
+ * lua_sethook, which is made for this.
+ * Builds in which a busy loop gets no signal (ThreadSanitizer) keep a count hook set all the time instead.
+ */
+#include "process/rt.h"
+
+#include <lauxlib.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef PORT_TSAN
+#define PERMANENT_HOOK 1
+#else
+#define PERMANENT_HOOK 0
+#endif
+
+static void hook(lua_State *L, lua_Debug *ar);
+
+static void disarm(lua_State *L, mr_fiber *f) {
+  if (PERMANENT_HOOK) return;
+  if (f->user_L == L) lua_sethook(L, f->user_hook, f->user_mask, f->user_count);
+  else lua_sethook(L, NULL, 0, 0);
+  f->user_L = NULL;
+}
+
+static void hook(lua_State *L, lua_Debug *ar) {
+  mr_fiber *f = &(*(mr_proc **)lua_getextraspace(L))->main;
+  mr_thread *t = f->thread;
+  (void)ar;
+  unsigned poke = atomic_load_explicit(&t->poke, memory_order_relaxed);
+  disarm(L, f);
+  if ((poke & POKE_INTERRUPT) && f->proc->kind == PROC_MAIN) {
+    atomic_fetch_and(&t->poke, ~(unsigned)POKE_INTERRUPT);
+    if (atomic_exchange(&mr_rt.interrupted, 0)) luaL_error(L, "%s", mr_err_text(MR_EINTR));
+  }
+  if ((poke & POKE_PREEMPT) && mr_can_yield(f, L)) {
+    atomic_fetch_and(&t->poke, ~(unsigned)POKE_PREEMPT);
+    f->sysyield = SYS_PREEMPTED;
+    lua_yield(L, 0);
+  }
+}
+
+void mr_hook_start(lua_State *L) {
+  if (PERMANENT_HOOK) lua_sethook(L, hook, LUA_MASKCOUNT, 1000);
+}
+
+/* Signal handler. */
+static void on_kick(void) {
+  mr_thread *t = mr_tls;
+  mr_fiber *f = t ? t->current : NULL;
+  if (!f || PERMANENT_HOOK) return;
+  lua_State *L = f->top;
+  if (!L) return;
+  lua_Hook now = lua_gethook(L);
+  if (now != hook) {
+    f->user_L = now ? L : NULL;
+    f->user_hook = now;
+    f->user_mask = lua_gethookmask(L);
+    f->user_count = lua_gethookcount(L);
+    lua_sethook(L, hook, LUA_MASKCOUNT, 1);
+  }
+}
+
+/* ---- the monitor ---- */
+
+static void take_away(mr_worker *w, mr_thread *t) {
+  mr_thread *s = mr_spare_get();
+  if (!s) return;                              /* no thread to be had: it goes on as it is */
+  atomic_fetch_add(&mr_rt.ndetached, 1);
+  if (!mr_worker_take(w, t, s)) {
+    atomic_fetch_sub(&mr_rt.ndetached, 1);
+    mr_spare_put(s);
+    mr_quiet_check();
+  }
+}
+
+static void interrupt(mr_worker *w, mr_thread *t, uint64_t cpu) {
+  int runs = cpu == 0 || cpu - w->seen.cpu > 100000 || port_thread_runnable(&t->os);
+  w->seen.cpu = cpu;
+  if ((runs || PERMANENT_HOOK) && w->seen.tries++ < 2) {
+    atomic_fetch_or(&t->poke, POKE_PREEMPT);
+    if (!PERMANENT_HOOK && runs) port_thread_kick(&t->os);
+  } else {
+    take_away(w, t);
+  }
+}
+
+/* A fiber that sits in the slot of a worker that computes, while others are idle. */
+static void rescue_slot(mr_worker *w) {
+  mr_fiber *f = atomic_load(&w->slot);
+  if (!f || !atomic_load(&mr_rt.nidle)) return;
+  atomic_fetch_add(&mr_rt.nmoving, 1);
+  if (atomic_compare_exchange_strong(&w->slot, &f, NULL)) mr_enqueue(NULL, f, 0);
+  atomic_fetch_sub(&mr_rt.nmoving, 1);
+}
+
+static int look_at(mr_worker *w, uint64_t now, int urgent) {
+  mr_runtime *r = &mr_rt;
+  uintptr_t held = atomic_load(&w->thread);
+  mr_thread *t = (mr_thread *)(held & ~(uintptr_t)1);
+  if (!(held & 1)) return 0;
+  unsigned tick = atomic_load_explicit(&w->tick, memory_order_relaxed);
+  if (tick != w->seen.tick || w->seen.since == 0) {
+    w->seen.tick = tick;
+    w->seen.since = now;
+    w->seen.tries = 0;
+    w->seen.cpu = port_thread_cpu(&t->os);
+    if (!urgent) return 1;
+  }
+  rescue_slot(w);
+  int others = atomic_load(&w->count) || atomic_load(&w->slot) || atomic_load(&r->qcount) ||
+               w->id >= (unsigned)atomic_load(&r->target);
+  uint64_t limit = urgent ? 0 : r->quantum - r->quantum / 10;
+  if (others && now - w->seen.since >= limit) interrupt(w, t, port_thread_cpu(&t->os));
+  return 1;
+}
+
+/* SIGINT: the main process gets an error where it waits, or at its next instruction. */
+static void interrupt_main(void) {
+  mr_runtime *r = &mr_rt;
+  mr_fiber *f = r->main ? &r->main->main : NULL;
+  if (!f || atomic_load(&r->main->status) >= PROC_DONE) {
+    atomic_fetch_sub(&r->nthreads, 1);           /* this thread ends here: not to be waited for */
+    mr_exit(130);
+  }
+  unsigned ticket = atomic_load(&f->ticket);
+  if ((ticket & 1) && atomic_compare_exchange_strong(&f->ticket, &ticket, ticket + 1)) {
+    atomic_store(&r->interrupted, 0);
+    mr_ready(f, MR_INTERRUPTED, NULL);
+    return;
+  }
+  for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) {
+    uintptr_t held = atomic_load(&r->worker[i].thread);
+    mr_thread *t = (mr_thread *)(held & ~(uintptr_t)1);
+    if ((held & 1) && t->current == f) {
+      atomic_fetch_or(&t->poke, POKE_INTERRUPT);
+      if (!PERMANENT_HOOK) port_thread_kick(&t->os);
+    }
+  }
+}
+
+/* Async-signal-safe. */
+void mr_interrupt(void) {
+  atomic_store(&mr_rt.interrupted, 1);
+  port_event_set(&mr_rt.monitor_event);
+}
+
+static int look_round(uint64_t now) {
+  mr_runtime *r = &mr_rt;
+  int busy = 0, urgent = 0;
+  port_acquire(&r->ilock);
+  int watched = r->watcher != NULL;
+  port_unlock(&r->ilock);
+  if (!watched && atomic_load(&r->next_due) <= now) {
+    atomic_fetch_add(&r->nmoving, 1);
+    urgent = mr_timers_fire(now, NULL) > 0;
+    atomic_fetch_sub(&r->nmoving, 1);
+  }
+  for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) busy += look_at(&r->worker[i], now, urgent);
+  if (atomic_load(&r->interrupted)) {
+    interrupt_main();
+    busy++;
+  }
+  return busy;
+}
+
+static void monitor(void *arg) {
+  mr_runtime *r = &mr_rt;
+  unsigned quiet = 0;
+  (void)arg;
+  while (!atomic_load(&r->stopping)) {
+    uint64_t now = port_now();
+    quiet = look_round(now) ? 0 : quiet + 1;
+    uint64_t until = quiet > 4 ? UINT64_MAX : now + r->quantum / 2;
+    atomic_store(&r->monitor_until, until);
+    port_acquire(&r->ilock);
+    int watched = r->watcher != NULL;
+    port_unlock(&r->ilock);
+    uint64_t due = atomic_load(&r->next_due);
+    if (!watched && due < until) until = due;
+    /* a worker that became busy meanwhile did not see us asleep */
+    if (quiet > 4 && atomic_load(&r->nidle) < r->nactive) until = now + r->quantum / 2;
+    port_event_wait(&r->monitor_event, until);
+  }
+  atomic_fetch_sub(&r->nthreads, 1);
+}
+
+void mr_monitor_poke(uint64_t due) {
+  mr_runtime *r = &mr_rt;
+  port_acquire(&r->ilock);
+  mr_thread *t = r->watcher;
+  int wake = t && t->until > due;
+  if (wake) port_event_set(&t->event);
+  port_unlock(&r->ilock);
+  if (!t && atomic_load(&r->monitor_until) > due) port_event_set(&r->monitor_event);
+}
+
+/* The first worker that wakes from an idle program wakes the monitor. */
+void mr_monitor_resume(void) {
+  if (atomic_load_explicit(&mr_rt.monitor_until, memory_order_relaxed) == UINT64_MAX) port_event_set(&mr_rt.monitor_event);
+}
+
+int mr_monitor_start(void) {
+  mr_runtime *r = &mr_rt;
+  int err = port_kick_handler(on_kick);
+  if (err) return MR_ETHREAD;
+  atomic_fetch_add(&r->nthreads, 1);
+  if (port_thread_start(monitor, NULL, "mare-monitor") == 0) return MR_OK;
+  atomic_fetch_sub(&r->nthreads, 1);
+  return MR_ETHREAD;
+}

@@ -1,0 +1,413 @@
+/*
+ * process: birth, end, and those who wait for the end.
+ *
+ * A process is born as a packed message (function and arguments) in a run queue; the worker that first runs it gives it
+ * a state. At its end, in this order: traceback, pending to-be-closed variables, results or error packed, finalisers,
+ * then the end is published and waiters wake. So whoever learns of the end finds its memory returned and its finalisers run.
+ *
+ * `status` becomes PROC_DONE or PROC_FAILED under p->lock; `result`, `text` and `trace` do not change after that.
+ */
+#include "process/rt.h"
+
+#include <lauxlib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const mr_sharetype *mr_proc_type;
+
+/* ---- registry ---- */
+
+void mr_proc_list(mr_proc *p) {
+  unsigned at = (unsigned)(p->id % MR_SHARDS);
+  mr_proc *head = &mr_rt.shard[at].head;
+  port_acquire(&mr_rt.shard[at].lock);
+  p->live_next = head;
+  p->live_prev = head->live_prev;
+  head->live_prev->live_next = p;
+  head->live_prev = p;
+  port_unlock(&mr_rt.shard[at].lock);
+}
+
+void mr_proc_unlist(mr_proc *p) {
+  unsigned at = (unsigned)(p->id % MR_SHARDS);
+  port_acquire(&mr_rt.shard[at].lock);
+  if (p->live_next) {
+    p->live_next->live_prev = p->live_prev;
+    p->live_prev->live_next = p->live_next;
+    p->live_next = p->live_prev = NULL;
+  }
+  port_unlock(&mr_rt.shard[at].lock);
+}
+
+void mr_proc_each(void (*fn)(mr_proc *p, void *ud), void *ud) {
+  for (int i = 0; i < MR_SHARDS; i++) {
+    mr_proc *head = &mr_rt.shard[i].head;
+    port_acquire(&mr_rt.shard[i].lock);
+    for (mr_proc *p = head->live_next; p != head; p = p->live_next) fn(p, ud);
+    port_unlock(&mr_rt.shard[i].lock);
+  }
+}
+
+/* The ticket is claimed for good: nobody will wake it. Its memory stays, as who sent to it may have pointers there. */
+void mr_proc_abandon(void) {
+  for (int i = 0; i < MR_SHARDS; i++) {
+    mr_proc *head = &mr_rt.shard[i].head, *next;
+    port_acquire(&mr_rt.shard[i].lock);
+    for (mr_proc *p = head->live_next; p != head; p = next) {
+      next = p->live_next;
+      if (atomic_load(&p->status) >= PROC_DONE) continue;
+      unsigned ticket = atomic_load(&p->main.ticket);
+      if (ticket & 1) atomic_compare_exchange_strong(&p->main.ticket, &ticket, ticket + 1);
+      mr_proc_observe(p);
+      atomic_store(&p->status, PROC_FAILED);
+    }
+    port_unlock(&mr_rt.shard[i].lock);
+  }
+  atomic_store(&mr_rt.live, 0);
+}
+
+int mr_forked(void) { return atomic_load_explicit(&mr_rt.dead, memory_order_relaxed); }
+
+size_t mr_proc_count(void) { return atomic_load(&mr_rt.live); }
+
+/* ---- birth ---- */
+
+mr_proc *mr_proc_new(int kind, const char *name) {
+  mr_proc *p = aligned_alloc(PORT_CACHELINE, (sizeof *p + PORT_CACHELINE - 1) / PORT_CACHELINE * PORT_CACHELINE);
+  if (!p) return NULL;
+  memset(p, 0, sizeof *p);
+  if (name) {
+    p->name = malloc(strlen(name) + 1);
+    if (!p->name) {
+      free(p);
+      return NULL;
+    }
+    strcpy(p->name, name);
+  }
+  p->shared.type = mr_proc_type;
+  atomic_init(&p->shared.refs, 1);
+  p->kind = (unsigned char)kind;
+  p->id = atomic_fetch_add(&mr_rt.next_id, 1) + 1;
+  p->main.proc = p;
+  p->main.wait.fiber = &p->main;
+  mr_waitq_init(&p->waiters);
+  return p;
+}
+
+mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
+  *err = atomic_load_explicit(&mr_rt.stopping, memory_order_relaxed) ? MR_ESTOPPED : MR_OK;
+  if (near && near->proc->kind == PROC_HOST && mr_host_closed(near->proc)) *err = MR_ECLOSING;
+  if (*err) {
+    mr_exit_yield();
+    return NULL;
+  }
+  mr_proc *p = mr_proc_new(s->kind, s->name);
+  if (!p) {
+    *err = MR_ENOMEM;
+    return NULL;
+  }
+  p->start = s->start;
+  p->package = s->package;
+  p->limit = s->limit;
+  p->system_heap = (unsigned char)s->system_heap;
+  mr_retain(&p->shared);                       /* one for the caller, one while it lives */
+  atomic_store_explicit(&p->main.state, FIBER_READY, memory_order_relaxed);
+  if (!near) atomic_fetch_add(&mr_rt.nmoving, 1);   /* no fiber of ours runs that will queue it: see deadlock.c */
+  atomic_fetch_add(&mr_rt.live, 1);
+  if (s->kind == PROC_MAIN) {
+    mr_retain(&p->shared);
+    mr_rt.main = p;
+  }
+  mr_proc_list(p);
+  mr_worker *w = near ? near->thread->worker : NULL;
+  mr_enqueue(w, &p->main, 0);
+  if (!near) atomic_fetch_sub(&mr_rt.nmoving, 1);
+  return p;
+}
+
+typedef struct { mr_proc *p; int n; } begin_args;
+
+static int l_begin(lua_State *L) {
+  begin_args *a = lua_touserdata(L, 1);
+  lua_settop(L, 0);
+  mr_hooks.start(L, a->p);
+  a->n = mr_unpack(L, a->p->start);
+  return a->n;
+}
+
+void mr_proc_begin(mr_thread *t, mr_proc *p, int *nargs) {
+  begin_args a = { p, 0 };
+  lua_State *L = p->main.L;
+  if (!L) {                                    /* no memory for a state */
+    mr_proc_end(t, p, LUA_ERRMEM, 0);
+    return;
+  }
+  p->main.top_ok = 0;                          /* nothing to yield to yet */
+  mr_hook_start(L);
+  lua_pushcfunction(L, l_begin);
+  lua_pushlightuserdata(L, &a);
+  int status = lua_pcall(L, 1, LUA_MULTRET, 0);
+  mr_message_free(p->start);
+  p->start = NULL;
+  atomic_store(&p->status, PROC_ALIVE);
+  p->main.top_ok = 1;
+  if (status == LUA_OK) *nargs = a.n - 1;
+  else mr_proc_end(t, p, status, 0);
+}
+
+/* ---- end ---- */
+
+void mr_mail_drop(mr_mail *m) {
+  if (m->kind == MAIL_MESSAGE) mr_message_free(m->u.m);
+  m->kind = MAIL_NONE;
+}
+
+static char *copy_text(const char *s, size_t len) {
+  char *c = malloc(len + 1);
+  if (c) {
+    memcpy(c, s, len);
+    c[len] = 0;
+  }
+  return c;
+}
+
+char *mr_text_copy(const char *s) { return copy_text(s, strlen(s)); }
+
+/* error value, process: keeps its text and the value itself, or the text instead when it can't travel */
+static int l_failure(lua_State *L) {
+  mr_proc *p = lua_touserdata(L, 2);
+  mr_packer *packer = p->main.thread->packer;
+  size_t len;
+  lua_settop(L, 1);
+  if (lua_type(L, 1) == LUA_TTABLE && !luaL_getmetafield(L, 1, "__tostring"))
+    lua_pushfstring(L, "(error object is a table value)");
+  else
+    luaL_tolstring(L, 1, NULL);
+  const char *s = lua_tolstring(L, -1, &len);
+  p->text = copy_text(s, len);
+  int at = mr_pack(packer, L, 1, 1, "error") == 0 ? 1 : 2;
+  if (at == 1 || mr_pack(packer, L, 2, 1, "error") == 0) p->result.u.m = mr_packer_seal(packer);
+  if (p->result.u.m) p->result.kind = MAIL_MESSAGE;
+  return 0;
+}
+
+/* results, process: packs them */
+static int l_results(lua_State *L) {
+  mr_proc *p = lua_touserdata(L, -1);
+  int n = lua_gettop(L) - 1;
+  if (mr_pack(p->main.thread->packer, L, 1, n, "result") != 0) return lua_error(L);
+  p->result.u.m = mr_packer_seal(p->main.thread->packer);
+  if (!p->result.u.m) return luaL_error(L, "%s", mr_err_text(MR_ENOMEM));
+  p->result.kind = MAIL_MESSAGE;
+  return 0;
+}
+
+static void text_mail(mr_proc *p, const char *text) {
+  if (!p->text) p->text = copy_text(text, strlen(text));
+  p->result.kind = MAIL_STRING;                /* p->text is the error value */
+  p->result.u.str.p = p->text ? p->text : mr_err_text(MR_ENOMEM);
+  p->result.u.str.len = strlen(p->result.u.str.p);
+}
+
+static int fail(mr_proc *p, lua_State *L) {
+  if (lua_type(L, -1) == LUA_TNIL) {           /* error(nil) is a nil error, not no error */
+    text_mail(p, "nil");
+    p->result.kind = MAIL_NONE;
+    return PROC_FAILED;
+  }
+  lua_pushcfunction(L, l_failure);
+  lua_insert(L, -2);
+  lua_pushlightuserdata(L, p);
+  if (lua_pcall(L, 2, 0, 0) != LUA_OK || p->result.kind == MAIL_NONE) {
+    mr_mail_drop(&p->result);
+    const char *s = lua_tostring(L, -1);
+    text_mail(p, s ? s : mr_err_text(MR_ENOMEM));
+  }
+  return PROC_FAILED;
+}
+
+static int collect(mr_proc *p, lua_State *L, int nres) {
+  if (nres == 0) return PROC_DONE;
+  if (nres <= MR_INLINE) {
+    int i = 0;
+    while (i < nres && mr_scalar_get(L, i - nres, &p->result.u.s[i])) i++;
+    if (i == nres) {
+      p->result.kind = MAIL_SCALARS;
+      p->result.n = (unsigned char)nres;
+      return PROC_DONE;
+    }
+  }
+  if (!lua_checkstack(L, 4)) {
+    text_mail(p, "too many results");
+    return PROC_FAILED;
+  }
+  lua_pushcfunction(L, l_results);
+  lua_insert(L, -nres - 1);
+  lua_pushlightuserdata(L, p);
+  if (lua_pcall(L, nres + 1, 0, 0) == LUA_OK) return PROC_DONE;
+  return fail(p, L);
+}
+
+static void wake_waiters(mr_proc *p, mr_fiber *near) {
+  for (;;) {
+    port_acquire(&p->lock);
+    mr_wait *w = p->waiters.next;
+    if (w == &p->waiters) {
+      port_unlock(&p->lock);
+      return;
+    }
+    mr_waitq_del(w);
+    mr_fiber *f = w->fiber;
+    int mine = mr_wait_claim(w);
+    if (mine) atomic_store(&p->observed, 1);
+    port_unlock(&p->lock);
+    if (mine) mr_ready(f, MR_WOKEN, near);
+  }
+}
+
+static int finish(mr_thread *t, mr_proc *p, int status, int nres) {
+  lua_State *L = p->main.L;
+  if (!L) {
+    text_mail(p, mr_err_text(MR_ENOMEM));
+    return PROC_FAILED;
+  }
+  p->main.top_ok = 0;                          /* from here on nothing can yield */
+  p->main.top = L;
+  int end;
+  if (status == LUA_OK) {
+    end = collect(p, L, nres);
+  } else {
+    p->trace = mr_trace(L);
+    if (lua_status(L) != LUA_OK) mr_hooks.reset(L);
+    lua_checkstack(L, 8);
+    end = fail(p, L);
+  }
+  if (p->main.held_from) mr_hooks.mail_back(&p->main);
+  mr_state_close(p, &t->ended);
+  return end;
+}
+
+void mr_proc_finish(mr_proc *p, int status) {
+  port_acquire(&p->lock);
+  atomic_store(&p->status, (unsigned char)status);
+  port_unlock(&p->lock);
+  wake_waiters(p, p->kind == PROC_HOST ? NULL : &p->main);
+}
+
+void mr_proc_end(mr_thread *t, mr_proc *p, int status, int nres) {
+  mr_runtime *r = &mr_rt;
+  if (PORT_UNLIKELY(atomic_load_explicit(&r->dead, memory_order_relaxed))) mr_exit(status != LUA_OK);
+  int end = finish(t, p, status, nres);
+  if (p->start) {
+    mr_message_free(p->start);
+    p->start = NULL;
+  }
+  if (p->package) mr_inherit_release(p->package);
+  p->package = NULL;
+  t->current = NULL;
+  atomic_store_explicit(&p->main.state, FIBER_DONE, memory_order_relaxed);
+  if (end == PROC_DONE) mr_proc_unlist(p);
+  else if (p->kind == PROC_MAIN) mr_proc_print(p);
+  mr_proc_finish(p, end);
+  mr_release(&p->shared);
+  if (atomic_fetch_sub(&r->live, 1) == 1) {
+    port_event_set(&r->done);
+    mr_hosts_notify();
+  }
+}
+
+void mr_inherit_release(mr_inherit *i) {
+  if (atomic_fetch_sub_explicit(&i->refs, 1, memory_order_acq_rel) != 1) return;
+  mr_message_free(i->message);
+  free(i);
+}
+
+/* ---- waiting for the end ---- */
+
+int mr_proc_wait(mr_proc *p, mr_fiber *f) {
+  port_acquire(&p->lock);
+  int ended = atomic_load(&p->status) >= PROC_DONE;
+  if (!ended) mr_waitq_add(&p->waiters, &f->wait);
+  port_unlock(&p->lock);
+  return ended;
+}
+
+void mr_proc_wait_end(mr_proc *p, mr_fiber *f) {
+  port_acquire(&p->lock);
+  mr_waitq_del(&f->wait);
+  port_unlock(&p->lock);
+}
+
+void mr_proc_observe(mr_proc *p) { atomic_store(&p->observed, 1); }
+
+const char *mr_proc_status(mr_proc *p) {
+  switch (atomic_load(&p->status)) {
+    case PROC_DONE: return "done";
+    case PROC_FAILED: return "failed";
+    case PROC_NEW: return "ready";
+  }
+  switch (atomic_load(&p->main.state)) {
+    case FIBER_RUNNING: return "running";
+    case FIBER_READY: return "ready";
+    default: return "waiting";
+  }
+}
+
+/* ---- references taken while the state closes ---- */
+
+struct mr_late { struct mr_late *next; mr_shared *object; };
+
+int mr_late_keep(mr_proc *p, mr_shared *o) {
+  int closing = p->kind == PROC_HOST ? mr_host_closed(p) : p->finalisers == 2;
+  if (PORT_LIKELY(!closing)) return 0;
+  struct mr_late *l = malloc(sizeof *l);
+  if (!l) return -1;
+  l->object = o;
+  l->next = p->late;
+  p->late = l;
+  return 1;
+}
+
+void mr_late_drop(mr_proc *p) {
+  while (p->late) {
+    struct mr_late *l = p->late;
+    p->late = l->next;
+    mr_release(l->object);
+    free(l);
+  }
+}
+
+/* ---- failures nobody waited for ---- */
+
+char *mr_proc_failure(mr_proc *p) {
+  if (atomic_exchange(&p->observed, 1)) return NULL;
+  char who[96];
+  if (p->kind == PROC_MAIN) snprintf(who, sizeof who, "mare: ");
+  else if (p->name) snprintf(who, sizeof who, "mare: process '%.60s' (#%llu) failed: ", p->name, (unsigned long long)p->id);
+  else snprintf(who, sizeof who, "mare: process #%llu failed: ", (unsigned long long)p->id);
+  const char *text = p->text ? p->text : mr_err_text(MR_ENOMEM), *trace = p->trace ? p->trace : "";
+  size_t len = strlen(who) + strlen(text) + strlen(trace) + 3;
+  char *line = malloc(len);
+  if (line) snprintf(line, len, "%s%s\n%s%s", who, text, trace, *trace ? "\n" : "");
+  return line;
+}
+
+void mr_proc_print(mr_proc *p) {
+  char *line = mr_proc_failure(p);
+  if (line) fputs(line, stderr);
+  free(line);
+}
+
+void mr_proc_destroy(mr_shared *o) {
+  mr_proc *p = (mr_proc *)o;
+  if (atomic_load(&p->status) == PROC_FAILED) {
+    mr_proc_unlist(p);
+    mr_proc_print(p);
+  }
+  mr_mail_drop(&p->result);
+  free(p->name);
+  free(p->text);
+  free(p->trace);
+  free(p);
+}

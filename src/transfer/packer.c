@@ -1,0 +1,207 @@
+/*
+ * packer: the memory of packing, and sealing.
+ *
+ * Invariants:
+ *  - a packer is sound at every moment a Lua error can leave it: mr_packer_reset makes it empty whatever came before;
+ *  - `held` owns one reference per entry, released at the next reset; `shared` owns none until a seal;
+ *  - a message owns one reference per entry of its own copy of `shared`.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "transfer/packet.h"
+
+struct mr_message {
+  size_t size;
+  uint32_t nvalues, nstrings, nobjects, nmetas, nshapes, nclasses, nshared;
+  uint8_t needscode;
+  uint32_t words[STREAMS];                     /* lengths of the streams */
+  /* then: shared objects, streams in order, bytes of far strings */
+};
+
+#define FIRST_SIZE 1024
+#define KEEP_SIZE  ((size_t)4 << 20)           /* larger buffers are not kept for the next message */
+#define MOST       ((size_t)8 << 30)           /* bytes of a buffer: all numbers of objects, strings and words fit into 31 bits */
+#define FIRST_MAP  256
+
+PORT_NORETURN void mr_raise_memory(lua_State *L) {
+  lua_pushliteral(L, "not enough memory");     /* lua_error knows this string and raises the memory error proper */
+  lua_error(L);
+  abort();
+}
+
+PORT_NOINLINE void mr_stream_grow(mr_packer *p, mr_stream *s, size_t n) {
+  size_t size = s->size ? s->size * 2 : FIRST_SIZE;
+  if (n > MOST) mr_raise_memory(p->L);
+  while (size - s->length < n) size *= 2;
+  char *at = size <= MOST ? realloc(s->at, size) : NULL;
+  if (!at) mr_raise_memory(p->L);
+  if (size > KEEP_SIZE) p->large = 1;
+  s->at = at;
+  s->size = size;
+}
+
+static inline mr_mapslot *map_find(const mr_packer *p, uint64_t key) {
+  uint32_t i = (uint32_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & p->mapmask;
+  while (p->map[i].era == p->era && p->map[i].key != key) i = (i + 1) & p->mapmask;
+  return &p->map[i];
+}
+
+static PORT_NOINLINE void map_grow(mr_packer *p) {
+  uint32_t size = p->map ? (p->mapmask + 1) * 2 : FIRST_MAP, old = p->map ? p->mapmask + 1 : 0;
+  mr_mapslot *was = p->map, *map = calloc(size, sizeof *map);
+  if (!map) mr_raise_memory(p->L);
+  p->map = map;
+  p->mapmask = size - 1;
+  for (uint32_t i = 0; i < old; i++)
+    if (was[i].era == p->era) *map_find(p, was[i].key) = was[i];
+  free(was);
+}
+
+int mr_map_put(mr_packer *p, uint64_t key, uint32_t *value) {
+  if (PORT_UNLIKELY(!p->map || p->nmap * 2 > p->mapmask)) map_grow(p);
+  mr_mapslot *m = map_find(p, key);
+  if (m->era == p->era) { *value = m->value; return 1; }
+  m->key = key;
+  m->value = *value;
+  m->era = p->era;
+  p->nmap++;
+  return 0;
+}
+
+mr_packer *mr_packer_new(void) {
+  mr_layout_check();
+  return calloc(1, sizeof(mr_packer));
+}
+
+static void release_held(mr_packer *p) {
+  mr_shared **held = (mr_shared **)(void *)p->held.at;
+  for (size_t i = 0, n = p->held.length / sizeof *held; i < n; i++) mr_release(held[i]);
+  p->held.length = 0;
+}
+
+static void stream_drop(mr_stream *s) {
+  free(s->at);
+  s->at = NULL;
+  s->length = s->size = 0;
+}
+
+/* An era is over after 2^32 - 1 messages; stale entries must not look new. */
+static void first_era(mr_packer *p) {
+  if (p->map) memset(p->map, 0, (p->mapmask + 1) * sizeof *p->map);
+  memset(p->texts, 0, sizeof p->texts);
+  p->era = 1;
+}
+
+static PORT_NOINLINE void drop_large(mr_packer *p) {
+  mr_stream *others[] = { &p->held, &p->shared, &p->dump, &p->shapekeys, &p->far };
+  for (int i = 0; i < STREAMS; i++) if (p->s[i].size > KEEP_SIZE) stream_drop(&p->s[i]);
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) if (others[i]->size > KEEP_SIZE) stream_drop(others[i]);
+  free(p->objects);
+  p->objects = NULL;
+  p->maxobjects = 0;
+  free(p->map);
+  p->map = NULL;
+  p->large = 0;
+}
+
+void mr_packer_reset(mr_packer *p) {
+  if (p->held.length) release_held(p);
+  if (PORT_UNLIKELY(p->large)) drop_large(p);
+  for (int i = 0; i < STREAMS; i++) p->s[i].length = 0;
+  if (p->nshapes) memset(p->shapemap, 0, sizeof p->shapemap);
+  p->shared.length = p->shapekeys.length = p->far.length = p->farsize = 0;
+  p->nvalues = p->nstrings = p->nobjects = p->nmetas = p->nshapes = p->nclasses = p->nmap = 0;
+  p->section = p->nnewborn = p->nameless = 0;
+  p->current = NOBODY;
+  p->problem = NULL;
+  p->anchor = p->newborn = p->looked = p->needscode = p->need = 0;
+  if (PORT_UNLIKELY(++p->era == 0)) first_era(p);
+}
+
+void mr_packer_free(mr_packer *p) {
+  if (!p) return;
+  release_held(p);
+  for (int i = 0; i < STREAMS; i++) stream_drop(&p->s[i]);
+  stream_drop(&p->held);
+  stream_drop(&p->shared);
+  stream_drop(&p->far);
+  stream_drop(&p->shapekeys);
+  stream_drop(&p->dump);
+  free(p->objects);
+  free(p->map);
+  free(p);
+}
+
+int mr_packer_needs_code(const mr_packer *p) { return p->needscode; }
+
+static char *copy_far(const mr_packer *p, char *str, char *to) {
+  const size_t *far = (const size_t *)(void *)p->far.at;
+  for (size_t i = 0, n = p->far.length / sizeof *far; i < n; i++) {
+    uint64_t *record = (uint64_t *)(void *)(str + far[i]);
+    size_t length = record[0] >> 1;
+    memcpy(to, (const char *)record[1], length);
+    record[1] = (uint64_t)to;
+    to += PAD8(length);
+  }
+  return to;
+}
+
+static size_t sealed_size(const mr_packer *p) {
+  size_t size = sizeof(mr_message) + p->shared.length + p->farsize;
+  for (int i = 0; i < STREAMS; i++) {
+    if (p->s[i].length / 8 > UINT32_MAX) return 0;
+    size += p->s[i].length;
+  }
+  return size;
+}
+
+mr_message *mr_packer_seal(mr_packer *p) {
+  size_t size = sealed_size(p);
+  mr_message *m = size ? malloc(size) : NULL;
+  if (!m) return NULL;
+  m->size = size;
+  m->nvalues = p->nvalues; m->nstrings = p->nstrings; m->nobjects = p->nobjects;
+  m->nmetas = p->nmetas; m->nshapes = p->nshapes; m->nclasses = p->nclasses;
+  m->nshared = (uint32_t)(p->shared.length / sizeof(mr_shared *));
+  m->needscode = p->needscode;
+  mr_shared **shared = (mr_shared **)(void *)(m + 1);
+  if (m->nshared) memcpy(shared, p->shared.at, p->shared.length);
+  for (uint32_t i = 0; i < m->nshared; i++) mr_retain(shared[i]);
+  char *to = (char *)(shared + m->nshared), *str = to;
+  for (int i = 0; i < STREAMS; i++) {
+    size_t length = p->s[i].length;
+    m->words[i] = (uint32_t)(length / 8);
+    if (!length) continue;
+    memcpy(to, p->s[i].at, length);
+    to += length;
+  }
+  if (p->far.length) copy_far(p, str, to);
+  return m;
+}
+
+int mr_message_needs_code(const mr_message *m) { return m->needscode; }
+
+size_t mr_message_size(const mr_message *m) { return m->size; }
+
+void mr_message_free(mr_message *m) {
+  if (!m) return;
+  mr_shared **shared = (mr_shared **)(void *)(m + 1);
+  for (uint32_t i = 0; i < m->nshared; i++) mr_release(shared[i]);
+  free(m);
+}
+
+int mr_unpack(lua_State *L, const mr_message *m) {
+  mr_parts parts = { m->nvalues, m->nstrings, m->nobjects, m->nmetas, m->nshapes, m->nclasses, { 0 } };
+  const char *at = (const char *)(m + 1) + m->nshared * sizeof(mr_shared *);
+  for (int i = 0; i < STREAMS; i++) {
+    parts.at[i] = at;
+    at += (size_t)m->words[i] * 8;
+  }
+  return mr_unpack_parts(L, &parts);
+}
+
+int mr_unpack_view(lua_State *L, const mr_packer *p) {
+  mr_parts parts = { p->nvalues, p->nstrings, p->nobjects, p->nmetas, p->nshapes, p->nclasses, { 0 } };
+  for (int i = 0; i < STREAMS; i++) parts.at[i] = p->s[i].at;
+  return mr_unpack_parts(L, &parts);
+}

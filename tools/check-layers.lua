@@ -1,0 +1,61 @@
+-- check-layers.lua SRC: a folder of src/ includes only folders above it; the operating system is met in src/port alone.
+-- Names every place that breaks a rule as file:line and ends with 1.
+local src = arg[1] or "src"
+
+-- Folders of one rank know nothing of each other.
+local ranks = { port = 1, base = 2, heap = 3, transfer = 4, process = 5, channel = 6, io = 7, cdr = 7, observe = 8, module = 9 }
+local public = { ["mare.h"] = true } -- include/
+local os_headers = {
+  "^pthread%.h$", "^unistd%.h$", "^signal%.h$", "^sched%.h$", "^dlfcn%.h$", "^fcntl%.h$", "^poll%.h$", "^semaphore%.h$",
+  "^ucontext%.h$", "^sys/", "^linux/", "^windows%.h$",
+}
+local os_macros = { "__linux__", "__APPLE__", "_WIN32", "__FreeBSD__", "__unix__", "_GNU_SOURCE" }
+
+local bad = 0
+local function complain(path, line, text)
+  io.stderr:write(("%s:%d: %s\n"):format(path, line, text))
+  bad = bad + 1
+end
+
+local function check_include(path, n, folder, line)
+  local own = line:match('^%s*#%s*include%s*"([^"]+)"')
+  if own and not public[own] then
+    local other = own:match("^([^/]+)/")
+    if not other then
+      complain(path, n, ('"%s": write the folder, "%s/%s"'):format(own, folder, own))
+    elseif not ranks[other] then
+      complain(path, n, ('"%s": no layer is called %s'):format(own, other))
+    elseif other ~= folder and ranks[other] >= ranks[folder] then
+      complain(path, n, ('%s may not include "%s": layer %s is not above it'):format(folder, own, other))
+    end
+  end
+end
+
+local function check_system(path, n, line)
+  local header = line:match("^%s*#%s*include%s*<([^>]+)>")
+  for _, pattern in ipairs(header and os_headers or {}) do
+    if header:find(pattern) then complain(path, n, ("<%s> belongs to src/port"):format(header)) end
+  end
+  if line:find("^%s*#%s*%a*if") or line:find("^%s*#%s*define") then
+    for _, macro in ipairs(os_macros) do
+      if line:find(macro, 1, true) then complain(path, n, macro .. " belongs to src/port") end
+    end
+  end
+end
+
+local function check(path)
+  local folder, name = path:match("([^/]+)/([^/]+)$")
+  if not ranks[folder] then return complain(path, 1, "no layer is called " .. tostring(folder)) end
+  local free = folder == "port" or (folder == "module" and name == "main.c") or name:find("_test%.c$")
+  local n = 0
+  for line in io.lines(path) do
+    n = n + 1
+    check_include(path, n, folder, line)
+    if not free then check_system(path, n, line) end
+  end
+end
+
+local list = assert(io.popen(("find '%s' -name '*.[ch]' | LC_ALL=C sort"):format(src)))
+for path in list:lines() do check(path) end
+list:close()
+os.exit(bad == 0)

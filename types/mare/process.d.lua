@@ -1,0 +1,82 @@
+---@meta mare.process
+-- luacheck: ignore 212 241
+
+---Spawning processes, their handles, and the number of workers.
+---@class mare.processlib
+local process = {}
+
+---A process. A value that can be sent, compared and used as a key; the process doesn't need it to run on.
+---@class mare.handle
+---@field id integer never used twice in a program
+---@field name? string the name given to `spawn`
+local handle = {}
+
+---@alias mare.status
+---| '"ready"'   # it could run
+---| '"running"' # a worker runs it
+---| '"waiting"' # it waits in some call
+---| '"done"'    # it has returned
+---| '"failed"'  # it has ended with an error
+
+---@class mare.spawn.options
+---@field main function|string the function, or Lua code
+---@field args? { n?: integer, [integer]: any } arguments; with `n` they are `args[1]` to `args[n]`, nils among them; at most 250
+---@field name? string for reports of failures and deadlocks
+---@field memory? number the most bytes it may have in use; beyond, it alone gets "not enough memory"
+---@field heap? '"own"'|'"system"' an arena of its own (default), or `malloc`
+
+---Starts a process that calls `main` with the arguments. Never waits.
+---
+---Function, upvalues and arguments are copied at once; globals are not. Raises an error, and starts nothing, when code does
+---not compile, an option is wrong, or a value can't travel; the message names the path of the value.
+---@param main function|string the function, or Lua code that finds the arguments in `...`
+---@param ... any arguments
+---@return mare.handle
+---@overload fun(options: mare.spawn.options): mare.handle
+function process.spawn(main, ...) end
+
+---The handle of the process that calls.
+---@return mare.handle
+---@nodiscard
+function process.self() end
+
+---Lets other processes that are ready run first. Never needed for fairness.
+function process.yield() end
+
+---The number of workers; with `n` sets it, at any time.
+---@param n? integer 1 to 256
+---@return integer before the change
+function process.workers(n) end
+
+---How many finished states each worker keeps to use again; with `n` sets it.
+---@param n? integer 0 or more; above 64 means 64
+---@return integer before the change
+function process.recycle(n) end
+
+---How many processes have not ended.
+---@return integer
+---@nodiscard
+function process.count() end
+
+---Memory of the process that calls.
+---@return integer used bytes that its Lua state uses: the measure of `memory =`
+---@return integer held bytes that its heap holds for it
+---@nodiscard
+function process.memory() end
+
+---Waits for the end of the process: `true, results…`, or `false, error, traceback`, or `nil, "timeout"`.
+---
+---Any number of processes may wait, also after the end. A process can't wait for itself. Raises an error in a finaliser
+---unless the process has ended or `seconds` is 0 or less.
+---@param seconds? number not nan; nil or `math.huge`: without limit; 0 or less: only asks
+---@return boolean|nil ok
+---@return any result the first result, or the error as it was raised, or "timeout"
+---@return any ... further results, or the traceback
+function handle:wait(seconds) end
+
+---What the process does at the moment.
+---@return mare.status
+---@nodiscard
+function handle:status() end
+
+return process
