@@ -25,7 +25,7 @@ enum {
   HUGE = 2 * 1024 * 1024,
   MEMORY = 16                /* peaks' worth of freed bytes after which a third of a peak is left */
 };
-#define FLOOR ((size_t)32 * 1024 * 1024)
+#define FLOOR ((size_t)2 * 1024 * 1024)
 
 /* Written into a kept block. */
 typedef struct kept_block {
