@@ -3,7 +3,7 @@
  *
  * A program that makes and drops strings of a megabyte would spend its time in mmap, page faults and zeroing; so freed
  * blocks stay mapped, and the one freed last is handed out first, while its bytes are still in the processor's cache.
- * A block a quarter larger than asked will do. What is kept and what lives never exceed together what lived at the
+ * A block a quarter larger than asked will do. What is kept and what lives together hardly exceed what lived at the
  * recent peak (or FLOOR): keeping blocks does not make the program larger. The ones unused for longest go first.
  *
  * Invariants (lock held): a kept block is on the list of its class and on the list by age; `filled` has a bit for each
@@ -25,7 +25,7 @@ enum {
   HUGE = 2 * 1024 * 1024,
   MEMORY = 16                /* peaks' worth of freed bytes after which a third of a peak is left */
 };
-#define FLOOR ((size_t)4 * 1024 * 1024)
+#define FLOOR ((size_t)2 * 1024 * 1024)
 
 /* Written into a kept block. */
 typedef struct kept_block {
@@ -109,17 +109,15 @@ static void leaves(size_t size) {
 }
 
 static size_t may_keep(void) {
-  size_t most = peak > FLOOR ? peak : FLOOR;
+  size_t most = peak + peak / 16;    /* the peak fades with each block; what was just freed must not go for that */
+  if (most < FLOOR) most = FLOOR;
   return most > live ? most - live : 0;
 }
 
-/*
- * Takes the oldest out until no more than `most` bytes are kept, rounded up to a block: or else the block that is freed and
- * taken again all the time would not be kept any more as soon as the peak is forgotten a little. Returns them as a list.
- */
+/* Takes the oldest out until at most `most` bytes are kept; returns them as a list. */
 static kept_block *evict(size_t most) {
   kept_block *dead = NULL;
-  while (oldest && kept >= most + oldest->size) {
+  while (kept > most) {
     kept_block *b = oldest;
     unkeep(b);
     b->next = dead;

@@ -79,6 +79,29 @@ static void test_a_freed_block_is_handed_out_again(void) {
   mr_block_put(p, n);
 }
 
+static void test_a_ring_of_blocks_asks_the_system_for_none(void) {
+  static const size_t sizes[] = {100000, 1048626, 5000000};
+  for (int k = 0; k < 3; k++) {
+    void *p[8];
+    size_t n = 0, all = 0;
+    for (int i = 0; i < 8; i++) { n = sizes[k]; p[i] = mr_block_get(&n); all += n; }
+    for (int i = 0; i < 500; i++) {
+      mr_block_put(p[i % 8], n);
+      size_t m = sizes[k];
+      void *q = mr_block_get(&m);
+      CHECK(q == p[i % 8] && m == n);
+      p[i % 8] = q;
+    }
+    for (int round = 0; round < 20; round++) {      /* all freed at once, as a collector does */
+      for (int i = 0; i < 8; i++) mr_block_put(p[i], n);
+      CHECK(mr_block_reserved() >= all);
+      for (int i = 0; i < 8; i++) p[i] = mr_block_get(&n);
+    }
+    for (int i = 0; i < 8; i++) mr_block_put(p[i], n);
+    mr_pool_trim();
+  }
+}
+
 static void test_what_is_kept_stays_below_the_peak_and_the_oldest_go(void) {
   static void *p[200];
   size_t n = 0;
@@ -175,6 +198,7 @@ int main(void) {
   test_a_kind_holds_what_was_asked();
   test_a_kind_of_its_own_size();
   test_a_freed_block_is_handed_out_again();
+  test_a_ring_of_blocks_asks_the_system_for_none();
   test_what_is_kept_stays_below_the_peak_and_the_oldest_go();
   test_a_resized_block_keeps_its_content();
   test_dropped_heaps_go_back_to_the_system();
