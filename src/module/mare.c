@@ -7,7 +7,6 @@
  */
 #include "module/module.h"
 #include "module/state.h"
-#include "base/embedded.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,30 +100,6 @@ static void replace_exit(lua_State *L) {
   lua_pop(L, 1);
 }
 
-/* loader of the modules in Lua that are part of mare: luaproc */
-static int l_embedded(lua_State *L) {
-  const char *name = luaL_checkstring(L, 1);
-  for (const struct mr_embedded *e = mr_embedded; e->name; e++)
-    if (strcmp(e->name, name) == 0) {
-      lua_pushfstring(L, "@%s", e->file);
-      if (luaL_loadbufferx(L, (const char *)e->code, e->size, lua_tostring(L, -1), "t") != LUA_OK) return lua_error(L);
-      lua_pushvalue(L, 1);
-      lua_call(L, 1, 1);
-      return 1;
-    }
-  return luaL_error(L, "mare has no module '%s'", name);
-}
-
-static void preload_embedded(lua_State *L) {
-  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
-  for (const struct mr_embedded *e = mr_embedded; e->name; e++) {
-    if (strncmp(e->name, "mare.cli", 8) == 0) continue;
-    lua_pushcfunction(L, l_embedded);
-    lua_setfield(L, -2, e->name);
-  }
-  lua_pop(L, 1);
-}
-
 static void open_host(lua_State *L) {
   int err;
   if (lua_getfield(L, LUA_REGISTRYINDEX, "mare.host.record") != LUA_TNIL) {
@@ -155,7 +130,6 @@ static void open_host(lua_State *L) {
   lua_pushlightuserdata(L, h->proc);
   lua_setfield(L, LUA_REGISTRYINDEX, "mare.host.record");
   replace_exit(L);
-  preload_embedded(L);
 }
 
 void mr_host_ensure(lua_State *L) {

@@ -92,6 +92,7 @@ static int l_spawn(lua_State *L) {
   }
   luaL_argcheck(L, n >= 1, 1, "a function or a string of code expected");
   to_main(L, 1);
+  if (f->proc->kind == PROC_HOST && mr_host_closed(f->proc)) return mr_raise(L, MR_ECLOSING);
   s.package = mr_package_inherit(L, packer);
   int bad = mr_pack(packer, L, 1, n, "argument");
   s.start = bad ? NULL : mr_packer_seal(packer);
