@@ -181,6 +181,7 @@ static void monitor(void *arg) {
   while (!atomic_load(&r->stopping)) {
     uint64_t now = port_now();
     quiet = look_round(now) ? 0 : quiet + 1;
+    if (quiet == 5) mr_pool_trim();             /* idle for some time: unused memory goes back */
     uint64_t until = quiet > 4 ? UINT64_MAX : now + r->quantum / 2;
     atomic_store(&r->monitor_until, until);
     port_acquire(&r->ilock);
