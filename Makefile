@@ -32,6 +32,7 @@ bench:
 	@tools/setup bench
 	@tools/build plain
 	@bench/run $(if $(B),--only $(B))
+	@$(if $(B),:,bench/heap/run -n 5 -o bench/data)
 
 lint:
 	@tools/setup test

@@ -58,6 +58,11 @@ void mr_quiet_check(void) {
   for (int i = 0; i < n; i++) mr_ready(wake[i], MR_DEADLOCK, NULL);
 }
 
+void mr_settled(void) {
+  atomic_fetch_sub(&mr_rt.nmoving, 1);
+  mr_quiet_check();
+}
+
 /* ---- the report ---- */
 
 #define SHOWN 40

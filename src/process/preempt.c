@@ -101,7 +101,7 @@ static void rescue_slot(mr_worker *w) {
   if (!f || !atomic_load(&mr_rt.nidle)) return;
   atomic_fetch_add(&mr_rt.nmoving, 1);
   if (atomic_compare_exchange_strong(&w->slot, &f, NULL)) mr_enqueue(NULL, f, 0);
-  atomic_fetch_sub(&mr_rt.nmoving, 1);
+  mr_settled();
 }
 
 static int look_at(mr_worker *w, uint64_t now, int urgent) {
@@ -164,7 +164,7 @@ static int look_round(uint64_t now) {
   if (!watched && atomic_load(&r->next_due) <= now) {
     atomic_fetch_add(&r->nmoving, 1);
     urgent = mr_timers_fire(now, NULL) > 0;
-    atomic_fetch_sub(&r->nmoving, 1);
+    mr_settled();
   }
   for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) busy += look_at(&r->worker[i], now, urgent);
   if (atomic_load(&r->interrupted)) {

@@ -122,7 +122,7 @@ mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
   mr_proc_list(p);
   mr_worker *w = near ? near->thread->worker : NULL;
   mr_enqueue(w, &p->main, 0);
-  if (!near) atomic_fetch_sub(&mr_rt.nmoving, 1);
+  if (!near) mr_settled();
   return p;
 }
 

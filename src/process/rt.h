@@ -67,6 +67,7 @@ void mr_enqueue(mr_worker *w, mr_fiber *f, int front);   /* a READY fiber; w NUL
 void mr_wake_idle(void);
 int  mr_anything_queued(void);
 void mr_learn_patience(mr_thread *t, uint64_t waited);   /* how long the last wait took, spinning and sleeping */
+void mr_settled(void);                         /* lowers nmoving, and checks: others may have gone to sleep seeing it raised */
 void mr_quiet_check(void);                     /* after something began to wait: deadlock? */
 
 /* worker.c */
