@@ -221,7 +221,7 @@ int port_net_disconnect(int fd) {
 }
 
 /* A refused connection shows that the file is a left-over. */
-int port_net_unlink(const port_addr *a) {
+int port_net_unlink_stale(const port_addr *a) {
   char path[PORT_ADDR_TEXT];
   struct stat st;
   int fd, err;
@@ -232,6 +232,11 @@ int port_net_unlink(const port_addr *a) {
   err = port_net_connect(fd, a);
   close(fd);
   return err == ECONNREFUSED ? result(unlink(path)) : EADDRINUSE;
+}
+
+void port_net_unlink_own(const port_addr *a) {
+  char path[PORT_ADDR_TEXT];
+  if (port_addr_family(a) == PORT_UNIX && port_addr_text(a, path) && path[0]) unlink(path);
 }
 
 /* ---- options ---- */

@@ -45,7 +45,8 @@ int  port_net_shutdown(int fd, int read, int write);
 int  port_net_local(int fd, port_addr *a);
 int  port_net_peer(int fd, port_addr *a);
 int  port_net_disconnect(int fd);            /* of a datagram socket */
-int  port_net_unlink(const port_addr *a);    /* the file of a Unix socket that nobody listens on any more; else nothing */
+int  port_net_unlink_stale(const port_addr *a);   /* the file of a Unix socket that nobody listens on any more; else nothing */
+void port_net_unlink_own(const port_addr *a);     /* the file of a Unix socket; of others nothing */
 
 /* ---- options ---- */
 /* Names: nodelay keepalive reuseaddr reuseport rcvbuf sndbuf broadcast v6only ttl (flags are 0 and 1), linger (seconds, -1 = off). */
