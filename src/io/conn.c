@@ -100,6 +100,17 @@ long mr_conn_write(mr_conn *c, const port_slice *s, int n) {
 
 int mr_conn_direction(mr_conn *c, int usual) { return c->tls ? mr_tls_direction(c->tls, usual) : usual; }
 
+/*
+ * The kernel resets a connection that is closed with unread bytes, and the reset destroys what the peer has not read yet. So what is there
+ * is taken first, within bounds.
+ */
+void mr_conn_linger(mr_conn *c, mr_fiber *f) {
+  if (c->fd < 0 || c->eof || c->rerr || c->dry) return;
+  char *s = mr_scratch(f);
+  for (int i = 0; s && i < 16; i++)
+    if (port_net_read(c->fd, s, MR_SCRATCH) < MR_SCRATCH) return;
+}
+
 /* ---- what a read wants ---- */
 
 static const char *find(const char *p, size_t len, const char *what, size_t n) {

@@ -27,6 +27,7 @@ typedef struct mr_conn {
   mr_watch *watch;                   /* NULL: closed */
   unsigned char dry, eof, sent;      /* eof: the peer has ended its side; sent: ours is ended */
   unsigned char reading, writing;    /* a fiber is in the operation */
+  unsigned char waits_for;           /* the direction the fiber that writes waits in */
   unsigned char lost;                /* bytes were lost: Lua had no memory for their string */
   int rerr, werr;                    /* errno values that stay: the direction is broken */
   mr_bytes in, out;
@@ -43,6 +44,7 @@ typedef struct mr_conn {
     uint64_t deadline;
   } want;
   struct {                           /* of the fiber that writes */
+    unsigned char kind;              /* module/conn.c's */
     int index, last;                 /* indices in its stack */
     size_t offset;                   /* of the string at index, sent already */
     size_t done;                     /* bytes sent or buffered in all */
@@ -70,6 +72,7 @@ long     mr_conn_write(mr_conn *c, const port_slice *s, int n);
 long     mr_conn_raw_read(mr_conn *c, void *p, size_t n);   /* below TLS */
 int      mr_conn_direction(mr_conn *c, int usual);          /* MR_READ or MR_WRITE */
 int      mr_conn_ready(mr_conn *c, mr_fiber *f);            /* 1: a read would not wait; may fetch something */
+void     mr_conn_linger(mr_conn *c, mr_fiber *f);           /* before it is closed: takes what has come, or the peer would lose what we sent */
 /* How many of the first len bytes at p fulfil what is wanted: 0 = more are needed, -1 = it is too long. *give: how many are the result. */
 long     mr_conn_match(mr_conn *c, const char *p, size_t len, size_t *give);
 

@@ -46,6 +46,9 @@ void mr_listener_close(mr_listener *l, mr_fiber *near) {
   mr_listener_leave(l, near);
 }
 
+/* Also when it is closed meanwhile: watches are never freed, and only this one can have the node. */
+void mr_listener_unwait(mr_listener *l, mr_wait *node) { mr_watch_unwait(l->watch, node); }
+
 void mr_listener_destroy(mr_shared *o) {
   mr_listener *l = (mr_listener *)o;
   mr_listener_close(l, NULL);

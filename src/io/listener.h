@@ -28,6 +28,7 @@ void mr_listener_destroy(mr_shared *o);
 int  mr_listener_enter(mr_listener *l);            /* 0: it is closed */
 void mr_listener_leave(mr_listener *l, mr_fiber *near);
 void mr_listener_close(mr_listener *l, mr_fiber *near);
+void mr_listener_unwait(mr_listener *l, mr_wait *node);
 /* (entered) One try: 0, EAGAIN or another errno value. Another waiting fiber is told that there may be more. */
 int  mr_listener_accept(mr_listener *l, int *fd, mr_fiber *near);
 

@@ -3,12 +3,15 @@
  * Constant once there are threads; main.c adds its own before.
  */
 #include "module/module.h"
+#include "module/net.h"
 #include "module/state.h"
 
-luaL_Reg mr_builtins[8] = {
+luaL_Reg mr_builtins[16] = {
   { "mare", luaopen_mare },
   { "mare.process", luaopen_mare_process },
   { "mare.channel", luaopen_mare_channel },
+  { "mare.net", luaopen_mare_net },
+  { "mare.tls.core", luaopen_mare_tls_core },
 };
 
 void mr_builtin_add(const char *name, lua_CFunction open) {

@@ -16,12 +16,13 @@ mr_conn *mr_check_conn(lua_State *L, int idx) {
   return (mr_conn *)(PORT_LIKELY(o != NULL) ? o : mr_shared_check(L, idx, mr_conn_type, TNAME));
 }
 
-static int fail(lua_State *L, mr_conn *c, int err) {
+int mr_conn_fail(lua_State *L, mr_conn *c, int err) {
   if (c->fd < 0) return mr_fail(L, "closed", "EBADF");
   if (c->tls && mr_tls_failed(c->tls)) return mr_fail(L, mr_tls_text(c->tls), mr_tls_code(c->tls));
   return mr_fail_errno(L, err);
 }
 
+#define fail mr_conn_fail
 static int timeout(lua_State *L) { return mr_fail(L, "timeout", "ETIMEDOUT"); }
 
 /* ---- reading ---- */
@@ -205,9 +206,6 @@ static int l_conn_read_until(lua_State *L) {
   }
   return read_begin(L, mr_self_fiber(L), c, WANT_UNTIL, 4);
 }
-
-/* connection:lines() -> iterator over read("l") that raises errors */
-static int l_lines_next(lua_State *L);
 
 /* ---- writing ---- */
 
@@ -513,7 +511,23 @@ static int l_conn_tostring(lua_State *L) {
   return 1;
 }
 
-static const luaL_Reg meta[] = { { "__tostring", l_conn_tostring }, { "__close", l_conn_close }, { NULL, NULL } };
+/* Metamethods have no upvalue in hosts: the method has. */
+static int close_k(lua_State *L, int status, lua_KContext ctx) {
+  (void)L;
+  (void)status;
+  (void)ctx;
+  return 0;
+}
+
+int mr_close_meta(lua_State *L) {
+  lua_settop(L, 1);
+  lua_getfield(L, 1, "close");
+  lua_pushvalue(L, 1);
+  lua_callk(L, 1, 0, 0, close_k);
+  return close_k(L, LUA_OK, 0);
+}
+
+static const luaL_Reg meta[] = { { "__tostring", l_conn_tostring }, { "__close", mr_close_meta }, { NULL, NULL } };
 
 static const luaL_Reg methods[] = {
   { "read", l_conn_read },
@@ -529,10 +543,22 @@ static const luaL_Reg methods[] = {
   { "address", l_conn_address },
   { "option", l_conn_option },
   { "fd", l_conn_fd },
-  { "handshake", mr_tls_handshake_method },
-  { "session", mr_tls_session_method },
-  { "tls", mr_tls_info_method },
+  { "handshake", mr_conn_handshake },
+  { "session", mr_conn_session },
+  { "tls", mr_conn_tls },
   { NULL, NULL }
 };
 
 static const luaL_Reg fast[] = { { "read", l_process_read }, { "write", l_process_write }, { NULL, NULL } };
+
+static void push(lua_State *L, mr_shared *o);
+static const mr_class class = { .share = { .name = "connection", .destroy = mr_conn_destroy, .push = push }, .tname = TNAME, .meta = meta,
+                                .methods = methods, .fast = fast, .wait = &mr_conn_wait };
+static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
+
+int mr_push_conn(lua_State *L, mr_conn *c) {
+  mr_shared_push_new(L, &c->shared);
+  return 1;
+}
+
+void mr_conn_setup(void) { mr_conn_type = &class.share; }

@@ -5,6 +5,7 @@
 #include <lua.h>
 #include <lauxlib.h>
 #include "process/process.h"
+#include "process/waitable.h"
 
 #ifndef MARE_VERSION
 #define MARE_VERSION "0.1.0"
@@ -28,6 +29,7 @@ typedef struct mr_class {
   const luaL_Reg *meta;          /* made with the metatable; see mr_self in none of them */
   const luaL_Reg *methods;       /* made when first used */
   const luaL_Reg *fast;          /* in a process's state instead of the method of the same name, or NULL */
+  const mr_waitclass *wait;      /* what select does with it; NULL: it can't be waited for */
 } mr_class;
 
 /* The userdata of the object in this state: the one that exists, or a new one. */

@@ -50,13 +50,25 @@ mr_resolve *mr_names_at(lua_State *L, int idx);
 int  mr_names_wait(lua_State *L, mr_resolve *q, uint64_t deadline, lua_KContext ctx, lua_KFunction k);
 int  mr_names_ended(lua_State *L, mr_resolve *q, mr_reason r);
 
+/* The running fiber, for functions that are only in processes' states. */
+static inline mr_fiber *mr_proc_fiber(lua_State *L) { return (*(mr_proc **)lua_getextraspace(L))->fiber; }
+
 /* ---- connections (conn.c), in Lua ---- */
 int  mr_push_conn(lua_State *L, mr_conn *c);                    /* takes the reference over, also when it raises */
 mr_conn *mr_check_conn(lua_State *L, int idx);
+int  mr_conn_handshake(lua_State *L);                           /* methods of connections with TLS (tls.c) */
+int  mr_conn_session(lua_State *L);
+int  mr_conn_tls(lua_State *L);
+int  mr_close_meta(lua_State *L);                               /* __close of what has a method close */
 int  mr_dial(lua_State *L);                                     /* net.connect (dial.c) */
 int  mr_udp_new(lua_State *L);                                  /* net.udp (udp.c) */
 void mr_conn_setup(void);
-void mr_udp_setup(void);
+int  mr_conn_fail(lua_State *L, mr_conn *c, int err);            /* what is wrong with it: nil, message, code */
+void mr_net_setup(void);
+void mr_tls_setup(void);
 int  mr_option(lua_State *L, int fd);                           /* name[, value] at 2 and 3 */
+
+int  luaopen_mare_net(lua_State *L);
+int  luaopen_mare_tls_core(lua_State *L);
 
 #endif

@@ -5,6 +5,7 @@
  * value twice.
  */
 #include "module/module.h"
+#include "module/net.h"
 #include "module/state.h"
 
 #include <string.h>
@@ -194,6 +195,8 @@ static void setup(void) {
   mr_secret = port_entropy() | 1;
   mr_process_setup();
   mr_channel_setup();
+  mr_net_setup();
+  mr_tls_setup();
   mr_share_valid = is_box;
   mr_hooks.open = mr_module_open;
   mr_hooks.start = start;

@@ -71,6 +71,15 @@ int port_addr_native(port_addr *a, const void *sockaddr, size_t len, int port) {
   return 0;
 }
 
+void port_addr_map(port_addr *a) {
+  if (port_addr_family(a) != PORT_INET) return;
+  struct sockaddr_in in = *(struct sockaddr_in *)raw(a);
+  struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = in.sin_port };
+  in6.sin6_addr.s6_addr[10] = in6.sin6_addr.s6_addr[11] = 0xff;
+  memcpy(in6.sin6_addr.s6_addr + 12, &in.sin_addr, 4);
+  fill(a, &in6, sizeof in6);
+}
+
 int port_addr_family(const port_addr *a) {
   if (a->len < sizeof(sa_family_t)) return 0;
   switch (raw(a)->sa_family) {
@@ -92,6 +101,10 @@ int port_addr_port(const port_addr *a) {
 static size_t text6(const port_addr *a, char *buf) {
   const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)raw(a);
   char zone[IF_NAMESIZE];
+  if (IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr)) {
+    inet_ntop(AF_INET, in6->sin6_addr.s6_addr + 12, buf, PORT_ADDR_TEXT);
+    return strlen(buf);
+  }
   inet_ntop(AF_INET6, &in6->sin6_addr, buf, PORT_ADDR_TEXT);
   size_t n = strlen(buf);
   if (in6->sin6_scope_id && if_indextoname(in6->sin6_scope_id, zone)) n += (size_t)snprintf(buf + n, PORT_ADDR_TEXT - n, "%%%s", zone);
@@ -195,6 +208,11 @@ long port_net_send(int fd, const void *p, size_t n, const port_addr *to) {
   do r = sendto(fd, p, n, MSG_NOSIGNAL, raw(to), to->len);
   while (r < 0 && errno == EINTR);
   return r < 0 ? -errno : (long)r;
+}
+
+int port_net_readable(int fd) {
+  struct pollfd p = { .fd = fd, .events = POLLIN };
+  return poll(&p, 1, 0) > 0;
 }
 
 int port_net_shutdown(int fd, int read, int write) { return result(shutdown(fd, read && write ? SHUT_RDWR : read ? SHUT_RD : SHUT_WR)); }

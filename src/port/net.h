@@ -21,9 +21,11 @@ int port_addr_numeric(port_addr *a, const char *host, int port);  /* EINVAL: it 
 int port_addr_any(port_addr *a, int family, int port);            /* every interface */
 int port_addr_unix(port_addr *a, const char *path, size_t len);   /* "\0name": abstract; ENAMETOOLONG */
 int port_addr_native(port_addr *a, const void *sockaddr, size_t len, int port);   /* as resolvers give it */
+void port_addr_map(port_addr *a);                                 /* an IPv4 address as sockets of IPv6 know it */
 int port_addr_family(const port_addr *a);                         /* 0: none */
 int port_addr_port(const port_addr *a);                           /* -1: it has none */
-size_t port_addr_text(const port_addr *a, char buf[PORT_ADDR_TEXT]);   /* host or path; its length */
+/* Host or path; its length. A mapped IPv4 address is shown as what it is. */
+size_t port_addr_text(const port_addr *a, char buf[PORT_ADDR_TEXT]);
 
 /* ---- sockets ---- */
 enum { PORT_STREAM, PORT_DATAGRAM };
@@ -41,6 +43,7 @@ long port_net_read(int fd, void *p, size_t n);
 long port_net_write(int fd, const port_slice *s, int n);
 long port_net_receive(int fd, void *p, size_t n, port_addr *from);
 long port_net_send(int fd, const void *p, size_t n, const port_addr *to);   /* to NULL: where it is connected to */
+int  port_net_readable(int fd);              /* 1: a read would not block */
 int  port_net_shutdown(int fd, int read, int write);
 int  port_net_local(int fd, port_addr *a);
 int  port_net_peer(int fd, port_addr *a);
