@@ -5,10 +5,11 @@
 #include "module/module.h"
 #include "module/state.h"
 
-luaL_Reg mr_builtins[8] = {
+luaL_Reg mr_builtins[32] = {
   { "mare", luaopen_mare },
   { "mare.process", luaopen_mare_process },
   { "mare.channel", luaopen_mare_channel },
+  { "mare.file", luaopen_mare_file },
 };
 
 void mr_builtin_add(const char *name, lua_CFunction open) {
