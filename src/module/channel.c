@@ -15,7 +15,7 @@
 #define TNAME "channel"
 #define STRING_LOAN 4096               /* a parked sender lends strings from this size on instead of copying them */
 
-static mr_fiber *here(lua_State *L) { return &(*(mr_proc **)lua_getextraspace(L))->main; }
+static mr_fiber *here(lua_State *L) { return (*(mr_proc **)lua_getextraspace(L))->fiber; }
 
 static mr_channel *check(lua_State *L) { 
   mr_shared *o = mr_shared_to(L, 1, mr_channel_type);

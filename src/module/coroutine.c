@@ -21,7 +21,7 @@ static inline int is_marked(lua_State *co) { return (int)(*mark_of(co) & 1); }
 
 /* Suspended in Lua's eyes though it is part of the running chain. */
 static inline int is_held(lua_State *L, lua_State *co) {
-  return is_marked(co) || (co == mr_proc_here(L)->main.L && co != L);
+  return is_marked(co) || (co == mr_proc_here(L)->fiber->L && co != L);
 }
 
 static lua_State *get_coroutine(lua_State *L) {
@@ -32,7 +32,7 @@ static lua_State *get_coroutine(lua_State *L) {
 
 /* One link of the chain: resumes co and restores the fiber's view. */
 static inline int run(lua_State *L, lua_State *co, int narg, int *nres) {
-  mr_fiber *f = &mr_proc_here(L)->main;
+  mr_fiber *f = mr_proc_here(L)->fiber;
   lua_State *top = f->top;
   unsigned char ok = f->top_ok;
   f->top_ok = ok && top == L && lua_isyieldable(L);
@@ -119,7 +119,7 @@ static int l_coroutine_resume(lua_State *L) {
 
 /* Closes co as its resumer: its pending variables run on it. */
 static int reset(lua_State *L, lua_State *co) {
-  mr_fiber *f = &mr_proc_here(L)->main;
+  mr_fiber *f = mr_proc_here(L)->fiber;
   lua_State *top = f->top;
   unsigned char ok = f->top_ok;
   f->top_ok = 0;
@@ -181,7 +181,7 @@ static int l_coroutine_wrap(lua_State *L) {
 
 /* coroutine.yield (...) -> arguments of the next resume */
 static int l_coroutine_yield(lua_State *L) {
-  if (PORT_UNLIKELY(L == mr_proc_here(L)->main.L)) {
+  if (PORT_UNLIKELY(L == mr_proc_here(L)->fiber->L)) {
     lua_pushliteral(L, "attempt to yield from outside a coroutine");
     return lua_error(L);
   }
@@ -215,7 +215,7 @@ static int l_coroutine_status(lua_State *L) {
 /* coroutine.isyieldable ([co]) -> boolean */
 static int l_coroutine_isyieldable(lua_State *L) {
   lua_State *co = lua_isnone(L, 1) ? L : get_coroutine(L);
-  lua_pushboolean(L, co != mr_proc_here(L)->main.L && lua_isyieldable(co));
+  lua_pushboolean(L, co != mr_proc_here(L)->fiber->L && lua_isyieldable(co));
   return 1;
 }
 

@@ -5,6 +5,13 @@
  * sleeps; woken, it queues for a worker as a ready fiber does. A host's own thread just sleeps.
  */
 #include "process/rt.h"
+#include "process/crew.h"
+
+/* What it waited for outside the program is over. */
+static void inside(mr_fiber *f) {
+  f->outside = 0;
+  atomic_fetch_sub(&mr_rt.noutside, 1);
+}
 
 static int in_finaliser(lua_State *L) { return lua_gc(L, LUA_GCCOUNT, 0) == -1; }
 
@@ -16,7 +23,8 @@ static int reserve_spare(mr_fiber *f) {
 }
 
 int mr_wait_open(mr_fiber *f, lua_State *L) {
-  if (f->proc->kind == PROC_HOST) {
+  if (PORT_UNLIKELY(f->crew != NULL) && f->crew->ending) return MR_EENDED;
+  if (f->proc->kind == PROC_HOST && !(f->crew && f != &f->proc->main && mr_can_yield(f, L))) {
     if (atomic_load(&mr_rt.dead)) return MR_EFORK;
     if (mr_host_closed(f->proc)) return MR_ECLOSING;
     f->mode = WAIT_HOST;
@@ -32,6 +40,7 @@ int mr_wait_open(mr_fiber *f, lua_State *L) {
   f->wait.fiber = f;
   f->wait.ticket = t;
   f->wait.next = f->wait.prev = NULL;
+  f->wait.mail = &f->mail;
   atomic_store_explicit(&f->state, FIBER_PARKING, memory_order_relaxed);
   atomic_store_explicit(&f->ticket, t, memory_order_release);
   return MR_OK;
@@ -44,18 +53,22 @@ static void drop_reserve(mr_fiber *f) {
   f->mode = WAIT_YIELD;
 }
 
-/* An interrupt may have claimed the ticket although nothing else can have: then it is kept for the next wait. */
-void mr_wait_abandon(mr_fiber *f) {
+int mr_wait_cancel(mr_fiber *f) {
   unsigned t = f->wait.ticket;
-  if (PORT_LIKELY(atomic_compare_exchange_strong(&f->ticket, &t, t + 1))) {
-    atomic_store_explicit(&f->state, FIBER_RUNNING, memory_order_relaxed);
-  } else {
+  int mine = atomic_compare_exchange_strong(&f->ticket, &t, t + 1);
+  if (PORT_UNLIKELY(!mine)) {
     while (atomic_load(&f->state) != FIBER_READY) port_pause();
     if (f->mode == WAIT_HOST) port_event_wait(&f->thread->event, UINT64_MAX);
-    atomic_store_explicit(&f->state, FIBER_RUNNING, memory_order_relaxed);
-    if (f->reason == MR_INTERRUPTED) mr_interrupt();
   }
+  atomic_store_explicit(&f->state, FIBER_RUNNING, memory_order_relaxed);
   if (f->mode == WAIT_HANDOVER) drop_reserve(f);
+  return mine;
+}
+
+/* An interrupt may have claimed the ticket although nothing else can have: then it is kept for the next wait. */
+void mr_wait_abandon(mr_fiber *f) {
+  if (PORT_UNLIKELY(!mr_wait_cancel(f)) && f->reason == MR_INTERRUPTED) mr_interrupt();
+  if (PORT_UNLIKELY(f->outside)) inside(f);
 }
 
 static void block_handed_over(mr_fiber *f) {
@@ -76,12 +89,17 @@ static void block_handed_over(mr_fiber *f) {
   }
   unsigned parking = FIBER_PARKING;
   port_chaos();
-  if (!atomic_compare_exchange_strong(&f->state, &parking, FIBER_PARKED)) mr_enqueue(NULL, f, 0);
+  if (!atomic_compare_exchange_strong(&f->state, &parking, FIBER_PARKED)) {
+    if (!f->crew) mr_enqueue(NULL, f, 0);
+    else mr_crew_push(f, 0);                    /* we run the crew: nothing to be queued yet */
+  }
+  if (f->crew && mr_crew_leave(f->crew)) mr_enqueue(NULL, &f->crew->token, 0);
   atomic_fetch_sub(&r->nmoving, 1);
   mr_quiet_check();
   mr_worker *given;
   while ((given = atomic_exchange(&t->given, NULL)) == NULL) port_event_wait(&t->event, UINT64_MAX);
   t->worker = given;
+  f->proc->fiber = f;
   atomic_fetch_sub(&r->nblocked, 1);
   f->mode = WAIT_YIELD;
 }
@@ -91,18 +109,19 @@ static void block_handed_over(mr_fiber *f) {
  * meant to wake.
  */
 static int host_woken(mr_fiber *f, uint64_t deadline) {
-  while (port_event_wait(&f->thread->event, deadline))
+  while (port_event_wait(&f->thread->event, deadline)) {
     if (atomic_load(&f->state) == FIBER_READY) return 1;
+    if (PORT_UNLIKELY(f->crew != NULL)) return -1;
+  }
   return 0;
 }
 
-static void block_host(mr_fiber *f, uint64_t deadline) {
+/* Sleeps until woken, running the host's other fibers meanwhile. 0: the deadline has passed. */
+static int host_sleep(mr_fiber *f, uint64_t deadline) {
   mr_runtime *r = &mr_rt;
-  int forever = deadline == UINT64_MAX;
-  uint64_t begun = port_now();
-  if (r->cpus > 1) atomic_store_explicit(&r->host_cpu, port_cpu(), memory_order_relaxed);
-  int set = r->cpus > 1 && port_event_spin(&f->thread->event, f->thread->patience) && atomic_load(&f->state) == FIBER_READY;
-  if (!set) {
+  int forever = deadline == UINT64_MAX, set;
+  do {
+    if (f->crew && mr_crew_step(f->proc) && atomic_load(&f->state) == FIBER_READY) return 1;
     if (forever) {
       port_acquire(&r->ilock);
       r->hosts_waiting++;
@@ -115,13 +134,18 @@ static void block_host(mr_fiber *f, uint64_t deadline) {
       r->hosts_waiting--;
       port_unlock(&r->ilock);
     }
-    if (!set) {
-      if (mr_wait_claim(&f->wait)) {
-        f->reason = MR_TIMEOUT;
-      } else {
-        host_woken(f, UINT64_MAX);              /* somebody claimed it and is about to set the event */
-      }
-    }
+  } while (set < 0);
+  return set;
+}
+
+static void block_host(mr_fiber *f, uint64_t deadline) {
+  mr_runtime *r = &mr_rt;
+  uint64_t begun = port_now();
+  if (r->cpus > 1) atomic_store_explicit(&r->host_cpu, port_cpu(), memory_order_relaxed);
+  int set = r->cpus > 1 && port_event_spin(&f->thread->event, f->thread->patience) && atomic_load(&f->state) == FIBER_READY;
+  if (!set && !host_sleep(f, deadline)) {
+    if (mr_wait_claim(&f->wait)) f->reason = MR_TIMEOUT;
+    else while (atomic_load(&f->state) != FIBER_READY) port_pause();   /* somebody claimed it and is about to say so */
   }
   mr_learn_patience(f->thread, port_now() - begun);
   atomic_store_explicit(&f->state, FIBER_RUNNING, memory_order_relaxed);
@@ -148,6 +172,7 @@ int mr_park(lua_State *L, mr_fiber *f, uint64_t deadline, lua_KContext ctx, lua_
 
 mr_reason mr_wake(mr_fiber *f) {
   if (PORT_UNLIKELY(f->timed)) mr_timer_cancel(f);
+  if (PORT_UNLIKELY(f->outside)) inside(f);
   f->op = NULL;
   f->on = NULL;
   return (mr_reason)f->reason;

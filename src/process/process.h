@@ -29,6 +29,14 @@ enum { WAIT_YIELD, WAIT_HANDOVER, WAIT_HOST };
 /* Why the fiber yielded, set just before it does; 0 = the program's own coroutine.yield. */
 enum { SYS_NONE, SYS_PARK, SYS_AGAIN, SYS_PREEMPTED };
 
+/* A place in the heap of what will be due. */
+typedef struct mr_timer {
+  uint64_t due;                      /* (timers' lock) */
+  unsigned at;                       /* (timers' lock) place in the heap, 0 = none */
+  unsigned char kind;                /* TIMER_*: what it is part of */
+} mr_timer;
+enum { TIMER_FIBER, TIMER_CLOCK };
+
 /* The fields a hand-over touches come first, so that it touches few cache lines. */
 struct mr_fiber {
   atomic_uint state;
@@ -39,9 +47,12 @@ struct mr_fiber {
   unsigned char reason;              /* (owner) mr_reason of the last wake-up */
   unsigned char want_aux;            /* (owner) it got a packed message: an auxiliary thread would pay */
   unsigned char timed;               /* (owner) it is in the timers' heap, or was */
+  unsigned char outside;             /* (owner) it is counted as waiting for something outside the program */
   lua_State *L;                      /* the state's main thread, on which the body runs */
   lua_State *volatile top;           /* (owner) the coroutine that runs: top of the chain */
+  struct mr_crew *crew;              /* (owner; set for good) its process has more fibers than one: see crew.h */
   mr_wait wait;
+  mr_wait *fired;                    /* the node through which the last wait was claimed; undefined if it was none */
   mr_thread *thread;                 /* (owner) who runs it; in WAIT_HANDOVER and WAIT_HOST who waits */
   mr_proc *proc;
   mr_mail mail;                      /* coming in while it receives, going out while it sends */
@@ -57,8 +68,8 @@ struct mr_fiber {
   lua_State *user_L;                 /* (owner) whose debug hook is saved while ours is armed */
   lua_Hook user_hook;
   int user_mask, user_count;
-  uint64_t due;                      /* (timers' lock) */
-  unsigned timer, timer_ticket;      /* (timers' lock) place in the heap, 0 = none */
+  mr_timer timer;
+  unsigned timer_ticket;             /* (timers' lock) */
 };
 
 /* What processes inherit besides their arguments: one message for many of them. */
@@ -68,10 +79,12 @@ void mr_inherit_release(mr_inherit *i);
 enum { PROC_NEW, PROC_ALIVE, PROC_DONE, PROC_FAILED };
 struct mr_proc {
   mr_shared shared;                  /* first: handles are shared objects */
+  mr_fiber *fiber;                   /* (owner) the one that runs, or ran last */
   atomic_uchar status;
   unsigned char kind;                /* PROC_PLAIN … */
   unsigned char finalisers;          /* (owner) 1: something in the state may have a finaliser, 2: they run for the last time */
   unsigned char system_heap;
+  unsigned char end;                 /* (owner) how its first fiber ended: PROC_DONE or PROC_FAILED */
   atomic_uchar joining;              /* a host: waits for the end of all processes */
   atomic_uchar leaving;              /* a host: its program exits, so its end waits for nothing */
   atomic_uchar observed;             /* somebody learnt of its end */
@@ -142,12 +155,14 @@ static inline mr_proc *mr_self(lua_State *L) {
   mr_proc *p = (mr_proc *)lua_touserdata(L, lua_upvalueindex(1));
   return p ? p : *(mr_proc **)lua_getextraspace(L);
 }
-static inline mr_fiber *mr_self_fiber(lua_State *L) { return &mr_self(L)->main; }
+static inline mr_fiber *mr_self_fiber(lua_State *L) { return mr_self(L)->fiber; }
 
 static inline int mr_wait_claim(const mr_wait *w) {
   unsigned t = w->ticket;
   port_chaos();
-  return atomic_compare_exchange_strong(&w->fiber->ticket, &t, t + 1);
+  if (!atomic_compare_exchange_strong(&w->fiber->ticket, &t, t + 1)) return 0;
+  w->fiber->fired = (mr_wait *)w;
+  return 1;
 }
 
 /* ---- processes (process.c) ---- */
