@@ -6,20 +6,20 @@
 
 /* ---- failures ---- */
 
-int mr_fail(lua_State *L, const char *message, const char *code) {
+int mr_net_fail(lua_State *L, const char *message, const char *code) {
   lua_pushnil(L);
   lua_pushstring(L, message);
   lua_pushstring(L, code);
   return 3;
 }
 
-int mr_fail_errno(lua_State *L, int err) {
+int mr_net_error(lua_State *L, int err) {
   char buf[128];
-  if (err == ETIMEDOUT) return mr_fail(L, "timeout", "ETIMEDOUT");
-  return mr_fail(L, port_error_text(err, buf, sizeof buf), port_error_name(err));
+  if (err == ETIMEDOUT) return mr_net_fail(L, "timeout", "ETIMEDOUT");
+  return mr_net_fail(L, port_error_text(err, buf, sizeof buf), port_error_name(err));
 }
 
-int mr_fail_at(lua_State *L, int err, const char *what) {
+int mr_net_fail_at(lua_State *L, int err, const char *what) {
   char buf[128];
   lua_pushnil(L);
   lua_pushfstring(L, "%s: %s", what, port_error_text(err, buf, sizeof buf));
@@ -27,10 +27,10 @@ int mr_fail_at(lua_State *L, int err, const char *what) {
   return 3;
 }
 
-int mr_fail_wait(lua_State *L, mr_fiber *f, mr_reason r) {
+int mr_net_fail_wait(lua_State *L, mr_fiber *f, mr_reason r) {
   mr_raise_reason(L, f, r);
-  if (r == MR_TIMEOUT) return mr_fail(L, "timeout", "ETIMEDOUT");
-  return mr_fail(L, "closed", "EBADF");
+  if (r == MR_TIMEOUT) return mr_net_fail(L, "timeout", "ETIMEDOUT");
+  return mr_net_fail(L, "closed", "EBADF");
 }
 
 static int stay(lua_State *L, int status, lua_KContext ctx) {
@@ -181,18 +181,15 @@ mr_resolve *mr_names_push(lua_State *L, const char *host, int datagram) {
 
 mr_resolve *mr_names_at(lua_State *L, int idx) { return *(mr_resolve **)lua_touserdata(L, idx); }
 
-static int outcome(lua_State *L, mr_resolve *q) { return q->n > 0 ? 0 : mr_fail(L, q->text, q->code); }
+static int outcome(lua_State *L, mr_resolve *q) { return q->n > 0 ? 0 : mr_net_fail(L, q->text, q->code); }
 
 int mr_names_wait(lua_State *L, mr_resolve *q, uint64_t deadline, lua_KContext ctx, lua_KFunction k) {
   mr_fiber *f = mr_self_fiber(L);
   if (q->known) return 0;
-  if (deadline == 0) return mr_fail(L, "timeout", "ETIMEDOUT");
+  if (deadline == 0) return mr_net_fail(L, "timeout", "ETIMEDOUT");
   int err = mr_wait_open(f, L);
   if (err) return mr_raise(L, err);
-  if ((err = mr_request_submit(&q->request, MR_NAMES)) != 0) {
-    mr_wait_abandon(f);
-    return mr_raise(L, err);
-  }
+  mr_request_submit(&q->request, MR_NAMES);
   if (mr_event_wait(&q->request.done, &f->wait)) {
     mr_wait_abandon(f);
     return outcome(L, q);
@@ -206,5 +203,5 @@ int mr_names_ended(lua_State *L, mr_resolve *q, mr_reason r) {
   mr_fiber *f = mr_self_fiber(L);
   if (r == MR_WOKEN) return outcome(L, q);
   mr_event_unwait(&q->request.done, &f->wait);
-  return mr_fail_wait(L, f, r);
+  return mr_net_fail_wait(L, f, r);
 }

@@ -6,12 +6,13 @@
 #include "module/net.h"
 #include "module/state.h"
 
-luaL_Reg mr_builtins[16] = {
+luaL_Reg mr_builtins[32] = {
   { "mare", luaopen_mare },
   { "mare.process", luaopen_mare_process },
   { "mare.channel", luaopen_mare_channel },
   { "mare.net", luaopen_mare_net },
   { "mare.tls.core", luaopen_mare_tls_core },
+  { "mare.file", luaopen_mare_file },
 };
 
 void mr_builtin_add(const char *name, lua_CFunction open) {

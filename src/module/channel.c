@@ -453,7 +453,7 @@ static const luaL_Reg methods[] = {
 static const luaL_Reg fast[] = { { "send", l_process_send }, { "receive", l_process_receive }, { NULL, NULL } };
 
 static void push(lua_State *L, mr_shared *o);
-static const mr_class class = { { "channel", mr_channel_destroy, push }, TNAME, meta, methods, fast };
+static const mr_class class = { { "channel", mr_channel_destroy, push }, TNAME, meta, methods, fast, NULL };
 static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
 
 static size_t capacity_arg(lua_State *L, int idx) {

@@ -17,13 +17,13 @@ mr_conn *mr_check_conn(lua_State *L, int idx) {
 }
 
 int mr_conn_fail(lua_State *L, mr_conn *c, int err) {
-  if (c->fd < 0) return mr_fail(L, "closed", "EBADF");
-  if (c->tls && mr_tls_failed(c->tls)) return mr_fail(L, mr_tls_text(c->tls), mr_tls_code(c->tls));
-  return mr_fail_errno(L, err);
+  if (c->fd < 0) return mr_net_fail(L, "closed", "EBADF");
+  if (c->tls && mr_tls_failed(c->tls)) return mr_net_fail(L, mr_tls_text(c->tls), mr_tls_code(c->tls));
+  return mr_net_error(L, err);
 }
 
 #define fail mr_conn_fail
-static int timeout(lua_State *L) { return mr_fail(L, "timeout", "ETIMEDOUT"); }
+static int timeout(lua_State *L) { return mr_net_fail(L, "timeout", "ETIMEDOUT"); }
 
 /* ---- reading ---- */
 
@@ -48,7 +48,7 @@ static int at_end(lua_State *L, mr_conn *c) {
     default:
       if (c->in.len) return give_held(L, c, c->in.len, c->in.len);
   }
-  return mr_fail(L, "closed", "EOF");
+  return mr_net_fail(L, "closed", "EOF");
 }
 
 /* What cannot be asked for in one go through the scratch buffer is read in place. */
@@ -99,7 +99,7 @@ static int read_step(lua_State *L, mr_fiber *f, mr_conn *c, int *done) {
   if (c->in.len) {
     long used = mr_conn_match(c, mr_bytes_at(&c->in), c->in.len, &n);
     if (used > 0) return give_held(L, c, (size_t)used, n);
-    if (used < 0) return mr_fail(L, "the pattern did not come within the limit", "EMSGSIZE");
+    if (used < 0) return mr_net_fail(L, "the pattern did not come within the limit", "EMSGSIZE");
   }
   if (c->rerr) return fail(L, c, c->rerr);
   if (c->eof) return at_end(L, c);
@@ -132,7 +132,7 @@ static int read_on(lua_State *L, mr_fiber *f, mr_conn *c) {
     mr_reason r = mr_park_here(L, f, c->want.deadline, (lua_KContext)c, read_k);
     if (c->watch && r != MR_WOKEN) mr_watch_unwait(c->watch, &f->wait);
     c->dry = 0;
-    if (r != MR_WOKEN) return c->reading = 0, mr_fail_wait(L, f, r);
+    if (r != MR_WOKEN) return c->reading = 0, mr_net_fail_wait(L, f, r);
   }
 }
 
@@ -145,13 +145,13 @@ static int read_k(lua_State *L, int status, lua_KContext ctx) {
   if (PORT_LIKELY(r == MR_WOKEN)) return read_on(L, f, c);
   c->reading = 0;
   if (c->watch) mr_watch_unwait(c->watch, &f->wait);
-  return mr_fail_wait(L, f, r);
+  return mr_net_fail_wait(L, f, r);
 }
 
 static int read_begin(lua_State *L, mr_fiber *f, mr_conn *c, int kind, int seconds) {
   if (PORT_UNLIKELY(c->fd < 0)) return fail(L, c, EBADF);
-  if (PORT_UNLIKELY(c->reading)) return mr_fail(L, "another fiber reads from this connection", "EBUSY");
-  if (PORT_UNLIKELY(c->lost)) return mr_fail(L, "bytes were lost, there was no memory for them", "ENOMEM");
+  if (PORT_UNLIKELY(c->reading)) return mr_net_fail(L, "another fiber reads from this connection", "EBUSY");
+  if (PORT_UNLIKELY(c->lost)) return mr_net_fail(L, "bytes were lost, there was no memory for them", "ENOMEM");
   c->want.kind = (unsigned char)kind;
   c->want.seen = 0;
   c->want.deadline = mr_deadline_or(L, seconds, c->patience);
@@ -331,7 +331,7 @@ static int write_on(lua_State *L, mr_fiber *f, mr_conn *c) {
     if (c->watch) mr_watch_unwait(c->watch, &f->wait);
     if (r == MR_TIMEOUT || r == MR_CLOSED) return ended(L, f, c, r == MR_TIMEOUT ? ETIMEDOUT : EBADF);
     pass_turn(c, f);
-    return mr_fail_wait(L, f, r);
+    return mr_net_fail_wait(L, f, r);
   }
 }
 
@@ -345,7 +345,7 @@ static int write_k(lua_State *L, int status, lua_KContext ctx) {
   if (c->watch) mr_watch_unwait(c->watch, &f->wait);
   if (r == MR_TIMEOUT || r == MR_CLOSED) return ended(L, f, c, r == MR_TIMEOUT ? ETIMEDOUT : EBADF);
   pass_turn(c, f);
-  return mr_fail_wait(L, f, r);
+  return mr_net_fail_wait(L, f, r);
 }
 
 static int write_begin(lua_State *L, mr_fiber *f, mr_conn *c, int kind, int last, uint64_t deadline) {
@@ -365,7 +365,7 @@ static int turn_k(lua_State *L, int status, lua_KContext ctx);
 static int turn_came(lua_State *L, mr_fiber *f, mr_conn *c, mr_reason r, int kind) {
   if (r == MR_WOKEN) return write_begin(L, f, c, kind, kind == JOB_WRITE ? lua_gettop(L) : 1, f->deadline);
   mr_waitq_del(&f->wait);
-  return mr_fail_wait(L, f, r);
+  return mr_net_fail_wait(L, f, r);
 }
 
 static int turn_k(lua_State *L, int status, lua_KContext kind) {
@@ -390,7 +390,7 @@ static uint64_t patience(const mr_conn *c) { return c->patience == UINT64_MAX ||
 
 static int start(lua_State *L, mr_fiber *f, mr_conn *c, int kind, int last, uint64_t deadline) {
   if (PORT_UNLIKELY(c->fd < 0)) return fail(L, c, EBADF);
-  if (PORT_UNLIKELY(c->sent)) return mr_fail(L, "this side of the connection was shut down", "EPIPE");
+  if (PORT_UNLIKELY(c->sent)) return mr_net_fail(L, "this side of the connection was shut down", "EPIPE");
   if (PORT_UNLIKELY(c->writing)) return wait_turn(L, f, c, kind, deadline);
   return write_begin(L, f, c, kind, last, deadline);
 }

@@ -93,7 +93,7 @@ static int connected(lua_State *L, dial *d, int i) {
     drop(&a);
     err = ENOMEM;
   }
-  return c ? mr_push_conn(L, c) : mr_fail_errno(L, err);
+  return c ? mr_push_conn(L, c) : mr_net_error(L, err);
 }
 
 /* Looks at those under way: the number of the one that is connected, or -1. */
@@ -133,8 +133,8 @@ static int wait_all(dial *d, mr_fiber *f) {
 
 static int fail_dial(lua_State *L, dial *d, int err) {
   drop_all(d);
-  if (err == ETIMEDOUT && d->deadline != UINT64_MAX && port_now() >= d->deadline) return mr_fail(L, "timeout", "ETIMEDOUT");
-  return mr_fail_at(L, err, lua_tostring(L, LABEL));
+  if (err == ETIMEDOUT && d->deadline != UINT64_MAX && port_now() >= d->deadline) return mr_net_fail(L, "timeout", "ETIMEDOUT");
+  return mr_net_fail_at(L, err, lua_tostring(L, LABEL));
 }
 
 static int dial_k(lua_State *L, int status, lua_KContext ctx);
@@ -171,7 +171,7 @@ static int dial_on(lua_State *L, mr_fiber *f, dial *d) {
     unwait(d);
     if (r != MR_WOKEN && r != MR_TIMEOUT) {
       drop_all(d);
-      return mr_fail_wait(L, f, r);
+      return mr_net_fail_wait(L, f, r);
     }
   }
 }
@@ -185,7 +185,7 @@ static int dial_k(lua_State *L, int status, lua_KContext ctx) {
   unwait(d);
   if (r == MR_WOKEN || r == MR_TIMEOUT) return dial_on(L, f, d);
   drop_all(d);
-  return mr_fail_wait(L, f, r);
+  return mr_net_fail_wait(L, f, r);
 }
 
 /* ---- where to ---- */

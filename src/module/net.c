@@ -1,6 +1,6 @@
 /* net: mare.net - listening, and names. Connecting is in dial.c, connections in conn.c, datagrams in udp.c. */
 #include "module/net.h"
-#include "io/tls.h"
+#include "io/context.h"
 
 #include <string.h>
 
@@ -18,7 +18,7 @@ int mr_option(lua_State *L, int fd) {
   luaL_argcheck(L, port_net_option_known(name), 2,
                 "no such option; there are nodelay, keepalive, reuseaddr, reuseport, rcvbuf, sndbuf, broadcast, v6only, ttl, linger");
   if (lua_isnoneornil(L, 3)) {
-    if ((err = port_net_option_get(fd, name, &value)) != 0) return mr_fail_errno(L, err);
+    if ((err = port_net_option_get(fd, name, &value)) != 0) return mr_net_error(L, err);
     if (is_flag(name)) lua_pushboolean(L, value);
     else if (value < 0) lua_pushboolean(L, 0);
     else lua_pushinteger(L, value);
@@ -26,7 +26,7 @@ int mr_option(lua_State *L, int fd) {
   }
   if (lua_isboolean(L, 3)) value = strcmp(name, "linger") == 0 ? -1 + lua_toboolean(L, 3) : lua_toboolean(L, 3);
   else value = (int)luaL_checkinteger(L, 3);
-  if ((err = port_net_option_set(fd, name, value)) != 0) return mr_fail_errno(L, err);
+  if ((err = port_net_option_set(fd, name, value)) != 0) return mr_net_error(L, err);
   lua_pushboolean(L, 1);
   return 1;
 }
@@ -36,10 +36,10 @@ int mr_option(lua_State *L, int fd) {
 static int accepted(lua_State *L, mr_listener *l, int fd) {
   int err;
   mr_conn *c = mr_conn_new(fd, &err);
-  if (!c) return mr_fail_errno(L, err);
+  if (!c) return mr_net_error(L, err);
   if (l->context && (err = mr_tls_serve(c, l->context)) != 0) {
     mr_release(&c->shared);
-    return mr_fail_errno(L, err);
+    return mr_net_error(L, err);
   }
   return mr_push_conn(L, c);
 }
@@ -57,17 +57,17 @@ static int is_shortage(int err) { return err == EMFILE || err == ENFILE || err =
 static int accept_on(lua_State *L, mr_fiber *f, mr_listener *l, int each) {
   for (;;) {
     int fd, err;
-    if (!mr_listener_enter(l)) return each ? 0 : mr_fail(L, "closed", "EBADF");
+    if (!mr_listener_enter(l)) return each ? 0 : mr_net_fail(L, "closed", "EBADF");
     uint64_t deadline = f->deadline;
     err = mr_listener_accept(l, &fd, f);
     if (err != EAGAIN && !(each && is_shortage(err))) {
       mr_listener_leave(l, f);
       if (err == 0) return accepted(L, l, fd);
-      if (!each) return mr_fail_errno(L, err);
-      mr_fail_errno(L, err);
+      if (!each) return mr_net_error(L, err);
+      mr_net_error(L, err);
       return luaL_error(L, "accept: %s", lua_tostring(L, -2));
     }
-    if (deadline == 0) return mr_listener_leave(l, f), mr_fail(L, "timeout", "ETIMEDOUT");
+    if (deadline == 0) return mr_listener_leave(l, f), mr_net_fail(L, "timeout", "ETIMEDOUT");
     uint64_t until = err == EAGAIN ? deadline : port_now() + SHORTAGE;
     if ((err = mr_wait_open(f, L)) != 0) return mr_listener_leave(l, f), mr_raise(L, err);
     if (mr_watch_wait(l->watch, MR_READ, &f->wait)) {
@@ -85,7 +85,7 @@ static int accept_on(lua_State *L, mr_fiber *f, mr_listener *l, int each) {
     }
     mr_listener_unwait(l, &f->wait);
     if (each && r == MR_CLOSED) return 0;
-    return mr_fail_wait(L, f, r);
+    return mr_net_fail_wait(L, f, r);
   }
 }
 
@@ -97,7 +97,7 @@ static int accept_k(lua_State *L, int status, lua_KContext each) {
   if (r != MR_WOKEN) mr_listener_unwait(l, &f->wait);
   if (r == MR_WOKEN || (each && r == MR_TIMEOUT)) return accept_on(L, f, l, (int)each);
   if (each && r == MR_CLOSED) return 0;
-  return mr_fail_wait(L, f, r);
+  return mr_net_fail_wait(L, f, r);
 }
 
 /* server:accept([seconds]) -> connection | nil, message, code */
@@ -161,10 +161,10 @@ static int l_server_timeout(lua_State *L) {
 static int l_server_address(lua_State *L) {
   mr_listener *l = check(L);
   port_addr a;
-  if (!mr_listener_enter(l)) return mr_fail(L, "closed", "EBADF");
+  if (!mr_listener_enter(l)) return mr_net_fail(L, "closed", "EBADF");
   int err = port_net_local(l->fd, &a);
   mr_listener_leave(l, mr_self_fiber(L));
-  return err ? mr_fail_errno(L, err) : mr_push_addr(L, &a);
+  return err ? mr_net_error(L, err) : mr_push_addr(L, &a);
 }
 
 /* server:option(name[, value]) -> value | true | nil, message, code */
@@ -173,7 +173,7 @@ static int l_server_option(lua_State *L) {
   luaL_checkstring(L, 2);
   if (!lua_isnoneornil(L, 3) && !lua_isboolean(L, 3)) luaL_checkinteger(L, 3);
   luaL_argcheck(L, port_net_option_known(lua_tostring(L, 2)), 2, "no such option");
-  if (!mr_listener_enter(l)) return mr_fail(L, "closed", "EBADF");
+  if (!mr_listener_enter(l)) return mr_net_fail(L, "closed", "EBADF");
   int n = mr_option(L, l->fd);
   mr_listener_leave(l, mr_self_fiber(L));
   return n;
@@ -182,7 +182,7 @@ static int l_server_option(lua_State *L) {
 /* server:fd() -> number */
 static int l_server_fd(lua_State *L) {
   mr_listener *l = check(L);
-  if (!mr_listener_enter(l)) return mr_fail(L, "closed", "EBADF");
+  if (!mr_listener_enter(l)) return mr_net_fail(L, "closed", "EBADF");
   lua_pushinteger(L, l->fd);
   mr_listener_leave(l, mr_self_fiber(L));
   return 1;
@@ -249,7 +249,7 @@ static int open_any(int port, setup *s, int *fd) {
 static int listening(lua_State *L, int fd, const mr_where *w) {
   int err;
   mr_listener *l = mr_listener_new(fd, &err);
-  if (!l) return mr_fail_errno(L, err);
+  if (!l) return mr_net_error(L, err);
   if (w->is_path) l->path = w->path;
   mr_shared_push_new(L, &l->shared);
   return 1;
@@ -263,7 +263,7 @@ static int refuse(lua_State *L, int err, const mr_where *w) {
   } else {
     lua_pushfstring(L, "listen at %s:%d", w->host && *w->host ? w->host : "*", w->port);
   }
-  return mr_fail_at(L, err, lua_tostring(L, -1));
+  return mr_net_fail_at(L, err, lua_tostring(L, -1));
 }
 
 static int listen_names(lua_State *L, const mr_where *w, setup *s);

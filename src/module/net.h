@@ -12,9 +12,9 @@
 #include "io/resolve.h"
 #include "io/listener.h"
 
-int mr_fail(lua_State *L, const char *message, const char *code);
-int mr_fail_errno(lua_State *L, int err);
-int mr_fail_at(lua_State *L, int err, const char *what);       /* "what: message" */
+int mr_net_fail(lua_State *L, const char *message, const char *code);
+int mr_net_error(lua_State *L, int err);
+int mr_net_fail_at(lua_State *L, int err, const char *what);       /* "what: message" */
 
 /*
  * After a successful mr_wait_open and queueing. Where the fiber waits by yielding this doesn't return, k is called instead; elsewhere it
@@ -22,7 +22,7 @@ int mr_fail_at(lua_State *L, int err, const char *what);       /* "what: message
  */
 mr_reason mr_park_here(lua_State *L, mr_fiber *f, uint64_t deadline, lua_KContext ctx, lua_KFunction k);
 /* What a wait that did not end by MR_WOKEN means: raises, or gives nil, message, code. */
-int mr_fail_wait(lua_State *L, mr_fiber *f, mr_reason r);
+int mr_net_fail_wait(lua_State *L, mr_fiber *f, mr_reason r);
 /* The seconds at idx, or `patience` from now when there are none. */
 uint64_t mr_deadline_or(lua_State *L, int idx, uint64_t patience);
 

@@ -204,7 +204,7 @@ static const luaL_Reg meta[] = { { "__index", l_handle_index }, { "__tostring", 
 static const luaL_Reg methods[] = { { "wait", l_handle_wait }, { "status", l_handle_status }, { NULL, NULL } };
 
 static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
-static const mr_class class = { { "process", mr_proc_destroy, push }, TNAME, meta, methods, NULL };
+static const mr_class class = { { "process", mr_proc_destroy, push }, TNAME, meta, methods, NULL, NULL };
 
 /* ---- the rest ---- */
 

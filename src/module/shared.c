@@ -197,6 +197,7 @@ static void setup(void) {
   mr_channel_setup();
   mr_net_setup();
   mr_tls_setup();
+  mr_file_setup();
   mr_share_valid = is_box;
   mr_hooks.open = mr_module_open;
   mr_hooks.start = start;

@@ -61,7 +61,7 @@ static void alpn(lua_State *L, mr_context *x) {
   if (len && mr_context_alpn(x, list, len) != 0) luaL_error(L, "option 'alpn': the names are too many");
 }
 
-static int refused(lua_State *L, const char *text) { return mr_fail(L, text, "TLS_SETUP"); }
+static int refused(lua_State *L, const char *text) { return mr_net_fail(L, text, "TLS_SETUP"); }
 
 /* context(options) -> context | nil, message, code */
 static int l_context(lua_State *L) {
@@ -70,7 +70,7 @@ static int l_context(lua_State *L) {
   lua_settop(L, 1);
   mr_context *x = mr_context_new();
   if (!x) return mr_raise(L, MR_ENOMEM);
-  mr_shared_push_new(L, &x->shared);
+  mr_shared_push_new(L, (mr_shared *)x);
   int trusts = lua_getfield(L, 1, "ca") != LUA_TNIL;
   lua_pop(L, 1);
   int verify = policy(L, "verify", MR_TLS_VERIFY);
@@ -106,8 +106,8 @@ static int l_client(lua_State *L) {
   const char *host = luaL_optstring(L, 3, NULL), *session = luaL_optlstring(L, 4, NULL, &len);
   if (c->fd < 0) return mr_conn_fail(L, c, EBADF);
   int err = mr_tls_client(c, x, host, session, len);
-  if (err == EINVAL) return mr_fail(L, session ? "the session or the host's name is not valid" : "the host's name is not valid", "EINVAL");
-  if (err) return mr_fail_errno(L, err);
+  if (err == EINVAL) return mr_net_fail(L, session ? "the session or the host's name is not valid" : "the host's name is not valid", "EINVAL");
+  if (err) return mr_net_error(L, err);
   lua_pushboolean(L, 1);
   return 1;
 }
@@ -118,8 +118,8 @@ static int l_server(lua_State *L) {
   mr_context *x = check(L, 2);
   if (c->fd < 0) return mr_conn_fail(L, c, EBADF);
   luaL_argcheck(L, mr_context_has_cert(x), 2, "a server needs a certificate: tls.context{cert=, key=}");
-  int err = mr_tls_serve(c, &x->shared);
-  if (err) return mr_fail_errno(L, err);
+  int err = mr_tls_serve(c, (mr_shared *)x);
+  if (err) return mr_net_error(L, err);
   lua_pushboolean(L, 1);
   return 1;
 }
@@ -130,8 +130,8 @@ static int l_listener(lua_State *L) {
   mr_context *x = check(L, 2);
   luaL_argcheck(L, mr_context_has_cert(x), 2, "a server needs a certificate: tls.context{cert=, key=}");
   luaL_argcheck(L, !l->context, 1, "this server has TLS already");
-  mr_retain(&x->shared);
-  l->context = &x->shared;                       /* nobody else knows the server yet */
+  mr_retain((mr_shared *)x);
+  l->context = (mr_shared *)x;                       /* nobody else knows the server yet */
   lua_settop(L, 1);
   return 1;
 }
@@ -148,7 +148,7 @@ static int handshake_on(lua_State *L, mr_fiber *f, mr_conn *c) {
       if (!c->rerr) c->rerr = c->werr = err;
       return mr_conn_fail(L, c, err);
     }
-    if (deadline == 0) return mr_fail(L, "timeout", "ETIMEDOUT");
+    if (deadline == 0) return mr_net_fail(L, "timeout", "ETIMEDOUT");
     if ((err = mr_wait_open(f, L)) != 0) return mr_raise(L, err);
     if (mr_watch_wait(c->watch, mr_conn_direction(c, MR_READ), &f->wait)) {
       mr_wait_abandon(f);
@@ -160,7 +160,7 @@ static int handshake_on(lua_State *L, mr_fiber *f, mr_conn *c) {
     c->dry = 0;
     if (r == MR_WOKEN) continue;
     if (c->watch) mr_watch_unwait(c->watch, &f->wait);
-    return mr_fail_wait(L, f, r);
+    return mr_net_fail_wait(L, f, r);
   }
 }
 
@@ -172,7 +172,7 @@ static int handshake_k(lua_State *L, int status, lua_KContext ctx) {
   c->dry = 0;
   if (r == MR_WOKEN) return handshake_on(L, f, c);
   if (c->watch) mr_watch_unwait(c->watch, &f->wait);
-  return mr_fail_wait(L, f, r);
+  return mr_net_fail_wait(L, f, r);
 }
 
 /* connection:handshake([seconds]) -> true | nil, message, code: without it the first read or write does it */

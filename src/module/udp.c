@@ -40,7 +40,7 @@ static void destroy(mr_shared *o) {
   free(o);
 }
 
-static int fail(lua_State *L, mr_udp *u, int err) { return u->fd < 0 ? mr_fail(L, "closed", "EBADF") : mr_fail_errno(L, err); }
+static int fail(lua_State *L, mr_udp *u, int err) { return u->fd < 0 ? mr_net_fail(L, "closed", "EBADF") : mr_net_error(L, err); }
 
 /* ---- receiving ---- */
 
@@ -61,7 +61,7 @@ static int receive_on(lua_State *L, mr_fiber *f, mr_udp *u, int from) {
     long r = s ? port_net_receive(u->fd, s, MR_SCRATCH, &a) : -ENOMEM;
     if (r >= 0) return received(L, u, s, (size_t)r, &a, from);
     if (!PORT_WOULD_BLOCK(-r)) return u->reading = 0, fail(L, u, (int)-r);
-    if (u->deadline == 0) return u->reading = 0, mr_fail(L, "timeout", "ETIMEDOUT");
+    if (u->deadline == 0) return u->reading = 0, mr_net_fail(L, "timeout", "ETIMEDOUT");
     int err = mr_wait_open(f, L);
     if (err) return u->reading = 0, mr_raise(L, err);
     if (mr_watch_wait(u->watch, MR_READ, &f->wait)) {
@@ -73,7 +73,7 @@ static int receive_on(lua_State *L, mr_fiber *f, mr_udp *u, int from) {
     if (why == MR_WOKEN) continue;
     u->reading = 0;
     if (u->fd >= 0) mr_watch_unwait(u->watch, &f->wait);
-    return mr_fail_wait(L, f, why);
+    return mr_net_fail_wait(L, f, why);
   }
 }
 
@@ -85,13 +85,13 @@ static int receive_k(lua_State *L, int status, lua_KContext from) {
   if (why == MR_WOKEN) return receive_on(L, f, u, (int)from);
   u->reading = 0;
   if (u->fd >= 0) mr_watch_unwait(u->watch, &f->wait);
-  return mr_fail_wait(L, f, why);
+  return mr_net_fail_wait(L, f, why);
 }
 
 static int receive(lua_State *L, int from) {
   mr_udp *u = check(L);
   if (u->fd < 0) return fail(L, u, EBADF);
-  if (u->reading) return mr_fail(L, "another fiber receives from this socket", "EBUSY");
+  if (u->reading) return mr_net_fail(L, "another fiber receives from this socket", "EBUSY");
   u->deadline = mr_deadline_or(L, 2, u->patience);
   u->reading = 1;
   lua_settop(L, 1);
@@ -118,7 +118,7 @@ static int send_on(lua_State *L, mr_fiber *f, mr_udp *u) {
     if (r >= 0) return lua_pushboolean(L, 1), 1;
     if (!PORT_WOULD_BLOCK(-r)) return fail(L, u, (int)-r);
     uint64_t deadline = mr_deadline_or(L, 4, u->patience);
-    if (deadline == 0) return mr_fail(L, "timeout", "ETIMEDOUT");
+    if (deadline == 0) return mr_net_fail(L, "timeout", "ETIMEDOUT");
     int err = mr_wait_open(f, L);
     if (err) return mr_raise(L, err);
     if (mr_watch_wait(u->watch, MR_WRITE, &f->wait)) {
@@ -129,7 +129,7 @@ static int send_on(lua_State *L, mr_fiber *f, mr_udp *u) {
     mr_reason why = mr_park_here(L, f, deadline, 0, send_k);
     if (why == MR_WOKEN) continue;
     if (u->fd >= 0) mr_watch_unwait(u->watch, &f->wait);
-    return mr_fail_wait(L, f, why);
+    return mr_net_fail_wait(L, f, why);
   }
 }
 
@@ -141,7 +141,7 @@ static int send_k(lua_State *L, int status, lua_KContext ctx) {
   (void)ctx;
   if (why == MR_WOKEN) return send_on(L, f, u);
   if (u->fd >= 0) mr_watch_unwait(u->watch, &f->wait);
-  return mr_fail_wait(L, f, why);
+  return mr_net_fail_wait(L, f, why);
 }
 
 /* socket:send(data) -> true | nil, message, code: to where it is connected to */
@@ -363,13 +363,13 @@ int mr_udp_new(lua_State *L) {
     mr_where_get(L, 1, &w);
     err = open_where(L, &w, &fd, &family);
   }
-  if (err) return mr_fail_errno(L, err);
+  if (err) return mr_net_error(L, err);
   mr_udp *u = calloc(1, sizeof *u);
   if (u) u->watch = mr_watch_open(fd, &err);
   if (!u || !u->watch) {
     port_net_close(fd);
     free(u);
-    return mr_fail_errno(L, err ? err : ENOMEM);
+    return mr_net_error(L, err ? err : ENOMEM);
   }
   u->shared.type = &class.share;
   atomic_init(&u->shared.refs, 1);
