@@ -5,10 +5,13 @@
 #include "module/module.h"
 #include "module/state.h"
 
-luaL_Reg mr_builtins[8] = {
+luaL_Reg mr_builtins[24] = {
   { "mare", luaopen_mare },
   { "mare.process", luaopen_mare_process },
   { "mare.channel", luaopen_mare_channel },
+  { "mare.select", luaopen_mare_select },
+  { "mare.fiber", luaopen_mare_fiber },
+  { "mare.timer", luaopen_mare_timer },
 };
 
 void mr_builtin_add(const char *name, lua_CFunction open) {
