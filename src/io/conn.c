@@ -15,8 +15,8 @@ char *mr_scratch(mr_fiber *f) {
 mr_conn *mr_conn_adopt(int fd, mr_watch *w) {
   mr_conn *c = calloc(1, sizeof *c);
   if (!c) return NULL;
-  c->shared.type = mr_conn_type;
-  atomic_init(&c->shared.refs, 1);
+  c->base.shared.type = mr_conn_type;
+  atomic_init(&c->base.shared.refs, 1);
   c->fd = fd;
   c->watch = w;
   c->patience = UINT64_MAX;
@@ -68,11 +68,21 @@ static void last_words(mr_conn *c) {
   if (c->tls && !c->werr) mr_tls_end(c);
 }
 
-void mr_conn_destroy(mr_shared *o) {
+void mr_conn_dropped(mr_shared *o) {
   mr_conn *c = (mr_conn *)o;
   if (c->fd >= 0) last_words(c);
   mr_conn_drop(c, NULL);
-  free(c);
+}
+
+void mr_conn_destroy(mr_shared *o) {
+  mr_conn_dropped(o);
+  free(o);
+}
+
+const char *mr_conn_busy(mr_shared *o) {
+  mr_conn *c = (mr_conn *)o;
+  if (c->reading || c->writing || c->selected) return "connection is in use: another fiber reads, writes or selects it. Send it when that is over";
+  return NULL;
 }
 
 /* ---- one try ---- */
@@ -175,13 +185,20 @@ int mr_conn_ready(mr_conn *c, mr_fiber *f) {
 static int wait_link(mr_case *k) {
   mr_conn *c = k->object;
   if (c->fd < 0 || c->in.len || c->eof || c->rerr) return 1;
-  if (!mr_watch_wait(c->watch, mr_conn_direction(c, MR_READ), &k->wait)) return 0;
-  c->dry = 0;
-  return 1;
+  if (mr_watch_wait(c->watch, mr_conn_direction(c, MR_READ), &k->wait)) {
+    c->dry = 0;
+    return 1;
+  }
+  c->selected++;
+  k->what = 1;                                   /* queued */
+  return 0;
 }
 
 static void wait_unlink(mr_case *k) {
   mr_conn *c = k->object;
+  if (!k->what) return;
+  k->what = 0;
+  c->selected--;
   if (c->watch) mr_watch_unwait(c->watch, &k->wait);
 }
 
@@ -189,8 +206,8 @@ static int wait_take(lua_State *L, mr_case *k, mr_reason why) {
   mr_conn *c = k->object;
   if (why != MR_AGAIN) c->dry = 0;
   if (!mr_conn_ready(c, mr_self_fiber(L))) return -1;
-  lua_pushvalue(L, k->value);
+  lua_pushboolean(L, 1);
   return 1;
 }
 
-const mr_waitclass mr_conn_wait = { "read", wait_link, wait_unlink, wait_take };
+const mr_waitclass mr_conn_wait = { "read", wait_link, wait_unlink, wait_take, NULL };

@@ -22,11 +22,12 @@
 typedef struct mr_tls mr_tls;
 
 typedef struct mr_conn {
-  mr_shared shared;                  /* first */
+  mr_movable base;                   /* first */
   int fd;                            /* -1: closed */
   mr_watch *watch;                   /* NULL: closed */
   unsigned char dry, eof, sent;      /* eof: the peer has ended its side; sent: ours is ended */
   unsigned char reading, writing;    /* a fiber is in the operation */
+  unsigned short selected;           /* calls of select that wait for it */
   unsigned char waits_for;           /* the direction the fiber that writes waits in */
   unsigned char lost;                /* bytes were lost: Lua had no memory for their string */
   int rerr, werr;                    /* errno values that stay: the direction is broken */
@@ -60,6 +61,8 @@ mr_conn *mr_conn_new(int fd, int *err);
 /* With a watch that is open already (of a connect). */
 mr_conn *mr_conn_adopt(int fd, mr_watch *w);
 void     mr_conn_destroy(mr_shared *o);
+void     mr_conn_dropped(mr_shared *o);            /* its owner has forgotten it: says what can be said without waiting, and closes */
+const char *mr_conn_busy(mr_shared *o);
 /* Ends it for both sides at once; waiters are woken. What `out` holds is lost. */
 void     mr_conn_drop(mr_conn *c, mr_fiber *near);
 

@@ -12,7 +12,7 @@
 #define TNAME "connection"
 
 mr_conn *mr_check_conn(lua_State *L, int idx) {
-  mr_shared *o = mr_shared_to(L, idx, mr_conn_type);
+  mr_shared *o = mr_movable_to(L, idx, mr_conn_type);
   return (mr_conn *)(PORT_LIKELY(o != NULL) ? o : mr_shared_check(L, idx, mr_conn_type, TNAME));
 }
 
@@ -552,12 +552,13 @@ static const luaL_Reg methods[] = {
 static const luaL_Reg fast[] = { { "read", l_process_read }, { "write", l_process_write }, { NULL, NULL } };
 
 static void push(lua_State *L, mr_shared *o);
-static const mr_class class = { .share = { .name = "connection", .destroy = mr_conn_destroy, .push = push }, .tname = TNAME, .meta = meta,
+static const mr_class class = { .share = { .name = "connection", .destroy = mr_conn_destroy, .push = push, .moves = 1,
+                                           .dropped = mr_conn_dropped, .busy = mr_conn_busy }, .tname = TNAME, .meta = meta,
                                 .methods = methods, .fast = fast, .wait = &mr_conn_wait };
 static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
 
 int mr_push_conn(lua_State *L, mr_conn *c) {
-  mr_shared_push_new(L, &c->shared);
+  mr_shared_push_new(L, &c->base.shared);
   return 1;
 }
 

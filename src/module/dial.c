@@ -122,11 +122,7 @@ static int wait_all(dial *d, mr_fiber *f) {
     attempt *a = &d->at[i];
     if (!a->watch) continue;
     a->node = (mr_wait){ .fiber = f, .ticket = f->wait.ticket };
-    if (mr_watch_wait(a->watch, MR_WRITE, &a->node)) {
-      mr_wait_abandon(f);
-      unwait(d);
-      return 0;
-    }
+    if (mr_watch_wait(a->watch, MR_WRITE, &a->node)) return 0;
   }
   return 1;
 }
@@ -164,7 +160,13 @@ static int dial_on(lua_State *L, mr_fiber *f, dial *d) {
     if (d->deadline != UINT64_MAX && port_now() >= d->deadline) return fail_dial(L, d, ETIMEDOUT);
     int err = mr_wait_open(f, L);
     if (err) return mr_raise(L, err);
-    if (!wait_all(d, f)) continue;
+    if (!wait_all(d, f)) {                       /* those that are queued already may be claimed by now */
+      int mine = mr_wait_cancel(f);
+      unwait(d);
+      mr_reason r = mr_wake(f);
+      if (!mine && r != MR_WOKEN) mr_raise_reason(L, f, r);
+      continue;
+    }
     uint64_t until = d->next < d->n && d->begin_next < d->deadline ? d->begin_next : d->deadline;
     f->op = "connect";
     mr_reason r = mr_park_here(L, f, until, 0, dial_k);

@@ -38,7 +38,7 @@ static int accepted(lua_State *L, mr_listener *l, int fd) {
   mr_conn *c = mr_conn_new(fd, &err);
   if (!c) return mr_net_error(L, err);
   if (l->context && (err = mr_tls_serve(c, l->context)) != 0) {
-    mr_release(&c->shared);
+    mr_release(&c->base.shared);
     return mr_net_error(L, err);
   }
   return mr_push_conn(L, c);
@@ -188,6 +188,34 @@ static int l_server_fd(lua_State *L) {
   return 1;
 }
 
+/* ---- select: gives a connection, or the failure ---- */
+
+static int wait_link(mr_case *k) {
+  mr_listener *l = k->object;
+  if (!mr_listener_enter(l)) return 1;
+  k->what = !mr_watch_wait(l->watch, MR_READ, &k->wait);
+  mr_listener_leave(l, k->wait.fiber);
+  return !k->what;
+}
+
+static void wait_unlink(mr_case *k) {
+  if (k->what) mr_listener_unwait(k->object, &k->wait);
+  k->what = 0;
+}
+
+static int wait_take(lua_State *L, mr_case *k, mr_reason why) {
+  mr_listener *l = k->object;
+  int fd;
+  (void)why;
+  if (!mr_listener_enter(l)) return mr_net_fail(L, "closed", "EBADF");
+  int err = mr_listener_accept(l, &fd, mr_self_fiber(L));
+  mr_listener_leave(l, mr_self_fiber(L));
+  if (err == EAGAIN) return -1;
+  return err ? mr_net_error(L, err) : accepted(L, l, fd);
+}
+
+static const mr_waitclass waits = { "accept", wait_link, wait_unlink, wait_take, NULL };
+
 static const luaL_Reg meta[] = { { "__close", mr_close_meta }, { NULL, NULL } };
 
 static const luaL_Reg methods[] = {
@@ -204,7 +232,7 @@ static const luaL_Reg methods[] = {
 
 static void push(lua_State *L, mr_shared *o);
 static const mr_class class = { .share = { .name = "server", .destroy = mr_listener_destroy, .push = push }, .tname = TNAME, .meta = meta,
-                                .methods = methods };
+                                .methods = methods, .wait = &waits };
 static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
 
 /* ---- listening ---- */

@@ -11,17 +11,17 @@
 #define TNAME "udp socket"
 
 typedef struct mr_udp {
-  mr_shared shared;                  /* first */
+  mr_movable base;                   /* first */
   int fd;                            /* -1: closed */
   mr_watch *watch;
   unsigned char family;              /* PORT_INET, PORT_INET6, PORT_UNIX */
   unsigned char reading;             /* a fiber is in receive */
+  unsigned short users;              /* fibers that send, and calls of select */
   uint64_t patience, deadline;       /* deadline: of the fiber that receives */
   port_addr path;                    /* of a Unix socket: its file goes with it */
 } mr_udp;
 
 static void push(lua_State *L, mr_shared *o);
-static void destroy(mr_shared *o);
 static const mr_class class;
 
 static mr_udp *check(lua_State *L) { return (mr_udp *)mr_shared_check(L, 1, &class.share, TNAME); }
@@ -35,9 +35,16 @@ static void drop(mr_udp *u, mr_fiber *near) {
   port_net_unlink_own(&u->path);
 }
 
+static void dropped(mr_shared *o) { drop((mr_udp *)o, NULL); }
+
 static void destroy(mr_shared *o) {
-  drop((mr_udp *)o, NULL);
+  dropped(o);
   free(o);
+}
+
+static const char *busy(mr_shared *o) {
+  mr_udp *u = (mr_udp *)o;
+  return u->reading || u->users ? "udp socket is in use: another fiber sends, receives or selects it. Send it when that is over" : NULL;
 }
 
 static int fail(lua_State *L, mr_udp *u, int err) { return u->fd < 0 ? mr_net_fail(L, "closed", "EBADF") : mr_net_error(L, err); }
@@ -126,7 +133,9 @@ static int send_on(lua_State *L, mr_fiber *f, mr_udp *u) {
       continue;
     }
     f->op = "send_to";
+    u->users++;
     mr_reason why = mr_park_here(L, f, deadline, 0, send_k);
+    u->users--;
     if (why == MR_WOKEN) continue;
     if (u->fd >= 0) mr_watch_unwait(u->watch, &f->wait);
     return mr_net_fail_wait(L, f, why);
@@ -139,6 +148,7 @@ static int send_k(lua_State *L, int status, lua_KContext ctx) {
   mr_reason why = mr_wake(f);
   (void)status;
   (void)ctx;
+  u->users--;
   if (why == MR_WOKEN) return send_on(L, f, u);
   if (u->fd >= 0) mr_watch_unwait(u->watch, &f->wait);
   return mr_net_fail_wait(L, f, why);
@@ -279,11 +289,17 @@ static int l_udp_fd(lua_State *L) {
 
 static int wait_link(mr_case *k) {
   mr_udp *u = k->object;
-  return u->fd < 0 || mr_watch_wait(u->watch, MR_READ, &k->wait);
+  if (u->fd < 0 || mr_watch_wait(u->watch, MR_READ, &k->wait)) return 1;
+  u->users++;
+  k->what = 1;                                   /* queued */
+  return 0;
 }
 
 static void wait_unlink(mr_case *k) {
   mr_udp *u = k->object;
+  if (!k->what) return;
+  k->what = 0;
+  u->users--;
   if (u->fd >= 0) mr_watch_unwait(u->watch, &k->wait);
 }
 
@@ -291,11 +307,11 @@ static int wait_take(lua_State *L, mr_case *k, mr_reason why) {
   mr_udp *u = k->object;
   (void)why;
   if (u->fd >= 0 && !port_net_readable(u->fd)) return -1;
-  lua_pushvalue(L, k->value);
+  lua_pushboolean(L, 1);
   return 1;
 }
 
-static const mr_waitclass waits = { "receive_from", wait_link, wait_unlink, wait_take };
+static const mr_waitclass waits = { "receive_from", wait_link, wait_unlink, wait_take, NULL };
 
 static const luaL_Reg meta[] = { { "__close", mr_close_meta }, { NULL, NULL } };
 
@@ -315,7 +331,8 @@ static const luaL_Reg methods[] = {
   { NULL, NULL }
 };
 
-static const mr_class class = { .share = { .name = "udp socket", .destroy = destroy, .push = push }, .tname = TNAME, .meta = meta,
+static const mr_class class = { .share = { .name = "udp socket", .destroy = destroy, .push = push, .moves = 1, .dropped = dropped,
+                                           .busy = busy }, .tname = TNAME, .meta = meta,
                                 .methods = methods, .wait = &waits };
 static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
 
@@ -371,13 +388,13 @@ int mr_udp_new(lua_State *L) {
     free(u);
     return mr_net_error(L, err ? err : ENOMEM);
   }
-  u->shared.type = &class.share;
-  atomic_init(&u->shared.refs, 1);
+  u->base.shared.type = &class.share;
+  atomic_init(&u->base.shared.refs, 1);
   u->fd = fd;
   u->family = (unsigned char)family;
   u->patience = UINT64_MAX;
   if (w.is_path) u->path = w.path;
-  mr_shared_push_new(L, &u->shared);
+  mr_shared_push_new(L, &u->base.shared);
   return 1;
 }
 
