@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -214,6 +215,28 @@ static int wait_ready(port_ready *r, int n, uint64_t deadline) {
 }
 
 #endif
+
+const int port_error_exists = EEXIST;
+
+int port_ready_now(int fd, unsigned what, unsigned *ready) {
+  struct pollfd p = { .fd = fd };
+  *ready = 0;
+  if (what & PORT_READ) p.events |= POLLIN | POLLPRI;
+  if (what & PORT_WRITE) p.events |= POLLOUT;
+  if (poll(&p, 1, 0) < 0) return errno == EINTR ? 0 : errno;
+  if (p.revents & POLLNVAL) return EBADF;
+  if (p.revents & (POLLIN | POLLPRI | POLLHUP | POLLERR)) *ready |= PORT_READ;
+  if (p.revents & (POLLOUT | POLLHUP | POLLERR)) *ready |= PORT_WRITE;
+  *ready &= what;
+  return 0;
+}
+
+int port_copy(int fd, int *copy) {
+  *copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  return *copy < 0 ? errno : 0;
+}
+
+void port_close(int fd) { close(fd); }
 
 int port_poll_open(void) {
   int err = 0;
