@@ -259,8 +259,9 @@ describe("net.connect", function()
     -- A server whose queue is full doesn't answer: the kernel drops what comes.
     local server = assert(net.listen { host = "127.0.0.1", port = 0, backlog = 1 })
     local host, port = server:address()
-    local kept, c, message, code = {}, nil, nil, nil
+    local kept, message, code = {}, nil, nil
     for i = 1, 20 do
+      local c
       c, message, code = net.connect(host, port, { timeout = 0.2 })
       if not c then break end
       kept[i] = c
