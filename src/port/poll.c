@@ -1,8 +1,8 @@
 /*
  * poll: epoll, or kqueue.
  *
- * An event whose waiter is in the kernel here has the word 3 (see sync.c); who sets it writes to `waker`, a descriptor in the set
- * that is told edge by edge and so never has to be read.
+ * An event whose waiter is in the kernel here has the word 3 (see sync.c); who sets it writes to `waker`, a descriptor in the set. It is
+ * level-triggered and emptied by whoever waits in the set, not by those who only look in: they would take the waiter's call away.
  */
 #define _GNU_SOURCE
 #include "port/poll.h"
@@ -49,7 +49,7 @@ static int open_set(void) {
   int fd = epoll_create1(EPOLL_CLOEXEC);
   if (fd < 0) return errno;
   waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.u64 = WAKER };
+  struct epoll_event ev = { .events = EPOLLIN, .data.u64 = WAKER };
   if (waker < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, waker, &ev) != 0) {
     int err = errno;
     if (waker >= 0) close(waker);
@@ -78,10 +78,13 @@ void port_poll_wake(void) {
   while (write(waker, &one, sizeof one) < 0 && errno == EINTR) { }
 }
 
-static int take(const struct epoll_event *ev, int got, port_ready *r) {
+static int take(const struct epoll_event *ev, int got, port_ready *r, int *called) {
   int n = 0;
   for (int i = 0; i < got; i++) {
-    if (ev[i].data.u64 == WAKER) continue;
+    if (ev[i].data.u64 == WAKER) {
+      *called = 1;
+      continue;
+    }
     unsigned e = ev[i].events, what = 0;
     if (e & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLPRI)) what |= PORT_READ;
     if (e & (EPOLLOUT | EPOLLHUP | EPOLLERR)) what |= PORT_WRITE;
@@ -111,14 +114,16 @@ static int wait_ns(struct epoll_event *ev, int n, uint64_t deadline) {
 int port_poll(port_ready *r, int n) {
   struct epoll_event ev[MOST];
   if (set_fd < 0) return 0;
-  int got = epoll_wait(set_fd, ev, n < MOST ? n : MOST, 0);
-  return got > 0 ? take(ev, got, r) : 0;
+  int got = epoll_wait(set_fd, ev, n < MOST ? n : MOST, 0), called;
+  return got > 0 ? take(ev, got, r, &called) : 0;
 }
 
 static int wait_ready(port_ready *r, int n, uint64_t deadline) {
   struct epoll_event ev[MOST];
-  int got = wait_ns(ev, n < MOST ? n : MOST, deadline);
-  return got > 0 ? take(ev, got, r) : 0;
+  int got = wait_ns(ev, n < MOST ? n : MOST, deadline), called = 0;
+  int count = got > 0 ? take(ev, got, r, &called) : 0;
+  if (called) port_bell_clear(waker);
+  return count;
 }
 
 #else /* kqueue */
@@ -157,7 +162,7 @@ static int open_set(void) {
   wake_read = pair[0];
   waker = pair[1];
   struct kevent ev;
-  EV_SET(&ev, wake_read, EVFILT_READ, EV_ADD | EV_CLEAR, 0, 0, (void *)(uintptr_t)WAKER);
+  EV_SET(&ev, wake_read, EVFILT_READ, EV_ADD, 0, 0, (void *)(uintptr_t)WAKER);
   if (kevent(fd, &ev, 1, NULL, 0, NULL) != 0) return errno;
   set_fd = fd;
   return 0;
@@ -182,17 +187,18 @@ int port_poll_remove(int fd) {
 }
 
 void port_poll_wake(void) {
-  char buffer[256];
-  while (read(wake_read, buffer, sizeof buffer) > 0) { }
   while (write(waker, "", 1) < 0 && errno == EINTR) { }
 }
 
-static int collect(port_ready *r, int n, const struct timespec *limit) {
+static int collect(port_ready *r, int n, const struct timespec *limit, int *called) {
   struct kevent ev[MOST];
   int got = kevent(set_fd, NULL, 0, ev, n < MOST ? n : MOST, limit), count = 0;
   for (int i = 0; i < got; i++) {
     uint64_t tag = (uint64_t)(uintptr_t)ev[i].udata;
-    if (tag == WAKER) continue;
+    if (tag == WAKER) {
+      *called = 1;
+      continue;
+    }
     unsigned what = ev[i].filter == EVFILT_READ ? PORT_READ : PORT_WRITE;
     if (ev[i].flags & (EV_EOF | EV_ERROR)) what |= PORT_HUP;
     r[count++] = (port_ready){ tag, what };
@@ -202,16 +208,22 @@ static int collect(port_ready *r, int n, const struct timespec *limit) {
 
 int port_poll(port_ready *r, int n) {
   static const struct timespec none;
-  return set_fd < 0 ? 0 : collect(r, n, &none);
+  int called;
+  return set_fd < 0 ? 0 : collect(r, n, &none, &called);
 }
 
 static int wait_ready(port_ready *r, int n, uint64_t deadline) {
   struct timespec ts;
-  if (deadline == UINT64_MAX) return collect(r, n, NULL);
   uint64_t now = port_now(), left = deadline > now ? deadline - now : 0;
+  int called = 0;
   ts.tv_sec = (time_t)(left / 1000000000u);
   ts.tv_nsec = (long)(left % 1000000000u);
-  return collect(r, n, &ts);
+  int count = collect(r, n, deadline == UINT64_MAX ? NULL : &ts, &called);
+  if (called) {
+    char buffer[256];
+    while (read(wake_read, buffer, sizeof buffer) > 0) { }
+  }
+  return count;
 }
 
 #endif

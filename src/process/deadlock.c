@@ -23,7 +23,7 @@
 static int hosts_wait(mr_runtime *r) {
   for (mr_proc *h = r->host; h; h = h->live_next) {
     if (atomic_load(&h->main.ticket) != h->main.wait.ticket) return 0;
-    if (h->main.crew && mr_crew_state(h->main.crew) != CREW_IDLE) return 0;
+    if (mr_crew_state(h) > CREW_IDLE) return 0;
   }
   return 1;
 }
