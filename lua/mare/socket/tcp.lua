@@ -55,7 +55,7 @@ shared("getsockname", function(self)
   local host, port = it:address()
   if not host then return nil, "closed" end
   if host == "::" then host = "0.0.0.0" end
-  return host, port, host:find(":", 1, true) and "inet6" or "inet"
+  return host, ("%d"):format(port), host:find(":", 1, true) and "inet6" or "inet"
 end)
 
 shared("getstats", function(self) return self.received, self.sent, mare.clock() - self.born end)

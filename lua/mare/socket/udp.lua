@@ -52,7 +52,7 @@ shared("getsockname", function(self)
   local host, port = self.socket:address()
   if not host then return nil, "closed" end
   if host == "::" then host = "0.0.0.0" end
-  return host, port, host:find(":", 1, true) and "inet6" or "inet"
+  return host, ("%d"):format(port), host:find(":", 1, true) and "inet6" or "inet"
 end)
 
 shared("setpeername", function(self, address, port)
@@ -98,7 +98,7 @@ function unconnected.__index:sendto(data, address, port)
   if not socket then return nil, why end
   local ok, err, code = socket:send_to(data, address, common.port(port))
   if not ok then return nil, common.text(err, code) end
-  return 1
+  return #data
 end
 
 function connected.__index:send(data)
@@ -106,7 +106,7 @@ function connected.__index:send(data)
   if not socket then return nil, why end
   local ok, err, code = socket:send(data)
   if not ok then return nil, common.text(err, code) end
-  return 1
+  return #data
 end
 
 function connected.__index:getpeername()
