@@ -10,6 +10,7 @@ luaL_Reg mr_builtins[32] = {
   { "mare.process", luaopen_mare_process },
   { "mare.channel", luaopen_mare_channel },
   { "mare.file", luaopen_mare_file },
+  { "mare.subprocess", luaopen_mare_subprocess },
 };
 
 void mr_builtin_add(const char *name, lua_CFunction open) {

@@ -75,10 +75,12 @@ void mr_check_forked(lua_State *L);            /* raises in a child of fork() */
 void mr_embed_open(lua_State *L);              /* makes the table of include/mare.h known to C modules of this state */
 void mr_process_setup(void);
 void mr_file_setup(void);
+void mr_subprocess_setup(void);
 
 int luaopen_mare(lua_State *L);
 int luaopen_mare_process(lua_State *L);
 int luaopen_mare_channel(lua_State *L);
 int luaopen_mare_file(lua_State *L);
+int luaopen_mare_subprocess(lua_State *L);
 
 #endif

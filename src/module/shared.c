@@ -195,6 +195,7 @@ static void setup(void) {
   mr_process_setup();
   mr_channel_setup();
   mr_file_setup();
+  mr_subprocess_setup();
   mr_share_valid = is_box;
   mr_hooks.open = mr_module_open;
   mr_hooks.start = start;
