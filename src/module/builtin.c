@@ -9,6 +9,9 @@ luaL_Reg mr_builtins[32] = {
   { "mare", luaopen_mare },
   { "mare.process", luaopen_mare_process },
   { "mare.channel", luaopen_mare_channel },
+  { "mare.select", luaopen_mare_select },
+  { "mare.fiber", luaopen_mare_fiber },
+  { "mare.timer", luaopen_mare_timer },
   { "mare.file", luaopen_mare_file },
   { "mare.subprocess", luaopen_mare_subprocess },
 };

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void (*mr_strand_gone)(lua_State *co, mr_strand *s);
-
 static uintptr_t *mark_of(lua_State *co) { return (uintptr_t *)lua_getextraspace(co); }
 
 /* ---- the list ---- */
@@ -90,7 +88,7 @@ mr_crew *mr_crew_of(mr_proc *p) {
   return c;
 }
 
-mr_strand *mr_crew_add(mr_crew *c, lua_State *co, const char *name) {
+mr_strand *mr_strand_new(mr_crew *c, lua_State *co, const char *name, const mr_sharetype *type) {
   mr_strand *s = aligned_alloc(PORT_CACHELINE, (sizeof *s + PORT_CACHELINE - 1) / PORT_CACHELINE * PORT_CACHELINE);
   if (!s) return NULL;
   memset(s, 0, sizeof *s);
@@ -99,13 +97,21 @@ mr_strand *mr_crew_add(mr_crew *c, lua_State *co, const char *name) {
     return NULL;
   }
   s->id = ++c->next_id;
+  s->shared.type = type;
+  atomic_init(&s->shared.refs, 1);
   mr_event_init(&s->ended);
   s->fiber.proc = c->proc;
   s->fiber.crew = c;
   s->fiber.L = s->fiber.top = co;
   s->fiber.wait.fiber = &s->fiber;
   s->fiber.thread = c->proc->main.thread;
-  *mark_of(co) |= 1;
+  return s;
+}
+
+void mr_strand_start(mr_strand *s) {
+  mr_crew *c = s->fiber.crew;
+  mr_retain(&s->shared);
+  *mark_of(s->fiber.L) |= 1;
   atomic_store_explicit(&s->fiber.state, FIBER_READY, memory_order_relaxed);
   c->alive++;
   port_acquire(&c->lock);
@@ -115,7 +121,6 @@ mr_strand *mr_crew_add(mr_crew *c, lua_State *co, const char *name) {
   c->all->prev = s;
   port_unlock(&c->lock);
   mr_crew_push(&s->fiber, 0);                  /* its process runs: nothing to be queued */
-  return s;
 }
 
 /* A coroutine that is a fiber must not be resumed by others: it is marked except while it runs (see module/coroutine.c). */
@@ -133,11 +138,14 @@ int mr_crew_resume(mr_fiber *f, int nargs, int *nres) {
 
 /* ---- end ---- */
 
-void mr_strand_free(mr_crew *c, mr_strand *s) {
-  port_acquire(&c->lock);
-  s->next->prev = s->prev;
-  s->prev->next = s->next;
-  port_unlock(&c->lock);
+void mr_strand_free(mr_strand *s) {
+  mr_crew *c = s->fiber.crew;
+  if (s->next) {
+    port_acquire(&c->lock);
+    s->next->prev = s->prev;
+    s->prev->next = s->next;
+    port_unlock(&c->lock);
+  }
   free(s->name);
   free(s->trace);
   free(s);
@@ -161,7 +169,7 @@ static void strand_end(mr_fiber *f, int status, int nres) {
   atomic_store_explicit(&f->state, FIBER_DONE, memory_order_relaxed);
   s->done = 1;
   mr_event_set(&s->ended, f);
-  mr_strand_gone(L, s);
+  mr_release(&s->shared);
 }
 
 typedef struct { mr_fiber *first; } claimed;
@@ -187,7 +195,7 @@ static void end_all(mr_crew *c, mr_fiber *near) {
 }
 
 static void destroy(mr_crew *c) {
-  while (c->all->next != c->all) mr_strand_free(c, c->all->next);
+  while (c->all->next != c->all) mr_strand_free(c->all->next);
   if (c->bell >= 0) port_bell_close(c->bell);
   free(c->all);
   free(c);
@@ -262,6 +270,8 @@ void mr_crew_abandon(mr_proc *host) {
   claimed all = { NULL };
   if (!c) return;
   mr_crew_each(host, claim, &all);
+  for (mr_fiber *f = all.first; f; f = f->next)
+    if (f->set) mr_hooks.unlink(f);
   if (c->alive == 1) {
     destroy(c);
   } else {

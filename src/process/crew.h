@@ -11,8 +11,8 @@
  *  - a fiber in the list is READY and in no other queue.
  * `all` changes only under the lock, by the thread that runs the process.
  *
- * A strand is a fiber other than the process's first one. Its record lives until it has ended and its handle is collected. While it
- * lives, the registry's table of strands (key: its address) holds the handle, which holds the coroutine.
+ * A strand is a fiber other than the process's first one. Its record lives until it has ended and its handle is collected; so long the
+ * registry's table of strands (key: its address) holds the coroutine, on whose stack the results stay.
  */
 #ifndef MR_CREW_H
 #define MR_CREW_H
@@ -39,9 +39,10 @@ typedef struct mr_crew {
 
 struct mr_strand {
   mr_fiber fiber;                    /* first */
+  mr_shared shared;                  /* one reference while it lives, one for its handle */
   mr_strand *next, *prev;
   mr_event ended;
-  unsigned char done, failed, observed, handle;    /* handle: its userdata exists */
+  unsigned char done, failed, observed;
   int nres;                          /* results, on top of the coroutine's stack */
   uint64_t id;
   char *name;                        /* owned, or NULL */
@@ -49,9 +50,11 @@ struct mr_strand {
 };
 
 mr_crew   *mr_crew_of(mr_proc *p);                    /* made if need be, on the thread that runs p; NULL: no memory */
-/* A strand that runs co, whose stack holds a function and its arguments; ready. NULL: no memory. */
-mr_strand *mr_crew_add(mr_crew *c, lua_State *co, const char *name);
-void       mr_strand_free(mr_crew *c, mr_strand *s);   /* ended, and nobody holds its handle */
+/* A strand that will run co, whose stack holds a function and its arguments. One reference; NULL: no memory. */
+mr_strand *mr_strand_new(mr_crew *c, lua_State *co, const char *name, const mr_sharetype *type);
+void       mr_strand_start(mr_strand *s);             /* on the thread that runs its process */
+void       mr_strand_free(mr_strand *s);              /* ended, and nobody holds its handle: by the type's destroy */
+static inline mr_strand *mr_strand_of(void *shared) { return (mr_strand *)(void *)((char *)shared - offsetof(mr_strand, shared)); }
 /* Calls fn for every fiber of p that has not ended, the lock of its crew held. */
 void       mr_crew_each(mr_proc *p, void (*fn)(mr_fiber *f, void *ud), void *ud);
 uint64_t   mr_fiber_id(const mr_fiber *f);            /* 0: its process's first */
@@ -66,7 +69,5 @@ mr_fiber  *mr_crew_next(mr_crew *c);                  /* the token, or the run, 
 int        mr_crew_leave(mr_crew *c);                 /* the caller stops: 1: the token is to be queued */
 int        mr_crew_resume(mr_fiber *f, int nargs, int *nres);               /* lua_resume of one of several fibers */
 int        mr_crew_ended(mr_thread *t, mr_fiber *f, int status, int nres);   /* 1: the process is gone */
-
-extern void (*mr_strand_gone)(lua_State *co, mr_strand *s);   /* module/: takes it out of the registry */
 
 #endif

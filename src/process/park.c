@@ -180,8 +180,8 @@ mr_reason mr_wake(mr_fiber *f) {
 
 /* To the end of the queue. In places that can't yield there is nothing to do: others have workers of their own. */
 int mr_yield(lua_State *L, mr_fiber *f, lua_KContext ctx, lua_KFunction k) {
-  if (f->proc->kind == PROC_HOST || !mr_can_yield(f, L)) {
-    port_yield();
+  if ((f->proc->kind == PROC_HOST && f == &f->proc->main) || !mr_can_yield(f, L)) {
+    if (!mr_crew_step(f->proc)) port_yield();
     return k(L, LUA_OK, ctx);
   }
   f->sysyield = SYS_AGAIN;

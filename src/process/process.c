@@ -174,6 +174,11 @@ void mr_mail_drop(mr_mail *m) {
   m->kind = MAIL_NONE;
 }
 
+void mr_mail_back(mr_mail *m) {
+  if (m->kind == MAIL_MESSAGE) mr_message_back(m->u.m);
+  m->kind = MAIL_NONE;
+}
+
 static char *copy_text(const char *s, size_t len) {
   char *c = malloc(len + 1);
   if (c) {
@@ -343,17 +348,17 @@ void mr_inherit_release(mr_inherit *i) {
 
 /* ---- waiting for the end ---- */
 
-int mr_proc_wait(mr_proc *p, mr_fiber *f) {
+int mr_proc_wait(mr_proc *p, mr_wait *w) {
   port_acquire(&p->lock);
   int ended = atomic_load(&p->status) >= PROC_DONE;
-  if (!ended) mr_waitq_add(&p->waiters, &f->wait);
+  if (!ended) mr_waitq_add(&p->waiters, w);
   port_unlock(&p->lock);
   return ended;
 }
 
-void mr_proc_wait_end(mr_proc *p, mr_fiber *f) {
+void mr_proc_wait_end(mr_proc *p, mr_wait *w) {
   port_acquire(&p->lock);
-  mr_waitq_del(&f->wait);
+  mr_waitq_del(w);
   port_unlock(&p->lock);
 }
 

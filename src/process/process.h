@@ -63,6 +63,7 @@ struct mr_fiber {
   mr_shared *held_from;              /* (owner) its channel, counted; NULL: there is no such message */
   lua_State *parked_L;               /* (owner) the coroutine that called the blocking function, for reports */
   mr_fiber *next;                    /* in one run queue (its lock) */
+  void *set;                         /* (owner) a host's fiber in select: what module/ has to unlink if it never goes on */
   const char *hint;                  /* (owner) about where its stack is, for prefetching */
   lua_State *aux;                    /* (owner) idle coroutine into which others unpack; anchored in the registry */
   lua_State *user_L;                 /* (owner) whose debug hook is saved while ours is armed */
@@ -175,13 +176,14 @@ typedef struct mr_spawn {
   int kind;                          /* PROC_PLAIN or PROC_MAIN */
 } mr_spawn;
 void     mr_mail_drop(mr_mail *m);
+void     mr_mail_back(mr_mail *m);                /* its sender's: see mr_message_back */
 extern const mr_sharetype *mr_proc_type;         /* set by module/: how a handle is pushed */
 mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err);  /* holds one reference for the caller */
 void     mr_proc_destroy(mr_shared *o);          /* the destroy of handles' type */
 const char *mr_proc_status(mr_proc *p);          /* "new" "running" "ready" "waiting" "done" "failed" */
-/* 1: it has ended, `result` is fixed; 0: f->wait is queued, park with mr_proc_wait_end as clean-up. */
-int      mr_proc_wait(mr_proc *p, mr_fiber *f);
-void     mr_proc_wait_end(mr_proc *p, mr_fiber *f);
+/* 1: it has ended, `result` is fixed; 0: w is queued, park with mr_proc_wait_end as clean-up. */
+int      mr_proc_wait(mr_proc *p, mr_wait *w);
+void     mr_proc_wait_end(mr_proc *p, mr_wait *w);
 void     mr_proc_observe(mr_proc *p);
 /*
  * Lua gives no finaliser to what is made while a state closes. 1: p's state does and the reference to o that the caller has taken
@@ -198,6 +200,7 @@ typedef struct mr_state_hooks {
   int (*reset)(lua_State *L);                    /* lua_resetthread: closes pending variables, leaves the error on top */
   void (*describe)(mr_shared *o, char *buf, size_t size);   /* "channel 'results'" for reports; no Lua */
   void (*forked)(void);                          /* in a forked child: mare's values become unusable */
+  void (*unlink)(mr_fiber *f);                   /* a fiber with a `set` never goes on */
   void (*mail_back)(mr_fiber *f);                /* gives the message that its fiber holds back to its channel */
 } mr_state_hooks;
 extern mr_state_hooks mr_hooks;

@@ -17,7 +17,7 @@ typedef struct mr_case {
   const struct mr_waitclass *type;
   void *object;                      /* kept alive by its Lua value */
   int what;                          /* the object's own: which direction, which operation */
-  int value;                         /* index in L's stack of the Lua value, for take */
+  mr_mail mail;                      /* of channels: what comes or goes; owned */
 } mr_case;
 
 typedef struct mr_waitclass {
@@ -30,6 +30,8 @@ typedef struct mr_waitclass {
    * and returns how many; -1, nothing pushed: not ready (or not any more). May raise errors.
    */
   int  (*take)(lua_State *L, mr_case *c, mr_reason why);
+  /* NULL, or once before everything else: the operation's table is on top of L; what goes out is made ready in c->mail. */
+  void (*prepare)(lua_State *L, mr_case *c);
 } mr_waitclass;
 
 typedef struct mr_event { port_lock lock; unsigned char set; mr_wait waiters; } mr_event;
