@@ -47,7 +47,9 @@ static int l_sleep(lua_State *L) {
   return mr_park(L, f, deadline, 0, sleep_k);
 }
 
-static const luaL_Reg functions[] = { { "clock", l_clock }, { "sleep", l_sleep }, { NULL, NULL } };
+static const luaL_Reg functions[] = {
+  { "clock", l_clock }, { "sleep", l_sleep }, { "wait_fd", mr_wait_fd }, { "descriptor", mr_host_descriptor }, { "step", mr_host_step }, { NULL, NULL }
+};
 
 /* ---- hosts ---- */
 

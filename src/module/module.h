@@ -99,6 +99,11 @@ void mr_embed_open(lua_State *L);              /* makes the table of include/mar
 void mr_process_setup(void);
 void mr_file_setup(void);
 void mr_subprocess_setup(void);
+/* ---- parts of the module mare (outside.c) ---- */
+int mr_wait_fd(lua_State *L);
+int mr_host_descriptor(lua_State *L);
+int mr_host_step(lua_State *L);
+
 /* ---- fibers (fiber.c) ---- */
 struct mr_strand *mr_fiber_spawn(lua_State *L, int n, const char *name);  /* of the function and n - 1 arguments on top; leaves its handle */
 

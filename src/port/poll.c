@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@ enum { MOST = 128 };
 static int set_fd = -1;
 static int waker = -1;                 /* written to */
 static port_lock opening;
+static atomic_int waiting;             /* threads in port_poll_wait */
 
 #if defined(__linux__)
 
@@ -77,10 +79,13 @@ void port_poll_wake(void) {
   while (write(waker, &one, sizeof one) < 0 && errno == EINTR) { }
 }
 
-static int take(const struct epoll_event *ev, int got, port_ready *r) {
+static int take(const struct epoll_event *ev, int got, port_ready *r, int *woken) {
   int n = 0;
   for (int i = 0; i < got; i++) {
-    if (ev[i].data.u64 == WAKER) continue;
+    if (ev[i].data.u64 == WAKER) {
+      *woken = 1;
+      continue;
+    }
     unsigned e = ev[i].events, what = 0;
     if (e & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLPRI)) what |= PORT_READ;
     if (e & (EPOLLOUT | EPOLLHUP | EPOLLERR)) what |= PORT_WRITE;
@@ -107,17 +112,16 @@ static int wait_ns(struct epoll_event *ev, int n, uint64_t deadline) {
   return epoll_wait(set_fd, ev, n, ms > 3600000 ? 3600000 : (int)ms);
 }
 
-int port_poll(port_ready *r, int n) {
+static int look(port_ready *r, int n, int *woken) {
   struct epoll_event ev[MOST];
-  if (set_fd < 0) return 0;
   int got = epoll_wait(set_fd, ev, n < MOST ? n : MOST, 0);
-  return got > 0 ? take(ev, got, r) : 0;
+  return got > 0 ? take(ev, got, r, woken) : 0;
 }
 
-static int wait_ready(port_ready *r, int n, uint64_t deadline) {
+static int wait_ready(port_ready *r, int n, uint64_t deadline, int *woken) {
   struct epoll_event ev[MOST];
   int got = wait_ns(ev, n < MOST ? n : MOST, deadline);
-  return got > 0 ? take(ev, got, r) : 0;
+  return got > 0 ? take(ev, got, r, woken) : 0;
 }
 
 #else /* kqueue */
@@ -186,12 +190,15 @@ void port_poll_wake(void) {
   while (write(waker, "", 1) < 0 && errno == EINTR) { }
 }
 
-static int collect(port_ready *r, int n, const struct timespec *limit) {
+static int collect(port_ready *r, int n, const struct timespec *limit, int *woken) {
   struct kevent ev[MOST];
   int got = kevent(set_fd, NULL, 0, ev, n < MOST ? n : MOST, limit), count = 0;
   for (int i = 0; i < got; i++) {
     uint64_t tag = (uint64_t)(uintptr_t)ev[i].udata;
-    if (tag == WAKER) continue;
+    if (tag == WAKER) {
+      *woken = 1;
+      continue;
+    }
     unsigned what = ev[i].filter == EVFILT_READ ? PORT_READ : PORT_WRITE;
     if (ev[i].flags & (EV_EOF | EV_ERROR)) what |= PORT_HUP;
     r[count++] = (port_ready){ tag, what };
@@ -199,21 +206,43 @@ static int collect(port_ready *r, int n, const struct timespec *limit) {
   return count;
 }
 
-int port_poll(port_ready *r, int n) {
+static int look(port_ready *r, int n, int *woken) {
   static const struct timespec none;
-  return set_fd < 0 ? 0 : collect(r, n, &none);
+  return collect(r, n, &none, woken);
 }
 
-static int wait_ready(port_ready *r, int n, uint64_t deadline) {
+static int wait_ready(port_ready *r, int n, uint64_t deadline, int *woken) {
   struct timespec ts;
-  if (deadline == UINT64_MAX) return collect(r, n, NULL);
+  if (deadline == UINT64_MAX) return collect(r, n, NULL, woken);
   uint64_t now = port_now(), left = deadline > now ? deadline - now : 0;
   ts.tv_sec = (time_t)(left / 1000000000u);
   ts.tv_nsec = (long)(left % 1000000000u);
-  return collect(r, n, &ts);
+  return collect(r, n, &ts, woken);
 }
 
 #endif
+
+const int port_error_exists = EEXIST;
+
+int port_ready_now(int fd, unsigned what, unsigned *ready) {
+  struct pollfd p = { .fd = fd };
+  *ready = 0;
+  if (what & PORT_READ) p.events |= POLLIN | POLLPRI;
+  if (what & PORT_WRITE) p.events |= POLLOUT;
+  if (poll(&p, 1, 0) < 0) return errno == EINTR ? 0 : errno;
+  if (p.revents & POLLNVAL) return EBADF;
+  if (p.revents & (POLLIN | POLLPRI | POLLHUP | POLLERR)) *ready |= PORT_READ;
+  if (p.revents & (POLLOUT | POLLHUP | POLLERR)) *ready |= PORT_WRITE;
+  *ready &= what;
+  return 0;
+}
+
+int port_copy(int fd, int *copy) {
+  *copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  return *copy < 0 ? errno : 0;
+}
+
+void port_close(int fd) { close(fd); }
 
 int port_poll_open(void) {
   int err = 0;
@@ -223,17 +252,36 @@ int port_poll_open(void) {
   return err;
 }
 
+/* A wake-up is told to one poller only. If that was not the one who was meant, it is told again. */
+static void pass_on(int woken) {
+  if (woken && atomic_load(&waiting) > 0) port_poll_wake();
+}
+
+int port_poll(port_ready *r, int n) {
+  int woken = 0;
+  if (set_fd < 0) return 0;
+  int got = look(r, n, &woken);
+  pass_on(woken);
+  return got;
+}
+
 int port_poll_wait(port_event *e, uint64_t deadline, port_ready *r, int n, int *set) {
   unsigned clear = 0, one = 1, polling = 3;
-  int got = 0;
+  int got = 0, woken = 0;
   *set = 0;
+  atomic_fetch_add(&waiting, 1);
   port_chaos();
   if (atomic_compare_exchange_strong(&e->word, &clear, 3)) {
-    got = wait_ready(r, n, deadline);
-    if (atomic_compare_exchange_strong(&e->word, &polling, 0)) return got;
+    got = wait_ready(r, n, deadline, &woken);
+    if (atomic_compare_exchange_strong(&e->word, &polling, 0)) {
+      atomic_fetch_sub(&waiting, 1);
+      pass_on(woken);
+      return got;
+    }
   } else {
-    got = port_poll(r, n);
+    got = look(r, n, &woken);
   }
+  atomic_fetch_sub(&waiting, 1);
   if (atomic_compare_exchange_strong(&e->word, &one, 0)) *set = 1;
   return got;
 }

@@ -18,6 +18,10 @@ typedef struct port_ready { uint64_t tag; unsigned what; } port_ready;
 int  port_poll_open(void);                            /* idempotent; before everything else */
 int  port_poll_add(int fd, uint64_t tag, unsigned what, int how);   /* EPERM: nothing to wait for (a regular file) */
 int  port_poll_remove(int fd);
+int  port_ready_now(int fd, unsigned what, unsigned *ready);         /* asks for one descriptor, without the set */
+int  port_copy(int fd, int *copy);                    /* another descriptor for the same thing */
+void port_close(int fd);
+extern const int port_error_exists;                   /* what port_poll_add says of a descriptor that is in the set */
 int  port_poll(port_ready *r, int n);                 /* how many are ready now */
 /*
  * Waits until something is ready, e is set (and consumed: *set = 1) or the deadline. How many are ready. One thread at a time is meant;

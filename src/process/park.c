@@ -56,7 +56,9 @@ static void drop_reserve(mr_fiber *f) {
 int mr_wait_cancel(mr_fiber *f) {
   unsigned t = f->wait.ticket;
   int mine = atomic_compare_exchange_strong(&f->ticket, &t, t + 1);
-  if (PORT_UNLIKELY(!mine)) {
+  if (PORT_LIKELY(mine)) {
+    f->reason = MR_AGAIN;
+  } else {
     while (atomic_load(&f->state) != FIBER_READY) port_pause();
     if (f->mode == WAIT_HOST) port_event_wait(&f->thread->event, UINT64_MAX);
   }

@@ -22,7 +22,7 @@ struct mr_watch {
   unsigned number;
   int fd;
   unsigned char ready;                 /* MR_READ | MR_WRITE */
-  unsigned char hup, closed, once;
+  unsigned char hup, closed;
   mr_wait readers, writers;            /* heads */
   mr_watch *next;                      /* free list (slots) */
 };
@@ -99,7 +99,6 @@ static mr_watch *watch(int fd, unsigned what, int how, int *error) {
   port_acquire(&w->lock);
   w->fd = fd;
   w->ready = w->hup = w->closed = 0;
-  w->once = how == PORT_ONCE;
   uint64_t tag = tag_of(w);
   port_unlock(&w->lock);
   first_watch();
@@ -233,7 +232,7 @@ static void deliver(const port_ready *r, mr_wait *woken) {
     for (int dir = MR_READ; dir <= MR_WRITE; dir <<= 1) {
       if (!(r->what & (unsigned)dir)) continue;
       if ((n = claim(dir == MR_READ ? &w->readers : &w->writers)) != NULL) mr_waitq_add(woken, n);
-      else if (!w->once) w->ready |= (unsigned char)dir;
+      else w->ready |= (unsigned char)dir;
     }
   }
   port_unlock(&w->lock);
