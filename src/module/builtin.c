@@ -14,6 +14,7 @@ luaL_Reg mr_builtins[32] = {
   { "mare.timer", luaopen_mare_timer },
   { "mare.file", luaopen_mare_file },
   { "mare.subprocess", luaopen_mare_subprocess },
+  { "mare.signal", luaopen_mare_signal },
 };
 
 void mr_builtin_add(const char *name, lua_CFunction open) {

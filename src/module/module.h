@@ -99,6 +99,8 @@ void mr_embed_open(lua_State *L);              /* makes the table of include/mar
 void mr_process_setup(void);
 void mr_file_setup(void);
 void mr_subprocess_setup(void);
+void mr_signal_setup(void);
+
 /* ---- parts of the module mare (outside.c) ---- */
 int mr_wait_fd(lua_State *L);
 int mr_host_descriptor(lua_State *L);
@@ -116,6 +118,7 @@ int luaopen_mare_process(lua_State *L);
 int luaopen_mare_channel(lua_State *L);
 int luaopen_mare_file(lua_State *L);
 int luaopen_mare_subprocess(lua_State *L);
+int luaopen_mare_signal(lua_State *L);
 int luaopen_mare_select(lua_State *L);
 int luaopen_mare_fiber(lua_State *L);
 int luaopen_mare_timer(lua_State *L);

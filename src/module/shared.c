@@ -214,6 +214,7 @@ static void setup(void) {
   mr_channel_setup();
   mr_file_setup();
   mr_subprocess_setup();
+  mr_signal_setup();
   mr_share_valid = is_box;
   mr_hooks.open = mr_module_open;
   mr_hooks.start = start;

@@ -229,12 +229,30 @@ static int l_leave(lua_State *L) {
   return 0;
 }
 
+/* ---- for select ---- */
+
+static int link_end(mr_case *c) {
+  mr_wait_outside(c->wait.fiber);
+  return mr_event_wait(&((mr_child *)c->object)->ended, &c->wait);
+}
+
+static void unlink_end(mr_case *c) { mr_event_unwait(&((mr_child *)c->object)->ended, &c->wait); }
+
+static int take_end(lua_State *L, mr_case *c, mr_reason why) {
+  mr_child *child = c->object;
+  (void)why;
+  return mr_event_is_set(&child->ended) ? push_end(L, child) : -1;
+}
+
+static const mr_waitclass end = { .op = "wait for a subprocess", .link = link_end, .unlink = unlink_end, .take = take_end };
+
 static const luaL_Reg meta[] = { { "__index", l_index }, { "__tostring", l_tostring }, { "__close", l_leave }, { NULL, NULL } };
 static const luaL_Reg methods[] = { { "wait", l_wait }, { "kill", l_kill }, { NULL, NULL } };
 
 static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
 static const mr_class class = {
-  .share = { .name = "subprocess", .destroy = mr_child_destroy, .push = push }, .tname = TNAME, .meta = meta, .methods = methods
+  .share = { .name = "subprocess", .destroy = mr_child_destroy, .push = push },
+  .tname = TNAME, .meta = meta, .methods = methods, .wait = &end
 };
 
 void mr_subprocess_setup(void) { mr_child_type = &class.share; }
