@@ -38,6 +38,7 @@ static void close_apart(int fd) {
   }
   c->fd = fd;
   mr_request_init(&c->request, close_fd, closed);
+  c->request.anyway = 1;
   mr_request_submit(&c->request, MR_FILES);
   mr_request_drop(&c->request);
 }
