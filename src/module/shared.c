@@ -5,6 +5,7 @@
  * value twice.
  */
 #include "module/module.h"
+#include "module/net.h"
 #include "module/state.h"
 
 #include <string.h>
@@ -212,6 +213,8 @@ static void setup(void) {
   mr_secret = port_entropy() | 1;
   mr_process_setup();
   mr_channel_setup();
+  mr_net_setup();
+  mr_tls_setup();
   mr_file_setup();
   mr_subprocess_setup();
   mr_signal_setup();

@@ -170,6 +170,14 @@ void mr_watch_unwait(mr_watch *w, mr_wait *node) {
   port_unlock(&w->lock);
 }
 
+void mr_watch_edge(mr_watch *w, int dir, mr_fiber *near) {
+  port_acquire(&w->lock);
+  mr_wait *n = claim(dir == MR_READ ? &w->readers : &w->writers);
+  if (!n && !w->closed) w->ready |= (unsigned char)dir;
+  port_unlock(&w->lock);
+  if (n) mr_ready(n->fiber, MR_WOKEN, near);
+}
+
 int mr_watch_hup(mr_watch *w) {
   port_acquire(&w->lock);
   int hup = w->hup;
