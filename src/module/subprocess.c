@@ -5,6 +5,7 @@
  * it, which kills the program's group.
  */
 #include "module/subprocess.h"
+#include "module/net.h"
 #include "port/system.h"
 
 #include <errno.h>
@@ -259,10 +260,45 @@ void mr_subprocess_setup(void) { mr_child_type = &class.share; }
 
 /* ---- spawn ---- */
 
+static void push_all_pipes(lua_State *L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &pipes_key) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "k");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &pipes_key);
+}
+
+/* Our ends of the pipes become connections, in a table on top. 0, or an errno value. */
+static int push_pipes(lua_State *L, mr_run *r) {
+  static const char *const names[] = { "stdin", "stdout", "stderr" };
+  lua_createtable(L, 0, 3);
+  for (int i = 0; i < RUN_PIPES; i++) {
+    int err, fd = mr_run_take(r, i);
+    mr_conn *c = fd >= 0 ? mr_conn_new(fd, &err) : NULL;
+    if (fd >= 0 && !c) return err;
+    if (!c) continue;
+    mr_push_conn(L, c);
+    lua_setfield(L, -2, names[i]);
+  }
+  return 0;
+}
+
+/* Until it stays, dropping the hold kills it. */
 static int spawned(lua_State *L, mr_request *q) {
   mr_run *r = (mr_run *)q;
   if (r->error) return fail_start(L, r);
+  luaL_checkstack(L, 10, NULL);
+  push_all_pipes(L);
   mr_shared_push(L, &r->child->shared, &class);
+  int err = push_pipes(L, r);
+  if (err) return mr_fail_path(L, r->program.argv[0], err);
+  lua_pushvalue(L, -2);
+  lua_insert(L, -2);
+  lua_rawset(L, -4);
   r->stays = 1;
   return 1;
 }
