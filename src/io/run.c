@@ -127,12 +127,12 @@ static long collect(mr_flow *p) {
 }
 
 int mr_run_step(mr_run *r) {
-  int ended = mr_event_is_set(&r->child->ended);           /* asked first: what it wrote is in the pipes then */
+  r->over = mr_event_is_set(&r->child->ended);             /* asked first: what it wrote is in the pipes then */
   size_t fed = feed(&r->flow[RUN_IN]);
   long out = collect(&r->flow[RUN_OUT]), err = collect(&r->flow[RUN_ERR]);
   if (out < 0 || err < 0) return -1;
   if (fed >= STEP || out >= (long)STEP || err >= (long)STEP) return 2;
-  return ended && (r->killed || (r->flow[RUN_OUT].fd < 0 && r->flow[RUN_ERR].fd < 0));
+  return r->over && (r->killed || (r->flow[RUN_OUT].fd < 0 && r->flow[RUN_ERR].fd < 0));
 }
 
 static void prepare(mr_wait *n, mr_fiber *f) {
@@ -148,8 +148,7 @@ int mr_run_link(mr_run *r, mr_fiber *f) {
   mr_wait_outside(f);
   for (int i = 0; i < RUN_PIPES && !again; i++)
     if (r->flow[i].watch) again = mr_watch_wait(r->flow[i].watch, i == RUN_IN ? MR_WRITE : MR_READ, &r->flow[i].node);
-  if (again || mr_event_is_set(&r->child->ended)) return again;     /* after the end only the pipes are waited for */
-  return mr_event_wait(&r->child->ended, &r->end);
+  return again || r->over ? again : mr_event_wait(&r->child->ended, &r->end);
 }
 
 void mr_run_unlink(mr_run *r) {

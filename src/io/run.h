@@ -28,6 +28,7 @@ typedef struct mr_run {
   mr_child *child;                               /* referenced */
   int error;                                     /* errno value of the start */
   int stays;                                     /* nobody kills it when the request goes */
+  int over;                                      /* the last step saw that it has ended: only the pipes are waited for */
   int killed;                                    /* the end will do, whoever still holds the pipes */
   uint64_t deadline;
   mr_flow flow[RUN_PIPES];
