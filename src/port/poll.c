@@ -1,8 +1,8 @@
 /*
  * poll: epoll, or kqueue.
  *
- * An event whose waiter is in the kernel here has the word 3 (see sync.c); who sets it writes to `waker`, a descriptor in the set
- * that is told edge by edge and so never has to be read.
+ * An event whose waiter is in the kernel here has the word 3 (see sync.c); who sets it writes to `waker`, a descriptor in the set. It is
+ * level-triggered and emptied by whoever waits in the set, not by those who only look in: they would take the waiter's call away.
  */
 #define _GNU_SOURCE
 #include "port/poll.h"
@@ -28,7 +28,6 @@ enum { MOST = 128 };
 static int set_fd = -1;
 static int waker = -1;                 /* written to */
 static port_lock opening;
-static atomic_int waiting;             /* threads in port_poll_wait */
 
 #if defined(__linux__)
 
@@ -50,7 +49,7 @@ static int open_set(void) {
   int fd = epoll_create1(EPOLL_CLOEXEC);
   if (fd < 0) return errno;
   waker = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.u64 = WAKER };
+  struct epoll_event ev = { .events = EPOLLIN, .data.u64 = WAKER };
   if (waker < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, waker, &ev) != 0) {
     int err = errno;
     if (waker >= 0) close(waker);
@@ -79,11 +78,11 @@ void port_poll_wake(void) {
   while (write(waker, &one, sizeof one) < 0 && errno == EINTR) { }
 }
 
-static int take(const struct epoll_event *ev, int got, port_ready *r, int *woken) {
+static int take(const struct epoll_event *ev, int got, port_ready *r, int *called) {
   int n = 0;
   for (int i = 0; i < got; i++) {
     if (ev[i].data.u64 == WAKER) {
-      *woken = 1;
+      *called = 1;
       continue;
     }
     unsigned e = ev[i].events, what = 0;
@@ -112,16 +111,19 @@ static int wait_ns(struct epoll_event *ev, int n, uint64_t deadline) {
   return epoll_wait(set_fd, ev, n, ms > 3600000 ? 3600000 : (int)ms);
 }
 
-static int look(port_ready *r, int n, int *woken) {
+int port_poll(port_ready *r, int n) {
   struct epoll_event ev[MOST];
-  int got = epoll_wait(set_fd, ev, n < MOST ? n : MOST, 0);
-  return got > 0 ? take(ev, got, r, woken) : 0;
+  if (set_fd < 0) return 0;
+  int got = epoll_wait(set_fd, ev, n < MOST ? n : MOST, 0), called;
+  return got > 0 ? take(ev, got, r, &called) : 0;
 }
 
-static int wait_ready(port_ready *r, int n, uint64_t deadline, int *woken) {
+static int wait_ready(port_ready *r, int n, uint64_t deadline) {
   struct epoll_event ev[MOST];
-  int got = wait_ns(ev, n < MOST ? n : MOST, deadline);
-  return got > 0 ? take(ev, got, r, woken) : 0;
+  int got = wait_ns(ev, n < MOST ? n : MOST, deadline), called = 0;
+  int count = got > 0 ? take(ev, got, r, &called) : 0;
+  if (called) port_bell_clear(waker);
+  return count;
 }
 
 #else /* kqueue */
@@ -160,7 +162,7 @@ static int open_set(void) {
   wake_read = pair[0];
   waker = pair[1];
   struct kevent ev;
-  EV_SET(&ev, wake_read, EVFILT_READ, EV_ADD | EV_CLEAR, 0, 0, (void *)(uintptr_t)WAKER);
+  EV_SET(&ev, wake_read, EVFILT_READ, EV_ADD, 0, 0, (void *)(uintptr_t)WAKER);
   if (kevent(fd, &ev, 1, NULL, 0, NULL) != 0) return errno;
   set_fd = fd;
   return 0;
@@ -185,18 +187,16 @@ int port_poll_remove(int fd) {
 }
 
 void port_poll_wake(void) {
-  char buffer[256];
-  while (read(wake_read, buffer, sizeof buffer) > 0) { }
   while (write(waker, "", 1) < 0 && errno == EINTR) { }
 }
 
-static int collect(port_ready *r, int n, const struct timespec *limit, int *woken) {
+static int collect(port_ready *r, int n, const struct timespec *limit, int *called) {
   struct kevent ev[MOST];
   int got = kevent(set_fd, NULL, 0, ev, n < MOST ? n : MOST, limit), count = 0;
   for (int i = 0; i < got; i++) {
     uint64_t tag = (uint64_t)(uintptr_t)ev[i].udata;
     if (tag == WAKER) {
-      *woken = 1;
+      *called = 1;
       continue;
     }
     unsigned what = ev[i].filter == EVFILT_READ ? PORT_READ : PORT_WRITE;
@@ -206,18 +206,24 @@ static int collect(port_ready *r, int n, const struct timespec *limit, int *woke
   return count;
 }
 
-static int look(port_ready *r, int n, int *woken) {
+int port_poll(port_ready *r, int n) {
   static const struct timespec none;
-  return collect(r, n, &none, woken);
+  int called;
+  return set_fd < 0 ? 0 : collect(r, n, &none, &called);
 }
 
-static int wait_ready(port_ready *r, int n, uint64_t deadline, int *woken) {
+static int wait_ready(port_ready *r, int n, uint64_t deadline) {
   struct timespec ts;
-  if (deadline == UINT64_MAX) return collect(r, n, NULL, woken);
   uint64_t now = port_now(), left = deadline > now ? deadline - now : 0;
+  int called = 0;
   ts.tv_sec = (time_t)(left / 1000000000u);
   ts.tv_nsec = (long)(left % 1000000000u);
-  return collect(r, n, &ts, woken);
+  int count = collect(r, n, deadline == UINT64_MAX ? NULL : &ts, &called);
+  if (called) {
+    char buffer[256];
+    while (read(wake_read, buffer, sizeof buffer) > 0) { }
+  }
+  return count;
 }
 
 #endif
@@ -252,36 +258,17 @@ int port_poll_open(void) {
   return err;
 }
 
-/* A wake-up is told to one poller only. If that was not the one who was meant, it is told again. */
-static void pass_on(int woken) {
-  if (woken && atomic_load(&waiting) > 0) port_poll_wake();
-}
-
-int port_poll(port_ready *r, int n) {
-  int woken = 0;
-  if (set_fd < 0) return 0;
-  int got = look(r, n, &woken);
-  pass_on(woken);
-  return got;
-}
-
 int port_poll_wait(port_event *e, uint64_t deadline, port_ready *r, int n, int *set) {
   unsigned clear = 0, one = 1, polling = 3;
-  int got = 0, woken = 0;
+  int got = 0;
   *set = 0;
-  atomic_fetch_add(&waiting, 1);
   port_chaos();
   if (atomic_compare_exchange_strong(&e->word, &clear, 3)) {
-    got = wait_ready(r, n, deadline, &woken);
-    if (atomic_compare_exchange_strong(&e->word, &polling, 0)) {
-      atomic_fetch_sub(&waiting, 1);
-      pass_on(woken);
-      return got;
-    }
+    got = wait_ready(r, n, deadline);
+    if (atomic_compare_exchange_strong(&e->word, &polling, 0)) return got;
   } else {
-    got = look(r, n, &woken);
+    got = port_poll(r, n);
   }
-  atomic_fetch_sub(&waiting, 1);
   if (atomic_compare_exchange_strong(&e->word, &one, 0)) *set = 1;
   return got;
 }

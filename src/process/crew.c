@@ -65,6 +65,12 @@ int mr_crew_leave(mr_crew *c) {
 
 /* ---- birth ---- */
 
+static void set_crew(mr_proc *p, mr_crew *c) {
+  port_acquire(&p->lock);
+  p->main.crew = c;
+  port_unlock(&p->lock);
+}
+
 mr_crew *mr_crew_of(mr_proc *p) {
   if (p->main.crew) return p->main.crew;
   mr_crew *c = aligned_alloc(PORT_CACHELINE, (sizeof *c + PORT_CACHELINE - 1) / PORT_CACHELINE * PORT_CACHELINE);
@@ -84,7 +90,7 @@ mr_crew *mr_crew_of(mr_proc *p) {
   c->bell = -1;
   head->next = head->prev = head;
   c->all = head;
-  p->main.crew = c;
+  set_crew(p, c);
   return c;
 }
 
@@ -195,6 +201,7 @@ static void end_all(mr_crew *c, mr_fiber *near) {
 }
 
 static void destroy(mr_crew *c) {
+  set_crew(c->proc, NULL);
   while (c->all->next != c->all) mr_strand_free(c->all->next);
   if (c->bell >= 0) port_bell_close(c->bell);
   free(c->all);
@@ -274,31 +281,40 @@ void mr_crew_abandon(mr_proc *host) {
     if (f->set) mr_hooks.unlink(f);
   if (c->alive == 1) {
     destroy(c);
-  } else {
-    c->token.next = (mr_fiber *)(void *)atomic_load(&abandoned);   /* so that it does not count as lost */
-    atomic_store(&abandoned, c);
+    return;
   }
-  host->main.crew = NULL;
+  set_crew(host, NULL);
+  c->token.next = (mr_fiber *)(void *)atomic_load(&abandoned);   /* so that it does not count as lost */
+  atomic_store(&abandoned, c);
 }
 
 /* ---- others look ---- */
 
 void mr_crew_each(mr_proc *p, void (*fn)(mr_fiber *f, void *ud), void *ud) {
-  mr_crew *c = p->main.crew;
   if (atomic_load(&p->main.state) != FIBER_DONE) fn(&p->main, ud);
-  if (!c) return;
-  port_acquire(&c->lock);
-  for (mr_strand *s = c->all->next; s != c->all; s = s->next)
-    if (!s->done) fn(&s->fiber, ud);
-  port_unlock(&c->lock);
+  port_acquire(&p->lock);
+  mr_crew *c = p->main.crew;
+  if (c) {
+    port_acquire(&c->lock);
+    for (mr_strand *s = c->all->next; s != c->all; s = s->next)
+      if (atomic_load(&s->fiber.state) != FIBER_DONE) fn(&s->fiber, ud);
+    port_unlock(&c->lock);
+  }
+  port_unlock(&p->lock);
 }
 
 uint64_t mr_fiber_id(const mr_fiber *f) { return f == &f->proc->main ? 0 : ((const mr_strand *)f)->id; }
 
-int mr_crew_state(mr_crew *c) {
-  port_acquire(&c->lock);
-  int state = c->state;
-  port_unlock(&c->lock);
+int mr_crew_state(mr_proc *p) {
+  int state = -1;
+  port_acquire(&p->lock);
+  mr_crew *c = p->main.crew;
+  if (c) {
+    port_acquire(&c->lock);
+    state = c->state;
+    port_unlock(&c->lock);
+  }
+  port_unlock(&p->lock);
   return state;
 }
 

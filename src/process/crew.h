@@ -9,7 +9,8 @@
  *  - CREW_IDLE: no fiber is ready, none runs. CREW_QUEUED: some are, and the token is in a run queue or slot (a host's: nowhere, its thread
  *    has been told). CREW_RUNNING: a thread runs one of them, or has just taken the token.
  *  - a fiber in the list is READY and in no other queue.
- * `all` changes only under the lock, by the thread that runs the process.
+ * `all` changes only under the lock, by the thread that runs the process. So does p->main.crew under the process's lock, which others hold
+ * while they look; the process's own thread, and who has claimed one of its fibers, needs no lock to read it.
  *
  * A strand is a fiber other than the process's first one. Its record lives until it has ended and its handle is collected; so long the
  * registry's table of strands (key: its address) holds the coroutine, on whose stack the results stay.
@@ -60,7 +61,7 @@ void       mr_crew_each(mr_proc *p, void (*fn)(mr_fiber *f, void *ud), void *ud)
 uint64_t   mr_fiber_id(const mr_fiber *f);            /* 0: its process's first */
 unsigned   mr_crew_step(mr_proc *host);               /* a host's thread: runs what is ready, without waiting; how many */
 void       mr_crew_abandon(mr_proc *host);
-int        mr_crew_state(mr_crew *c);                    /* CREW_* */
+int        mr_crew_state(mr_proc *p);                    /* CREW_*, -1: it has none */
 int        mr_crew_bell(mr_crew *c);                  /* the descriptor, or -1 */
 
 /* ---- for the scheduler ---- */

@@ -8,7 +8,8 @@
  * The order of the reads matters. Who is not counted as busy - a thread in the idle list, one that retires, one that gave
  * its worker away and is about to sleep, the monitor - raises `nmoving` before it takes a fiber out of a slot or the timers,
  * and lowers it when the fiber is queued, or the thread out of the idle list (for which it needs our lock). So if all workers
- * idle (then every slot is empty), timers are read before nmoving and nmoving before the queues, a fiber on its way is seen.
+ * idle (then every slot is empty), timers are read before nmoving and nmoving before the queues, a fiber on its way is seen. So is a
+ * process being born: live is read before nmoving.
  */
 #include "process/rt.h"
 #include "process/crew.h"
@@ -23,18 +24,18 @@
 static int hosts_wait(mr_runtime *r) {
   for (mr_proc *h = r->host; h; h = h->live_next) {
     if (atomic_load(&h->main.ticket) != h->main.wait.ticket) return 0;
-    if (h->main.crew && mr_crew_state(h->main.crew) != CREW_IDLE) return 0;
+    if (mr_crew_state(h) > CREW_IDLE) return 0;
   }
   return 1;
 }
 
 static int quiet(mr_runtime *r) {
   if (atomic_load(&r->nidle) != atomic_load(&r->nactive)) return 0;
+  if (atomic_load(&r->nhosts) == 0 && atomic_load(&r->live) == 0) return 0;   /* first of all: who spawns raises nmoving, then live */
   atomic_fetch_add(&r->nmoving, 0);              /* a full barrier: slots were found empty by relaxed loads */
   return atomic_load(&r->next_due) == UINT64_MAX && atomic_load(&r->noutside) == 0 && atomic_load(&r->nmoving) == 0 && atomic_load(&r->ndetached) == 0 &&
          !mr_anything_queued() && r->hosts_waiting == atomic_load(&r->nhosts) && hosts_wait(r) &&
-         (atomic_load(&r->nhosts) > 0 || atomic_load(&r->live) > 0) && !atomic_load(&r->deadlocked) &&
-         !atomic_load(&r->stopping) && !atomic_load(&r->interrupted);
+         !atomic_load(&r->deadlocked) && !atomic_load(&r->stopping) && !atomic_load(&r->interrupted);
 }
 
 void mr_quiet_check(void) {

@@ -321,7 +321,6 @@ void mr_proc_close(mr_thread *t, mr_proc *p, void (*fibers)(struct mr_crew *c)) 
   int end = p->end;
   if (p->main.L) mr_state_close(p, &t->ended);
   if (p->main.crew) fibers(p->main.crew);
-  p->main.crew = NULL;
   if (p->start) {
     mr_message_free(p->start);
     p->start = NULL;
@@ -370,8 +369,8 @@ const char *mr_proc_status(mr_proc *p) {
     case PROC_FAILED: return "failed";
     case PROC_NEW: return "ready";
   }
-  if (p->main.crew) {
-    int state = mr_crew_state(p->main.crew);
+  int state = mr_crew_state(p);
+  if (state >= 0) {
     return state == CREW_RUNNING ? "running" : state == CREW_QUEUED ? "ready" : "waiting";
   }
   switch (atomic_load(&p->main.state)) {
