@@ -320,8 +320,13 @@ void mr_proc_close(mr_thread *t, mr_proc *p, void (*fibers)(struct mr_crew *c)) 
   if (PORT_UNLIKELY(atomic_load_explicit(&r->dead, memory_order_relaxed))) mr_exit(p->end != PROC_DONE);
   int end = p->end;
   if (p->main.L) mr_state_close(p, &t->ended);
-  if (p->main.crew) fibers(p->main.crew);
-  p->main.crew = NULL;
+  struct mr_crew *c = p->main.crew;
+  if (c) {
+    port_acquire(&p->lock);
+    p->main.crew = NULL;
+    port_unlock(&p->lock);
+    fibers(c);
+  }
   if (p->start) {
     mr_message_free(p->start);
     p->start = NULL;
@@ -364,16 +369,21 @@ void mr_proc_wait_end(mr_proc *p, mr_wait *w) {
 
 void mr_proc_observe(mr_proc *p) { atomic_store(&p->observed, 1); }
 
+static int crew_state(mr_proc *p) {              /* -1: it has none */
+  port_acquire(&p->lock);
+  int state = p->main.crew ? mr_crew_state(p->main.crew) : -1;
+  port_unlock(&p->lock);
+  return state;
+}
+
 const char *mr_proc_status(mr_proc *p) {
   switch (atomic_load(&p->status)) {
     case PROC_DONE: return "done";
     case PROC_FAILED: return "failed";
     case PROC_NEW: return "ready";
   }
-  if (p->main.crew) {
-    int state = mr_crew_state(p->main.crew);
-    return state == CREW_RUNNING ? "running" : state == CREW_QUEUED ? "ready" : "waiting";
-  }
+  int state = crew_state(p);
+  if (state >= 0) return state == CREW_RUNNING ? "running" : state == CREW_QUEUED ? "ready" : "waiting";
   switch (atomic_load(&p->main.state)) {
     case FIBER_RUNNING: return "running";
     case FIBER_READY: return "ready";
