@@ -393,13 +393,14 @@ static void leave_idle_list(mr_thread *t, int *spinning) {
   if (successor) mr_wake_idle();
 }
 
-/* Until when this thread may sleep; it becomes the watcher if there is none. */
-static uint64_t sleep_until(mr_thread *t, unsigned round) {
+/* Until when this thread may sleep; it becomes the watcher if there is none. *watches: it is. */
+static uint64_t sleep_until(mr_thread *t, unsigned round, int *watches) {
   mr_runtime *r = &mr_rt;
   uint64_t until = UINT64_MAX;
   port_acquire(&r->ilock);
   if (!r->watcher) r->watcher = t;
-  if (r->watcher == t) {
+  *watches = r->watcher == t;
+  if (*watches) {
     until = atomic_load(&r->next_due);
     if (atomic_load(&r->nidle) < r->nactive) {
       uint64_t watch = port_now() + watch_interval(round);
@@ -420,10 +421,10 @@ static mr_fiber *sleep_idle(mr_thread *t, mr_worker *w, int *spinning) {
   for (unsigned round = 0;; round++) {
     if (mr_anything_queued() || atomic_load(&r->stopping) || w->id >= (unsigned)atomic_load(&r->target)) break;
     mr_quiet_check();
-    uint64_t until = sleep_until(t, round);
     unsigned polled = 0;
-    int set;
-    if (r->watcher == t && atomic_load(&r->polling)) {
+    int set, watches;
+    uint64_t until = sleep_until(t, round, &watches);
+    if (watches && atomic_load(&r->polling)) {
       set = mr_poll_wait(&t->event, until, w, &polled);
     } else {
       set = port_event_wait(&t->event, until);
