@@ -94,6 +94,7 @@ int  mr_raise(lua_State *L, int err);
 
 void mr_setup(void);                           /* once, before anything else: hooks and types */
 void mr_channel_setup(void);
+void mr_select_setup(void);
 void mr_check_forked(lua_State *L);            /* raises in a child of fork() */
 void mr_embed_open(lua_State *L);              /* makes the table of include/mare.h known to C modules of this state */
 void mr_process_setup(void);

@@ -285,9 +285,10 @@ static int l_select(lua_State *L) {
   return wait(L, s);
 }
 
+void mr_select_setup(void) { mr_hooks.unlink = unlink_fiber; }
+
 MR_EXPORT int luaopen_mare_select(lua_State *L) {
   mr_host_ensure(L);
-  mr_hooks.unlink = unlink_fiber;
   mr_function_push(L, l_select);
   return 1;
 }

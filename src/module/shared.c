@@ -213,6 +213,7 @@ static void setup(void) {
   mr_secret = port_entropy() | 1;
   mr_process_setup();
   mr_channel_setup();
+  mr_select_setup();
   mr_share_valid = is_box;
   mr_hooks.open = mr_module_open;
   mr_hooks.start = start;

@@ -181,6 +181,7 @@ void mr_strand_free(mr_strand *s) {
   free(s);
 }
 
+/* f may be gone afterwards. */
 static void strand_end(mr_fiber *f, int status, int nres) {
   mr_strand *s = (mr_strand *)f;
   lua_State *L = f->L;
@@ -199,6 +200,7 @@ static void strand_end(mr_fiber *f, int status, int nres) {
   mark(f, 3, 0);
   atomic_store_explicit(&f->state, FIBER_DONE, memory_order_relaxed);
   s->done = 1;
+  atomic_store_explicit(&f->thread->current, NULL, memory_order_relaxed);   /* a signal's handler would look at it */
   mr_event_set(&s->ended, f);
   mr_release(&s->shared);
 }
@@ -269,7 +271,7 @@ static void run_for_host(mr_thread *t, mr_fiber *f) {
     int status = mr_crew_resume(f, 0, &nres);
     if (status != LUA_YIELD) {
       strand_end(f, status, nres);
-      f->crew->alive--;
+      p->main.crew->alive--;
       break;
     }
     if (f->sysyield != SYS_PARK) {
