@@ -13,7 +13,8 @@ add_custom_target(embed DEPENDS ${embedded}) # one rule for both libraries that 
 
 add_library(core INTERFACE) # how to compile against src/
 target_include_directories(core INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
-target_link_libraries(core INTERFACE lua_headers Threads::Threads)
+find_package(OpenSSL 3.0 REQUIRED)
+target_link_libraries(core INTERFACE lua_headers Threads::Threads -Wl,--as-needed OpenSSL::SSL OpenSSL::Crypto)
 if(MARE_CONFIG STREQUAL "tsan")
   target_compile_definitions(core INTERFACE MR_CHAOS)
 endif()

@@ -98,6 +98,10 @@ void mr_select_setup(void);
 void mr_check_forked(lua_State *L);            /* raises in a child of fork() */
 void mr_embed_open(lua_State *L);              /* makes the table of include/mare.h known to C modules of this state */
 void mr_process_setup(void);
+void mr_file_setup(void);
+void mr_subprocess_setup(void);
+void mr_signal_setup(void);
+
 /* ---- parts of the module mare (outside.c) ---- */
 int mr_wait_fd(lua_State *L);
 int mr_host_descriptor(lua_State *L);
@@ -114,6 +118,9 @@ int  mr_operation_values(lua_State *L, int idx);                         /* push
 int luaopen_mare(lua_State *L);
 int luaopen_mare_process(lua_State *L);
 int luaopen_mare_channel(lua_State *L);
+int luaopen_mare_file(lua_State *L);
+int luaopen_mare_subprocess(lua_State *L);
+int luaopen_mare_signal(lua_State *L);
 int luaopen_mare_select(lua_State *L);
 int luaopen_mare_fiber(lua_State *L);
 int luaopen_mare_timer(lua_State *L);

@@ -5,6 +5,7 @@
  * value twice.
  */
 #include "module/module.h"
+#include "module/net.h"
 #include "module/state.h"
 #include "process/crew.h"
 
@@ -214,6 +215,11 @@ static void setup(void) {
   mr_process_setup();
   mr_channel_setup();
   mr_select_setup();
+  mr_net_setup();
+  mr_tls_setup();
+  mr_file_setup();
+  mr_subprocess_setup();
+  mr_signal_setup();
   mr_share_valid = is_box;
   mr_hooks.open = mr_module_open;
   mr_hooks.start = start;

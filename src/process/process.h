@@ -138,6 +138,7 @@ struct mr_thread {
   _Atomic(mr_fiber *) current;       /* the running fiber; written by its own thread, read by the signal handler and the monitor */
   mr_packer *packer;                 /* (own) */
   mr_packer *gc_packer;              /* (own) for sends out of finalisers, which can interrupt a pack */
+  char *scratch;                     /* (own) what sockets read into, made at the first read; stays with the record */
   mr_thread *next;                   /* in the spare or idle list (idle lock) */
   unsigned char gave_way;            /* (own) its last fiber went back to the queue */
   unsigned char seasoned;            /* (own) it has had a worker */

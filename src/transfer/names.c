@@ -236,6 +236,8 @@ int mr_pack_shared(mr_packer *p, uint32_t number) {
   if (o->type->stays) return mr_fail(p, number, o->type->stays);
   if (o->type->moves) {
     if (mr_share_valid && mr_share_valid(block, size) < 0) return mr_fail(p, number, "object was moved to another process");
+    const char *busy = o->type->busy ? o->type->busy(o) : NULL;
+    if (busy) return mr_fail(p, number, busy);
     p->moves = 1;
   }
   lua_pop(L, 2);

@@ -168,7 +168,10 @@ mr_message *mr_packer_seal(mr_packer *p) {
   if (m->nshared) memcpy(shared, p->shared.at, p->shared.length);
   for (uint32_t i = 0; i < m->nshared; i++) {
     mr_retain(shared[i]);
-    if (shared[i]->type->moves) atomic_fetch_add(&((mr_movable *)shared[i])->epoch, 1);
+    if (shared[i]->type->moves) {
+      mr_movable *v = (mr_movable *)shared[i];
+      atomic_store(&v->sealed, atomic_fetch_add(&v->epoch, 1) + 1);
+    }
   }
   char *to = (char *)(shared + m->nshared), *str = to;
   for (int i = 0; i < STREAMS; i++) {
@@ -189,7 +192,11 @@ size_t mr_message_size(const mr_message *m) { return m->size; }
 void mr_message_free(mr_message *m) {
   if (!m) return;
   mr_shared **shared = (mr_shared **)(void *)(m + 1);
-  for (uint32_t i = 0; i < m->nshared; i++) mr_release(shared[i]);
+  for (uint32_t i = 0; i < m->nshared; i++) {
+    mr_movable *v = (mr_movable *)shared[i];
+    if (PORT_UNLIKELY(shared[i]->type->moves) && atomic_load(&v->epoch) == atomic_load(&v->sealed)) shared[i]->type->dropped(shared[i]);
+    mr_release(shared[i]);
+  }
   free(m);
 }
 

@@ -31,6 +31,7 @@ typedef struct mr_sharetype {
   const char *stays;                           /* NULL, or why it can't leave its process: the remedy in the error */
   unsigned char moves;                         /* it is a mr_movable */
   void (*dropped)(mr_shared *o);               /* of movables: the owner's userdata was collected; others' references may last */
+  const char *(*busy)(mr_shared *o);           /* of movables, or NULL: why it can't go just now; NULL: it can */
 } mr_sharetype;
 /*
  * Set by whoever makes those userdata: is that one of them (1), a husk (-1) or neither (0)? A program can give anything any metatable
@@ -45,9 +46,10 @@ static inline void mr_release(mr_shared *o) {
 
 /*
  * movable: a shared object that one process owns. Sealing a message with it gives it a new epoch, and so does unpacking; the userdata of
- * earlier epochs are husks. The sender that could not deliver takes its message back, and its userdata is none.
+ * earlier epochs are husks. The sender that could not deliver takes its message back, and its userdata is none. A message that dies
+ * with the epoch of its sealing (`sealed`) was received by nobody: its movables are dropped with it.
  */
-typedef struct mr_movable { mr_shared shared; atomic_uint epoch; } mr_movable;
+typedef struct mr_movable { mr_shared shared; atomic_uint epoch, sealed; } mr_movable;
 
 typedef struct mr_packer mr_packer;            /* a reusable buffer */
 typedef struct mr_message mr_message;          /* a sealed block */
