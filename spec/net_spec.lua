@@ -36,7 +36,11 @@ local function pair(where)
 end
 
 describe("descriptors", function()
-  setup(function() net.udp():close() end)        -- what polling itself needs is made now
+  setup(function()                               -- what polling itself needs is made when it is first needed
+    with_server(function(server)
+      for _ = 1, 3 do server:accept(0.01) end
+    end)
+  end)
 
   it("are all closed after connections, servers and datagrams were used", function()
     collectgarbage()
@@ -259,8 +263,9 @@ describe("net.connect", function()
     -- A server whose queue is full doesn't answer: the kernel drops what comes.
     local server = assert(net.listen { host = "127.0.0.1", port = 0, backlog = 1 })
     local host, port = server:address()
-    local kept, c, message, code = {}, nil, nil, nil
+    local kept, message, code = {}, nil, nil
     for i = 1, 20 do
+      local c
       c, message, code = net.connect(host, port, { timeout = 0.2 })
       if not c then break end
       kept[i] = c

@@ -115,7 +115,7 @@ int mr_conn_direction(mr_conn *c, int usual) { return c->tls ? mr_tls_direction(
  * is taken first, within bounds.
  */
 void mr_conn_linger(mr_conn *c, mr_fiber *f) {
-  if (c->fd < 0 || c->eof || c->rerr || c->dry) return;
+  if (c->fd < 0 || c->eof || c->rerr) return;
   char *s = mr_scratch(f);
   for (int i = 0; s && i < 16; i++)
     if (port_net_read(c->fd, s, MR_SCRATCH) < MR_SCRATCH) return;
@@ -204,10 +204,29 @@ static void wait_unlink(mr_case *k) {
 
 static int wait_take(lua_State *L, mr_case *k, mr_reason why) {
   mr_conn *c = k->object;
-  if (why != MR_AGAIN) c->dry = 0;
+  (void)why;
+  c->dry = 0;                                    /* nobody may have polled since: ask the kernel */
   if (!mr_conn_ready(c, mr_self_fiber(L))) return -1;
   lua_pushboolean(L, 1);
   return 1;
 }
 
 const mr_waitclass mr_conn_wait = { "read", wait_link, wait_unlink, wait_take, NULL };
+
+static int writing_link(mr_case *k) {
+  mr_conn *c = k->object;
+  if (c->fd < 0 || c->werr || mr_watch_wait(c->watch, MR_WRITE, &k->wait)) return 1;
+  c->selected++;
+  k->what = 1;
+  return 0;
+}
+
+static int writing_take(lua_State *L, mr_case *k, mr_reason why) {
+  mr_conn *c = k->object;
+  (void)why;
+  if (c->fd >= 0 && !c->werr && !port_net_writable(c->fd)) return -1;
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+const mr_waitclass mr_conn_wait_writing = { "write", writing_link, wait_unlink, writing_take, NULL };

@@ -79,6 +79,7 @@ void     mr_conn_linger(mr_conn *c, mr_fiber *f);           /* before it is clos
 /* How many of the first len bytes at p fulfil what is wanted: 0 = more are needed, -1 = it is too long. *give: how many are the result. */
 long     mr_conn_match(mr_conn *c, const char *p, size_t len, size_t *give);
 
-extern const mr_waitclass mr_conn_wait;
+extern const mr_waitclass mr_conn_wait;            /* a read would not wait */
+extern const mr_waitclass mr_conn_wait_writing;    /* a write would not wait, at least not for its first bytes */
 
 #endif

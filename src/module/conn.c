@@ -155,6 +155,7 @@ static int read_begin(lua_State *L, mr_fiber *f, mr_conn *c, int kind, int secon
   c->want.kind = (unsigned char)kind;
   c->want.seen = 0;
   c->want.deadline = mr_deadline_or(L, seconds, c->patience);
+  if (c->want.deadline == 0) c->dry = 0;         /* nobody may have polled since: ask the kernel */
   c->reading = 1;
   return read_on(L, f, c);
 }
@@ -485,6 +486,20 @@ static int address(lua_State *L, int (*get)(int, port_addr *)) {
   return err ? fail(L, c, err) : mr_push_addr(L, &a);
 }
 
+/* connection:buffered() -> bytes that were received and not read yet, as far as they are here */
+static int l_conn_buffered(lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)mr_check_conn(L, 1)->in.len);
+  return 1;
+}
+
+/* connection:writing() -> a case of select: a write would not wait */
+static int l_conn_writing(lua_State *L) {
+  mr_check_conn(L, 1);
+  lua_settop(L, 1);
+  mr_operation_push(L, &mr_conn_wait_writing, 1);
+  return 1;
+}
+
 /* connection:peer() -> host, port | path */
 static int l_conn_peer(lua_State *L) { return address(L, port_net_peer); }
 /* connection:address() -> host, port | path */
@@ -540,6 +555,8 @@ static const luaL_Reg methods[] = {
   { "close", l_conn_close },
   { "closed", l_conn_closed },
   { "peer", l_conn_peer },
+  { "buffered", l_conn_buffered },
+  { "writing", l_conn_writing },
   { "address", l_conn_address },
   { "option", l_conn_option },
   { "fd", l_conn_fd },

@@ -222,6 +222,11 @@ int port_net_readable(int fd) {
   return poll(&p, 1, 0) > 0;
 }
 
+int port_net_writable(int fd) {
+  struct pollfd p = { .fd = fd, .events = POLLOUT };
+  return poll(&p, 1, 0) > 0;
+}
+
 int port_net_shutdown(int fd, int read, int write) { return result(shutdown(fd, read && write ? SHUT_RDWR : read ? SHUT_RD : SHUT_WR)); }
 
 int port_net_local(int fd, port_addr *a) {

@@ -44,6 +44,7 @@ long port_net_write(int fd, const port_slice *s, int n);
 long port_net_receive(int fd, void *p, size_t n, port_addr *from);
 long port_net_send(int fd, const void *p, size_t n, const port_addr *to);   /* to NULL: where it is connected to */
 int  port_net_readable(int fd);              /* 1: a read would not block */
+int  port_net_writable(int fd);
 int  port_net_shutdown(int fd, int read, int write);
 int  port_net_local(int fd, port_addr *a);
 int  port_net_peer(int fd, port_addr *a);

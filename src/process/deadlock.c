@@ -20,11 +20,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A host that was woken goes on counting as waiting until its thread runs. */
+/*
+ * A host that was woken goes on counting as waiting until its thread runs. A fiber of it that waits where Lua can't yield stands on the
+ * thread's stack, above the first one: then only that one counts, and gets the report.
+ */
 static int hosts_wait(mr_runtime *r) {
   for (mr_proc *h = r->host; h; h = h->live_next) {
-    if (atomic_load(&h->main.ticket) != h->main.wait.ticket) return 0;
-    if (mr_crew_state(h) > CREW_IDLE) return 0;
+    mr_fiber *f = h->fiber;
+    if (atomic_load(&f->ticket) != f->wait.ticket) return 0;
+    if (f == &h->main && mr_crew_state(h) > CREW_IDLE) return 0;
   }
   return 1;
 }
@@ -50,10 +54,10 @@ void mr_quiet_check(void) {
   } else if (found) {
     char *report = mr_deadlock_report();
     for (mr_proc *h = r->host; h && n < 16; h = h->live_next) {
-      if (!mr_wait_claim(&h->main.wait)) continue;
+      if (!mr_wait_claim(&h->fiber->wait)) continue;
       free(h->text);
       h->text = report ? mr_text_copy(report) : NULL;
-      wake[n++] = &h->main;
+      wake[n++] = h->fiber;
     }
     free(report);
   }
@@ -114,9 +118,9 @@ static void where(report *o, lua_State *L) {
 static void describe_fiber(mr_fiber *f, void *ud) {
   report *o = ud;
   mr_proc *p = f->proc;
-  char name[96], fiber[32] = "", what[128] = "";
+  char name[96], fiber[96] = "", what[128] = "";
   if (o->count++ >= SHOWN) return;
-  if (mr_fiber_id(f)) snprintf(fiber, sizeof fiber, ", fiber #%llu", (unsigned long long)mr_fiber_id(f));
+  mr_fiber_describe(f, fiber, sizeof fiber);
   if (f->on && f->on->type && f->on->type == mr_proc_type) {
     char other[96];
     snprintf(what, sizeof what, " for %s", who((mr_proc *)f->on, other, sizeof other));
