@@ -39,10 +39,10 @@ describe("timer.after", function()
     local c, list = channel.new(math.huge), {}
     for i = 1, 20 do list[i] = process.spawn(function() local t = c:receive() return t:wait(), t:left() end) end
     local t = timer.after(0.02)
-    for i = 1, 15 do c:send(t) end
+    for _ = 1, 15 do c:send(t) end
     local mine = {}
     for i = 1, 5 do mine[i] = fiber.spawn(t.wait, t) end
-    for i = 16, 20 do c:send(t) end
+    for _ = 16, 20 do c:send(t) end
     for i = 1, 20 do assert.same(pack(true, 1, 0), pack(list[i]:wait())) end
     for i = 1, 5 do assert.same(pack(true, 1), pack(mine[i]:wait())) end
   end)
@@ -50,7 +50,9 @@ describe("timer.after", function()
   it("calls a function with its arguments in a fiber of its own", function()
     local c, here = channel.new(4), {}
     local start = mare.clock()
-    timer.after(0.005, function(t, ...) c:send(rawequal(t, here), mare.clock() - start >= 0.005, select("#", ...), fiber.self() ~= nil) end, here, nil, 2)
+    timer.after(0.005, function(t, ...)
+      c:send(rawequal(t, here), mare.clock() - start >= 0.005, select("#", ...), fiber.self() ~= nil)
+    end, here, nil, 2)
     assert.same(pack(true, true, 2, true), pack(c:receive(10)))
     assert.same(pack(nil, "timeout"), pack(c:receive(0.01)))
   end)
