@@ -194,6 +194,24 @@ describe("a fiber's own coroutine", function()
 end)
 
 describe("a deadlock report", function()
+  it("does not come while a sibling is ready, though the process's worker was taken away meanwhile", function()
+    local text = [[
+      local mare = require "mare"
+      for i = 1, 4 do
+        local f = mare.fiber.spawn(function() return i end)
+        mare.process.spawn(function() end)                   -- wants the worker
+        table.sort({ 2, 1 }, function(a, b)                   -- can't be interrupted
+          local start = mare.clock()
+          while mare.clock() - start < 0.06 do end
+          return a < b
+        end)
+        f:wait()
+      end
+      print "fine"]]
+    local r = proc.mare(text, {}, { workers = 1 })
+    assert.same({ "fine\n", "" }, { r.out, r.err })
+  end)
+
   it("names fibers", function()
     local _, err, code = script [[
       fiber.spawn { name = "first", main = function() channel.new():receive() end }

@@ -242,6 +242,23 @@ describe("many timers:", function()
   end)
 end)
 
+it("fibers that become due while their process is busy come in the order in which they were due", function()
+  local n, out, t = 50, {}, timer.after(0.2)
+  for i = 1, n do
+    fiber.spawn(function()
+      if i % 2 == 0 then mare.sleep(0.25 + i * 1e-5) else mare.select { t, channel.new() } end
+      out[#out + 1] = i
+    end)
+  end
+  fiber.yield()
+  busy_until(mare.clock() + 0.26)
+  while #out < n do mare.sleep(0.001) end
+  local expected = {}
+  for i = 1, n, 2 do expected[#expected + 1] = i end
+  for i = 2, n, 2 do expected[#expected + 1] = i end
+  assert.same(expected, out)
+end)
+
 describe("a timer", function()
   it("refuses what is no time", function()
     for _, bad in ipairs { -1, 0 / 0, math.huge } do
