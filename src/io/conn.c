@@ -211,7 +211,7 @@ static int wait_take(lua_State *L, mr_case *k, mr_reason why) {
   return 1;
 }
 
-const mr_waitclass mr_conn_wait = { "read", wait_link, wait_unlink, wait_take, NULL };
+const mr_waitclass mr_conn_wait = { "read", wait_link, wait_unlink, wait_take, NULL, 0 };
 
 static int writing_link(mr_case *k) {
   mr_conn *c = k->object;
@@ -229,4 +229,4 @@ static int writing_take(lua_State *L, mr_case *k, mr_reason why) {
   return 1;
 }
 
-const mr_waitclass mr_conn_wait_writing = { "write", writing_link, wait_unlink, writing_take, NULL };
+const mr_waitclass mr_conn_wait_writing = { "write", writing_link, wait_unlink, writing_take, NULL, 0 };

@@ -448,8 +448,8 @@ static int take_send(lua_State *L, mr_case *k, mr_reason why) {
   return 1;
 }
 
-static const mr_waitclass receiving = { "receive", link_receive, unlink_case, take_receive, NULL };
-static const mr_waitclass sending = { "send", link_send, unlink_case, take_send, prepare_send };
+static const mr_waitclass receiving = { "receive", link_receive, unlink_case, take_receive, NULL, 1 };
+static const mr_waitclass sending = { "send", link_send, unlink_case, take_send, prepare_send, 0 };
 
 /* channel:sending(v…) -> a case for select: it is ready when the message can go */
 static int l_channel_sending(lua_State *L) {

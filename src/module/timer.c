@@ -92,7 +92,7 @@ static int take_clock(lua_State *L, mr_case *c, mr_reason why) {
   return take(L, c->object);
 }
 
-static const mr_waitclass due = { "wait for a timer", link_clock, unlink_clock, take_clock, NULL };
+static const mr_waitclass due = { "wait for a timer", link_clock, unlink_clock, take_clock, NULL, 1 };
 
 static const luaL_Reg meta[] = { { NULL, NULL } };
 static const luaL_Reg methods[] = {

@@ -311,7 +311,7 @@ static int wait_take(lua_State *L, mr_case *k, mr_reason why) {
   return 1;
 }
 
-static const mr_waitclass waits = { "receive_from", wait_link, wait_unlink, wait_take, NULL };
+static const mr_waitclass waits = { "receive_from", wait_link, wait_unlink, wait_take, NULL, 0 };
 
 static const luaL_Reg meta[] = { { "__close", mr_close_meta }, { NULL, NULL } };
 
