@@ -9,11 +9,16 @@ local function pack(...) return { n = select("#", ...), ... } end
 -- How many descriptors this OS process has open.
 local stat <close> = assert(io.open("/proc/self/stat"))
 local pid = stat:read("n")
+-- The least of some counts: mare's monitor looks at its threads through a descriptor, for a moment.
 local function descriptors()
-  local n, list = 0, io.popen(("ls /proc/%d/fd"):format(pid))
-  for _ in list:lines() do n = n + 1 end
-  list:close()
-  return n
+  local least = math.huge
+  for _ = 1, 6 do
+    local n, list = 0, io.popen(("ls /proc/%d/fd"):format(pid))
+    for _ in list:lines() do n = n + 1 end
+    list:close()
+    least = math.min(least, n)
+  end
+  return least
 end
 
 -- Runs f(server, host, port) with a fresh server, which is closed at the end.
