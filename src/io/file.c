@@ -16,8 +16,8 @@ mr_file *mr_file_new(const char *path) {
   size_t n = strlen(path) + 1;
   mr_file *f = calloc(1, sizeof *f + n);
   if (!f) return NULL;
-  f->shared.type = mr_file_type;
-  atomic_init(&f->shared.refs, 1);
+  f->base.shared.type = mr_file_type;
+  atomic_init(&f->base.shared.refs, 1);
   atomic_init(&f->state, FILE_BUSY);
   f->fd = -1;
   memcpy(f->path, path, n);
@@ -38,6 +38,7 @@ static void close_apart(int fd) {
   }
   c->fd = fd;
   mr_request_init(&c->request, close_fd, closed);
+  c->request.anyway = 1;
   mr_request_submit(&c->request, MR_FILES);
   mr_request_drop(&c->request);
 }

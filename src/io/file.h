@@ -6,7 +6,7 @@
  * ended. While claimed the descriptor and the buffer belong to the operation; the thread that claimed may do at once what does not
  * block, and submit the rest.
  *
- * A file is counted, and an operation holds a reference, so an abandoned one finds it alive. The last reference closes it, on a
+ * A file belongs to one process at a time: sent, it moves. It is counted, and an operation holds a reference, so an abandoned one finds it alive. The last reference closes it, on a
  * thread of its own.
  */
 #ifndef MR_FILE_H
@@ -19,7 +19,7 @@
 enum { FILE_IDLE, FILE_BUSY, FILE_CLOSED };
 
 typedef struct mr_file {
-  mr_shared shared;                    /* first */
+  mr_movable base;                     /* first */
   atomic_int state;                    /* FILE_* */
   int fd;
   int eof;                             /* (claimed) the last read met the end */

@@ -99,7 +99,7 @@ void mr_fileop_settle(mr_fileop *o) {
   o->file = NULL;
   if (!f) return;
   mr_file_unclaim(f);
-  mr_release(&f->shared);
+  mr_release(&f->base.shared);
 }
 
 static void destroy(mr_request *r) {
@@ -124,6 +124,6 @@ int mr_fileop_use(mr_fileop *o, mr_file *f) {
   int err = mr_file_claim(f);
   if (err) return err;
   o->file = f;
-  mr_retain(&f->shared);
+  mr_retain(&f->base.shared);
   return 0;
 }

@@ -35,6 +35,7 @@ void mr_request_init(mr_request *r, void (*work)(mr_request *), void (*destroy)(
   mr_event_init(&r->done);
   r->work = work;
   r->destroy = destroy;
+  r->anyway = 0;
   atomic_init(&r->refs, 1);
   r->next = NULL;
 }
@@ -46,7 +47,7 @@ void mr_request_drop(mr_request *r) {
 }
 
 static void run(mr_request *r) {
-  if (atomic_load(&r->refs) > 1) r->work(r);     /* else nobody wants it any more */
+  if (r->anyway || atomic_load(&r->refs) > 1) r->work(r);
   mr_event_set(&r->done, NULL);
   mr_request_drop(r);
   mr_outside(-1);

@@ -14,7 +14,8 @@
  *   k: why = mr_wake(f); if (why != MR_WOKEN) mr_event_unwait(&r->done, &f->wait);
  *      MR_WOKEN: read the result; in any case mr_request_drop(r) at the end
  *
- * A request in flight is counted in mr_outside: nothing is a deadlock meanwhile. One that was dropped before its turn is not worked on.
+ * A request in flight is counted in mr_outside: nothing is a deadlock meanwhile. One that was dropped before its turn is not worked on, unless
+ * it says `anyway`.
  */
 #ifndef MR_REQUEST_H
 #define MR_REQUEST_H
@@ -29,6 +30,7 @@ struct mr_request {
   mr_event done;
   void (*work)(mr_request *r);
   void (*destroy)(mr_request *r);      /* frees it and what it holds */
+  unsigned char anyway;                /* work on it even if nobody waits any more */
   atomic_uint refs;
   mr_request *next;                    /* in a pool's queue (its lock) */
 };

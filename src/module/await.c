@@ -79,7 +79,7 @@ int mr_fail_timeout(lua_State *L) {
   return 3;
 }
 
-int mr_fail_errno(lua_State *L, const char *what, int err) {
+int mr_fail_path(lua_State *L, const char *what, int err) {
   char buf[128];
   lua_pushnil(L);
   lua_pushfstring(L, "%s: %s", what, port_error_text(err, buf, sizeof buf));

@@ -22,7 +22,7 @@ void     mr_hold_drop(mr_hold *h);
 int      mr_await(lua_State *L, int idx, int pool, uint64_t deadline, const char *op);   /* as a tail call; idx: the hold */
 
 int mr_fail_timeout(lua_State *L);                                   /* nil, "timeout", "ETIMEDOUT" */
-int mr_fail_errno(lua_State *L, const char *what, int err);          /* nil, "what: text", "ECODE" */
+int mr_fail_path(lua_State *L, const char *what, int err);          /* nil, "what: text", "ECODE" */
 const char *mr_check_name(lua_State *L, int idx);                    /* a string without zero bytes */
 
 #endif

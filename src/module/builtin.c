@@ -13,9 +13,11 @@ luaL_Reg mr_builtins[32] = {
   { "mare.select", luaopen_mare_select },
   { "mare.fiber", luaopen_mare_fiber },
   { "mare.timer", luaopen_mare_timer },
+  { "mare.file", luaopen_mare_file },
+  { "mare.subprocess", luaopen_mare_subprocess },
+  { "mare.signal", luaopen_mare_signal },
   { "mare.net", luaopen_mare_net },
   { "mare.tls.core", luaopen_mare_tls_core },
-  { "mare.file", luaopen_mare_file },
 };
 
 void mr_builtin_add(const char *name, lua_CFunction open) {

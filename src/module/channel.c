@@ -417,16 +417,12 @@ static int take_receive(lua_State *L, mr_case *k, mr_reason why) {
   }
 }
 
-/* The operation { channel, v…, n = } is on top. */
+/* The operation is on top. */
 static void prepare_send(lua_State *L, mr_case *k) {
-  int at = lua_gettop(L), n;
-  lua_getfield(L, at, "n");
-  n = (int)lua_tointeger(L, -1) - 1;
-  luaL_checkstack(L, n + 4, NULL);
-  for (int i = 1; i <= n; i++) lua_rawgeti(L, at, i + 1);
-  if (scalars(L, at + 2, n, &k->mail)) return;
+  int at = lua_gettop(L), n = mr_operation_values(L, at);
+  if (scalars(L, at + 1, n, &k->mail)) return;
   mr_packer *p = mr_packer_for(L, mr_self_fiber(L));
-  if (mr_pack(p, L, at + 2, n, "message") != 0) lua_error(L);
+  if (mr_pack(p, L, at + 1, n, "message") != 0) lua_error(L);
   k->mail.u.m = mr_packer_seal(p);
   if (!k->mail.u.m) mr_raise(L, MR_ENOMEM);
   k->mail.kind = MAIL_MESSAGE;

@@ -14,8 +14,9 @@
 #include <string.h>
 
 #define TNAME "fiber"
-#define STRANDS "mare.strands"
-#define STORAGE "mare.storage"
+
+/* Keys of the registry. Not strings: an ended fiber looks there outside protected mode, and must not need memory. */
+static const char strands_key, storage_key;
 
 static const mr_class class;
 
@@ -23,12 +24,12 @@ static mr_strand *check(lua_State *L, int idx) { return mr_strand_of(mr_shared_c
 
 /* ---- spawn ---- */
 
-static void push_strands(lua_State *L) {
-  if (lua_getfield(L, LUA_REGISTRYINDEX, STRANDS) == LUA_TTABLE) return;
+static void push_kept(lua_State *L, const char *key) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, key) == LUA_TTABLE) return;
   lua_pop(L, 1);
   lua_newtable(L);
   lua_pushvalue(L, -1);
-  lua_setfield(L, LUA_REGISTRYINDEX, STRANDS);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, key);
 }
 
 static void check_fields(lua_State *L) {
@@ -72,8 +73,10 @@ mr_strand *mr_fiber_spawn(lua_State *L, int n, const char *name) {
   mr_fiber *f = mr_self_fiber(L);
   mr_check_forked(L);
   if (f->crew && f->crew->ending) mr_raise(L, MR_EENDED);
+  if (lua_gc(L, LUA_GCCOUNT, 0) == -1)           /* it may run on the thread of a sender, or while the state closes */
+    luaL_error(L, "cannot spawn a fiber in a finaliser (__gc); spawn it before, and send to it there with try_send");
   luaL_checkstack(L, 8, NULL);
-  push_strands(L);
+  push_kept(L, &strands_key);
   lua_State *co = lua_newthread(L);
   if (!lua_checkstack(co, n + 8)) mr_raise(L, MR_ENOMEM);
   lua_pushvalue(L, -1);
@@ -113,6 +116,7 @@ static int push_end(lua_State *L, mr_strand *s) {
   lua_State *co = s->fiber.L;
   int n = s->nres;
   s->observed = 1;
+  if (lua_gettop(co) < n) return luaL_error(L, "the results are gone: somebody closed the fiber's coroutine");
   luaL_checkstack(L, n + 4, "too many results");
   lua_pushboolean(L, !s->failed);
   if (!lua_checkstack(co, n)) return mr_raise(L, MR_ENOMEM);
@@ -218,12 +222,12 @@ static void destroy(mr_shared *o) {
   if (s->failed && !s->observed) print_failure(s);
   lua_settop(co, 0);
   lua_checkstack(co, 4);
-  if (lua_getfield(co, LUA_REGISTRYINDEX, STRANDS) == LUA_TTABLE) {
+  if (lua_rawgetp(co, LUA_REGISTRYINDEX, &strands_key) == LUA_TTABLE) {
     lua_pushthread(co);
     lua_pushnil(co);
     lua_rawset(co, -3);
   }
-  if (lua_getfield(co, LUA_REGISTRYINDEX, STORAGE) == LUA_TTABLE) {
+  if (lua_rawgetp(co, LUA_REGISTRYINDEX, &storage_key) == LUA_TTABLE) {
     lua_pushnil(co);
     lua_rawsetp(co, -2, s);
   }
@@ -279,12 +283,7 @@ static int l_yield(lua_State *L) {
 static int l_storage(lua_State *L) {
   mr_fiber *f = mr_self_fiber(L);
   lua_settop(L, 0);
-  if (lua_getfield(L, LUA_REGISTRYINDEX, STORAGE) != LUA_TTABLE) {
-    lua_pop(L, 1);
-    lua_newtable(L);
-    lua_pushvalue(L, -1);
-    lua_setfield(L, LUA_REGISTRYINDEX, STORAGE);
-  }
+  push_kept(L, &storage_key);
   if (lua_rawgetp(L, 1, f) != LUA_TTABLE) {
     lua_pop(L, 1);
     lua_newtable(L);
@@ -305,8 +304,62 @@ static const luaL_Reg functions[] = {
   { "spawn", l_spawn }, { "self", l_self }, { "yield", l_yield }, { "storage", l_storage }, { "count", l_count }, { NULL, NULL }
 };
 
+/*
+ * A host's coroutine library is not ours (module/coroutine.c): what would resume or close a fiber's own coroutine behind our back is
+ * replaced by functions that refuse.
+ */
+static int of_fiber(lua_State *L) {
+  if (!lua_isthread(L, 1)) return 0;
+  push_kept(L, &strands_key);
+  lua_pushvalue(L, 1);
+  int yes = lua_rawget(L, -2) != LUA_TNIL;
+  lua_pop(L, 2);
+  return yes;
+}
+
+static int call_original(lua_State *L) {
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  return lua_gettop(L);
+}
+
+static int l_host_resume(lua_State *L) {
+  if (!of_fiber(L)) return call_original(L);
+  lua_pushboolean(L, 0);
+  lua_pushliteral(L, "cannot resume non-suspended coroutine");
+  return 2;
+}
+
+static int l_host_close(lua_State *L) {
+  if (!of_fiber(L)) return call_original(L);
+  return luaL_error(L, "cannot close a fiber's coroutine");
+}
+
+static void guard(lua_State *L, const char *name, lua_CFunction f) {
+  if (lua_getfield(L, -1, name) == LUA_TFUNCTION) {
+    lua_pushcclosure(L, f, 1);
+    lua_setfield(L, -2, name);
+  } else {
+    lua_pop(L, 1);
+  }
+}
+
+static void guard_coroutines(lua_State *L) {
+  if (lua_getglobal(L, "coroutine") == LUA_TTABLE) {
+    guard(L, "resume", l_host_resume);
+    guard(L, "close", l_host_close);
+  }
+  lua_pop(L, 1);
+}
+
 MR_EXPORT int luaopen_mare_fiber(lua_State *L) {
   mr_host_ensure(L);
+  if (!mr_in_process(L) && lua_rawgetp(L, LUA_REGISTRYINDEX, &strands_key) == LUA_TNIL) {
+    push_kept(L, &strands_key);
+    guard_coroutines(L);
+  }
+  lua_settop(L, 0);
   lua_createtable(L, 0, 5);
   mr_set_functions(L, functions);
   return 1;

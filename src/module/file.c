@@ -11,7 +11,7 @@
 #include <string.h>
 
 int mr_file_fail(lua_State *L, const char *path, int err) {
-  if (err != ENOTSUP) return mr_fail_errno(L, path, err);
+  if (err != ENOTSUP) return mr_fail_path(L, path, err);
   lua_pushnil(L);
   lua_pushfstring(L, "%s: a file is expected, not a pipe, socket, terminal or endless device; mare.subprocess can read it: "
                      "spawn{\"cat\", path}", path);

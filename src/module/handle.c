@@ -29,7 +29,7 @@ static int fail_claim(lua_State *L, const mr_file *f, int err) {
 static int done_open(lua_State *L, mr_request *r) {
   mr_fileop *o = (mr_fileop *)r;
   if (o->error) return mr_file_fail(L, o->path, o->error);
-  mr_shared_push(L, &o->file->shared, &class);
+  mr_shared_push(L, &o->file->base.shared, &class);
   mr_fileop_settle(o);
   if (o->op != OP_TEMP) return 1;
   lua_pushstring(L, o->path);
@@ -278,8 +278,9 @@ static const luaL_Reg methods[] = {
 };
 
 static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
+static void dropped(mr_shared *o) { mr_file_close_later((mr_file *)o); }
 static const mr_class class = {
-  .share = { .name = "file", .destroy = mr_file_destroy, .push = push }, .tname = TNAME, .meta = meta, .methods = methods
+  .share = { .name = "file", .destroy = mr_file_destroy, .push = push, .moves = 1, .dropped = dropped }, .tname = TNAME, .meta = meta, .methods = methods
 };
 
 void mr_file_setup(void) { mr_file_type = &class.share; }

@@ -94,10 +94,14 @@ int  mr_raise(lua_State *L, int err);
 
 void mr_setup(void);                           /* once, before anything else: hooks and types */
 void mr_channel_setup(void);
+void mr_select_setup(void);
 void mr_check_forked(lua_State *L);            /* raises in a child of fork() */
 void mr_embed_open(lua_State *L);              /* makes the table of include/mare.h known to C modules of this state */
 void mr_process_setup(void);
 void mr_file_setup(void);
+void mr_subprocess_setup(void);
+void mr_signal_setup(void);
+
 /* ---- parts of the module mare (outside.c) ---- */
 int mr_wait_fd(lua_State *L);
 int mr_host_descriptor(lua_State *L);
@@ -107,13 +111,16 @@ int mr_host_step(lua_State *L);
 struct mr_strand *mr_fiber_spawn(lua_State *L, int n, const char *name);  /* of the function and n - 1 arguments on top; leaves its handle */
 
 /* ---- select (select.c), for others who have something to offer to it ---- */
-/* An operation rather than an object, as channel:sending makes it: its type, and where the object and the values stand in its table. */
+/* An operation rather than an object, as channel:sending makes it: its type, the object and the values. */
 void mr_operation_push(lua_State *L, const mr_waitclass *type, int n);   /* takes n values off the stack, the object first */
+int  mr_operation_values(lua_State *L, int idx);                         /* pushes the values behind the object, makes room; how many */
 
 int luaopen_mare(lua_State *L);
 int luaopen_mare_process(lua_State *L);
 int luaopen_mare_channel(lua_State *L);
 int luaopen_mare_file(lua_State *L);
+int luaopen_mare_subprocess(lua_State *L);
+int luaopen_mare_signal(lua_State *L);
 int luaopen_mare_select(lua_State *L);
 int luaopen_mare_fiber(lua_State *L);
 int luaopen_mare_timer(lua_State *L);

@@ -5,7 +5,8 @@
  * is ready it opens one wait, links all cases, and parks; whoever claims the ticket first decides which case it is, the others are
  * unlinked. The cases live in a userdata on the caller's stack, as long as the call; a case owns the message that it offers.
  *
- * Stack of a call: 1 the table of cases, 2 the userdata (set), above it what take pushes.
+ * Stack of a call: 1 the table of cases, 2 the userdata (set), then the waitables themselves - the program may change the table
+ * meanwhile -, above them what take pushes.
  */
 #include "module/module.h"
 
@@ -22,18 +23,33 @@ typedef struct set {
   case_ *order[1];                     /* n of them, shuffled; behind them the cases themselves */
 } set;
 
-#define OPERATION "mare.operation"
-
 /* ---- operations ---- */
 
+/* A userdata, so that no program can make one up; the object and the values are its user values. */
+typedef struct operation { const mr_waitclass *type; mr_shared *object; uint64_t tag; int n; } operation;
+
+static uint64_t operation_tag(const operation *o) { return mr_secret ^ (uintptr_t)o->type ^ (uintptr_t)o->object << 17; }
+
+static operation *to_operation(lua_State *L, int idx) {
+  operation *o = lua_rawlen(L, idx) == sizeof *o ? lua_touserdata(L, idx) : NULL;
+  return o && o->tag == operation_tag(o) ? o : NULL;
+}
+
 void mr_operation_push(lua_State *L, const mr_waitclass *type, int n) {
-  lua_createtable(L, n, 1);
+  if (n > 60000) luaL_error(L, "too many values for a case of select: %d", n - 1);
+  mr_shared *object = mr_shared_any(L, -n);
+  operation *o = lua_newuserdatauv(L, sizeof *o, n);
+  *o = (operation){ .type = type, .object = object, .n = n };
+  o->tag = operation_tag(o);
   lua_insert(L, -n - 1);
-  for (int i = n; i >= 1; i--) lua_rawseti(L, -i - 1, i);
-  lua_pushlightuserdata(L, (void *)type);
-  lua_rawsetp(L, -2, OPERATION);
-  lua_pushinteger(L, n);
-  lua_setfield(L, -2, "n");
+  for (int i = n; i >= 1; i--) lua_setiuservalue(L, -i - 1, i);
+}
+
+int mr_operation_values(lua_State *L, int idx) {
+  const operation *o = to_operation(L, idx);
+  luaL_checkstack(L, o->n + 4, "too many values");
+  for (int i = 2; i <= o->n; i++) lua_getiuservalue(L, idx, i);
+  return o->n - 1;
 }
 
 /* ---- the set ---- */
@@ -86,18 +102,17 @@ static set *new_set(lua_State *L, int n) {
   return s;
 }
 
-/* The value on top is a case: an object of ours, or an operation on one. It stays alive through the table of cases. */
+/* The value on top is a case: an object of ours, or an operation on one, which keeps it alive. */
 static void add_case(lua_State *L, set *s, int key) {
+  const operation *op = to_operation(L, -1);
   const mr_waitclass *type = NULL;
-  mr_shared *o = NULL;
-  if (lua_type(L, -1) == LUA_TTABLE && lua_rawgetp(L, -1, OPERATION) == LUA_TLIGHTUSERDATA) {
-    type = lua_touserdata(L, -1);
-    lua_pop(L, 1);
-    lua_rawgeti(L, -1, 1);
+  mr_shared *o;
+  if (op) {
+    lua_getiuservalue(L, -1, 1);
     o = mr_shared_any(L, -1);
+    if (o == op->object) type = op->type;
     lua_pop(L, 1);
   } else {
-    if (lua_type(L, -1) == LUA_TTABLE) lua_pop(L, 1);
     o = mr_shared_any(L, -1);
     type = o ? ((const mr_class *)(const void *)o->type)->wait : NULL;
   }
@@ -121,29 +136,54 @@ static void prepare(lua_State *L, set *s) {
     lua_setfield(L, -2, "__gc");
   }
   lua_setmetatable(L, 2);
+  int top = lua_gettop(L);
   for (int i = 0; i < s->n; i++) {
     mr_case *c = &s->order[i]->c;
     if (!c->type->prepare) continue;
-    lua_rawgeti(L, 1, s->order[i]->key);
+    lua_pushvalue(L, 2 + s->order[i]->key);
     c->type->prepare(L, c);
-    lua_settop(L, 2);
+    lua_settop(L, top);
   }
+}
+
+/* Behind the last case there are only options: who writes timout would wait for ever. */
+static void check_fields(lua_State *L, int n) {
+  if (n > 0) lua_pushinteger(L, n);
+  else lua_pushnil(L);
+  while (lua_next(L, 1)) {
+    const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "";
+    if (lua_isinteger(L, -2) && lua_tointeger(L, -2) > n)
+      luaL_error(L, "select: case %d is nil, but there is a case %d", n + 1, (int)lua_tointeger(L, -2));
+    if (!lua_isinteger(L, -2) && strcmp(key, "default") != 0 && strcmp(key, "timeout") != 0)
+      luaL_error(L, "select: unknown field '%s'; there are default, timeout", luaL_tolstring(L, -2, NULL));
+    lua_pop(L, 1);
+  }
+}
+
+static uint64_t timeout(lua_State *L) {
+  int type = lua_getfield(L, 1, "timeout");
+  lua_Number s = lua_tonumber(L, -1);
+  if (type != LUA_TNIL && (!lua_isnumber(L, -1) || s != s)) luaL_error(L, "select: 'timeout' must be a number of seconds");
+  uint64_t deadline = mr_deadline(L, -1);
+  lua_pop(L, 1);
+  return deadline;
 }
 
 static set *collect(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
-  int n = (int)lua_rawlen(L, 1);
+  lua_Unsigned len = lua_rawlen(L, 1);
+  int n = len < 100000 ? (int)len : luaL_error(L, "select: too many cases");
   set *s = new_set(L, n);
+  luaL_checkstack(L, n + 16, "too many cases");
   for (int i = 1; i <= n; i++) {
     lua_rawgeti(L, 1, i);
     add_case(L, s, i);
-    lua_settop(L, 2);
   }
+  check_fields(L, n);
   s->has_default = lua_getfield(L, 1, "default") != LUA_TNIL;
-  lua_getfield(L, 1, "timeout");
-  s->deadline = mr_deadline(L, -1);
-  lua_settop(L, 2);
+  lua_pop(L, 1);
+  s->deadline = timeout(L);
   prepare(L, s);
   return s;
 }
@@ -245,9 +285,10 @@ static int l_select(lua_State *L) {
   return wait(L, s);
 }
 
+void mr_select_setup(void) { mr_hooks.unlink = unlink_fiber; }
+
 MR_EXPORT int luaopen_mare_select(lua_State *L) {
   mr_host_ensure(L);
-  mr_hooks.unlink = unlink_fiber;
   mr_function_push(L, l_select);
   return 1;
 }

@@ -7,6 +7,7 @@
 #include "module/module.h"
 #include "module/net.h"
 #include "module/state.h"
+#include "process/crew.h"
 
 #include <string.h>
 
@@ -213,9 +214,12 @@ static void setup(void) {
   mr_secret = port_entropy() | 1;
   mr_process_setup();
   mr_channel_setup();
+  mr_select_setup();
   mr_net_setup();
   mr_tls_setup();
   mr_file_setup();
+  mr_subprocess_setup();
+  mr_signal_setup();
   mr_share_valid = is_box;
   mr_hooks.open = mr_module_open;
   mr_hooks.start = start;
@@ -244,10 +248,24 @@ uint64_t mr_deadline(lua_State *L, int idx) {
   return port_now() + (uint64_t)(s * 1e9);
 }
 
-int mr_raise(lua_State *L, int err) { return luaL_error(L, "%s", mr_err_text(err)); }
+/* What ends f's process: told once, then it ends where it waits again (crew.c). */
+static int raise_ended(lua_State *L, mr_fiber *f) {
+  if (f->told && mr_can_yield(f, L)) {
+    f->sysyield = SYS_AGAIN;
+    return lua_yield(L, 0);
+  }
+  f->told = 1;
+  return luaL_error(L, "%s", mr_err_text(MR_EENDED));
+}
+
+int mr_raise(lua_State *L, int err) {
+  if (PORT_UNLIKELY(err == MR_EENDED)) return raise_ended(L, mr_self_fiber(L));
+  return luaL_error(L, "%s", mr_err_text(err));
+}
 
 void mr_raise_reason(lua_State *L, mr_fiber *f, mr_reason r) {
   if (r == MR_INTERRUPTED) mr_raise(L, MR_EINTR);
+  if (r == MR_STOPPED && f->crew && f->crew->ending) raise_ended(L, f);
   if (r == MR_STOPPED) mr_raise(L, MR_ESTOPPED);
   if (r == MR_DEADLOCK) luaL_error(L, "%s", f->proc->text ? f->proc->text : mr_err_text(MR_EDEADLOCK));
 }

@@ -210,7 +210,7 @@ int port_fs_mkdir(const char *path, int parents) {
   for (char *p = copy + 1; !err && *copy && *p; p++) {
     if (*p != '/') continue;
     *p = 0;
-    err = make(copy);
+    if ((err = make(copy)) == EEXIST) err = ENOTDIR;
     *p = '/';
   }
   if (!err) err = make(copy);

@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include "port/child.h"
 #include "port/net.h"
 
 /* ---- addresses ---- */
@@ -172,6 +173,7 @@ long port_net_read(int fd, void *p, size_t n) {
   ssize_t r;
   do r = recv(fd, p, n, 0);
   while (r < 0 && errno == EINTR);
+  if (r < 0 && errno == ENOTSOCK) return port_pipe_read(fd, p, n);       /* of a subprocess */
   return r < 0 ? -errno : (long)r;
 }
 
@@ -182,7 +184,7 @@ static long write_one(int fd, const void *p, size_t n) {
   return r < 0 ? -errno : (long)r;
 }
 
-long port_net_write(int fd, const port_slice *s, int n) {
+static long write_some(int fd, const port_slice *s, int n) {
   if (n == 1) return write_one(fd, s[0].p, s[0].len);
   struct iovec v[PORT_SLICES];
   struct msghdr m = { .msg_iov = v, .msg_iovlen = (size_t)n };
@@ -191,6 +193,11 @@ long port_net_write(int fd, const port_slice *s, int n) {
   do r = sendmsg(fd, &m, MSG_NOSIGNAL);
   while (r < 0 && errno == EINTR);
   return r < 0 ? -errno : (long)r;
+}
+
+long port_net_write(int fd, const port_slice *s, int n) {
+  long r = write_some(fd, s, n);
+  return r == -ENOTSOCK ? port_pipe_write(fd, s[0].p, s[0].len) : r;     /* of a subprocess */
 }
 
 long port_net_receive(int fd, void *p, size_t n, port_addr *from) {

@@ -3,15 +3,22 @@
 #include "process/crew.h"
 #include "port/poll.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static uintptr_t *mark_of(lua_State *co) { return (uintptr_t *)lua_getextraspace(co); }
+/* See module/coroutine.c. A host's extra space is not ours. */
+static void mark(mr_fiber *f, uintptr_t set, uintptr_t clear) {
+  uintptr_t *space = lua_getextraspace(f->L);
+  if (f->proc->kind != PROC_HOST) *space = (*space & ~clear) | set;
+}
 
 /* ---- the list ---- */
 
-static void add(mr_crew *c, mr_fiber *f, int front) {
-  if (front) {
+static void add(mr_crew *c, mr_fiber *f, int where) {
+  if (where == CREW_INTERRUPTED) {
+    c->interrupted = f;
+  } else if (where == CREW_FIRST) {
     f->next = c->head;
     c->head = f;
     if (!c->tail) c->tail = f;
@@ -31,10 +38,10 @@ static int wake_host(mr_crew *c) {
   return 0;
 }
 
-int mr_crew_push(mr_fiber *f, int front) {
+int mr_crew_push(mr_fiber *f, int where) {
   mr_crew *c = f->crew;
   port_acquire(&c->lock);
-  add(c, f, front);
+  add(c, f, where);
   int start = c->state == CREW_IDLE;
   if (start) c->state = CREW_QUEUED;
   if (start) start = wake_host(c);
@@ -44,8 +51,10 @@ int mr_crew_push(mr_fiber *f, int front) {
 
 mr_fiber *mr_crew_next(mr_crew *c) {
   port_acquire(&c->lock);
-  mr_fiber *f = c->head;
-  if (f) {
+  mr_fiber *f = c->interrupted ? c->interrupted : c->head;
+  if (f && f == c->interrupted) {
+    c->interrupted = NULL;
+  } else if (f) {
     c->head = f->next;
     if (!c->head) c->tail = NULL;
   }
@@ -56,7 +65,7 @@ mr_fiber *mr_crew_next(mr_crew *c) {
 
 int mr_crew_leave(mr_crew *c) {
   port_acquire(&c->lock);
-  int more = c->head != NULL;
+  int more = c->head != NULL || c->interrupted != NULL;
   c->state = more ? CREW_QUEUED : CREW_IDLE;
   if (more) more = wake_host(c);
   port_unlock(&c->lock);
@@ -117,7 +126,7 @@ mr_strand *mr_strand_new(mr_crew *c, lua_State *co, const char *name, const mr_s
 void mr_strand_start(mr_strand *s) {
   mr_crew *c = s->fiber.crew;
   mr_retain(&s->shared);
-  *mark_of(s->fiber.L) |= 1;
+  mark(&s->fiber, 1, 0);
   atomic_store_explicit(&s->fiber.state, FIBER_READY, memory_order_relaxed);
   c->alive++;
   port_acquire(&c->lock);
@@ -126,19 +135,38 @@ void mr_strand_start(mr_strand *s) {
   s->prev->next = s;
   c->all->prev = s;
   port_unlock(&c->lock);
-  mr_crew_push(&s->fiber, 0);                  /* its process runs: nothing to be queued */
+  mr_crew_push(&s->fiber, CREW_LAST);          /* its process runs: nothing to be queued */
+}
+
+/*
+ * The first fiber has failed. One that waited is resumed to get its error, and may clean up; one that did not begin, computes, or waits
+ * once more ends here, as coroutine.close does it: no pcall can keep the process alive.
+ */
+static int close_here(mr_fiber *f, int *nres) {
+  lua_State *L = f->L;
+  f->top_ok = 0;
+  f->told = mr_hooks.reset(L) == LUA_OK;         /* an error of a pending variable's __close is its own */
+  if (f->told) {
+    lua_settop(L, 0);
+    lua_pushnil(L);
+  }
+  *nres = 1;
+  return LUA_ERRRUN;
 }
 
 /* A coroutine that is a fiber must not be resumed by others: it is marked except while it runs (see module/coroutine.c). */
 int mr_crew_resume(mr_fiber *f, int nargs, int *nres) {
   mr_proc *p = f->proc;
   lua_State *L = f->L;
+  int parked = f->sysyield == SYS_PARK;
   p->fiber = f;
+  f->sysyield = SYS_NONE;
   if (f == &p->main) return lua_resume(L, NULL, nargs, nres);
-  *mark_of(L) &= ~(uintptr_t)1;
+  mark(f, 0, 1);
+  if (PORT_UNLIKELY(f->crew->ending) && !parked) return close_here(f, nres);
   if (lua_status(L) == LUA_OK) nargs = lua_gettop(L) - 1;
   int status = lua_resume(L, NULL, nargs, nres);
-  if (status == LUA_YIELD) *mark_of(L) |= 1;
+  if (status == LUA_YIELD) mark(f, 1, 0);
   return status;
 }
 
@@ -157,6 +185,7 @@ void mr_strand_free(mr_strand *s) {
   free(s);
 }
 
+/* f may be gone afterwards. */
 static void strand_end(mr_fiber *f, int status, int nres) {
   mr_strand *s = (mr_strand *)f;
   lua_State *L = f->L;
@@ -169,11 +198,13 @@ static void strand_end(mr_fiber *f, int status, int nres) {
     if (lua_status(L) != LUA_OK) mr_hooks.reset(L);    /* leaves the error value on top */
     s->failed = 1;
     s->nres = 1;
+    s->observed = f->told;                       /* it ends because of its process's failure, which tells enough */
   }
   if (f->held_from) mr_hooks.mail_back(f);
-  *mark_of(L) &= ~(uintptr_t)1;
+  mark(f, 3, 0);
   atomic_store_explicit(&f->state, FIBER_DONE, memory_order_relaxed);
   s->done = 1;
+  atomic_store_explicit(&f->thread->current, NULL, memory_order_relaxed);   /* a signal's handler would look at it */
   mr_event_set(&s->ended, f);
   mr_release(&s->shared);
 }
@@ -242,16 +273,15 @@ static void run_for_host(mr_thread *t, mr_fiber *f) {
     atomic_store_explicit(&f->state, FIBER_RUNNING, memory_order_relaxed);
     f->top = f->L;
     f->top_ok = 1;
-    f->sysyield = SYS_NONE;
     int status = mr_crew_resume(f, 0, &nres);
     if (status != LUA_YIELD) {
       strand_end(f, status, nres);
-      f->crew->alive--;
+      p->main.crew->alive--;
       break;
     }
     if (f->sysyield != SYS_PARK) {
       atomic_store_explicit(&f->state, FIBER_READY, memory_order_relaxed);
-      mr_crew_push(f, 0);
+      mr_crew_push(f, CREW_LAST);
       break;
     }
   } while (!mr_fiber_parked(f));
@@ -277,8 +307,10 @@ void mr_crew_abandon(mr_proc *host) {
   claimed all = { NULL };
   if (!c) return;
   mr_crew_each(host, claim, &all);
-  for (mr_fiber *f = all.first; f; f = f->next)
+  for (mr_fiber *f = all.first; f; f = f->next) {
     if (f->set) mr_hooks.unlink(f);
+    mr_wake(f);                                  /* its timer would keep a deadlock from being noticed */
+  }
   if (c->alive == 1) {
     destroy(c);
     return;
@@ -303,7 +335,12 @@ void mr_crew_each(mr_proc *p, void (*fn)(mr_fiber *f, void *ud), void *ud) {
   port_unlock(&p->lock);
 }
 
-uint64_t mr_fiber_id(const mr_fiber *f) { return f == &f->proc->main ? 0 : ((const mr_strand *)f)->id; }
+void mr_fiber_describe(const mr_fiber *f, char *buf, size_t size) {
+  const mr_strand *s = (const mr_strand *)f;
+  if (f == &f->proc->main) buf[0] = 0;
+  else if (s->name) snprintf(buf, size, ", fiber #%llu '%.50s'", (unsigned long long)s->id, s->name);
+  else snprintf(buf, size, ", fiber #%llu", (unsigned long long)s->id);
+}
 
 int mr_crew_state(mr_proc *p) {
   int state = -1;
@@ -322,7 +359,7 @@ int mr_crew_bell(mr_crew *c) {
   port_acquire(&c->lock);
   if (c->bell < 0) {
     c->bell = port_bell_open();
-    if (c->bell >= 0 && c->head) port_bell_ring(c->bell);
+    if (c->bell >= 0 && (c->head || c->interrupted)) port_bell_ring(c->bell);
   }
   int bell = c->bell;
   port_unlock(&c->lock);

@@ -8,7 +8,8 @@
  * Invariants (lock held):
  *  - CREW_IDLE: no fiber is ready, none runs. CREW_QUEUED: some are, and the token is in a run queue or slot (a host's: nowhere, its thread
  *    has been told). CREW_RUNNING: a thread runs one of them, or has just taken the token.
- *  - a fiber in the list is READY and in no other queue.
+ *  - a fiber in the list, or `interrupted`, is READY and in no other queue. The interrupted one goes on before all others, also before
+ *    those whose time is due.
  * `all` changes only under the lock, by the thread that runs the process. So does p->main.crew under the process's lock, which others hold
  * while they look; the process's own thread, and who has claimed one of its fibers, needs no lock to read it.
  *
@@ -30,6 +31,7 @@ typedef struct mr_crew {
   mr_proc *proc;
   port_lock lock;
   mr_fiber *head, *tail;             /* ready, in order */
+  mr_fiber *interrupted;             /* was preempted: goes on first */
   unsigned char state;
   unsigned char ending;              /* the first fiber has failed: nothing waits any more */
   size_t alive;                      /* (owner) fibers that have not ended, the first included */
@@ -58,14 +60,15 @@ void       mr_strand_free(mr_strand *s);              /* ended, and nobody holds
 static inline mr_strand *mr_strand_of(void *shared) { return (mr_strand *)(void *)((char *)shared - offsetof(mr_strand, shared)); }
 /* Calls fn for every fiber of p that has not ended, the lock of its crew held. */
 void       mr_crew_each(mr_proc *p, void (*fn)(mr_fiber *f, void *ud), void *ud);
-uint64_t   mr_fiber_id(const mr_fiber *f);            /* 0: its process's first */
+void       mr_fiber_describe(const mr_fiber *f, char *buf, size_t size);    /* ", fiber #3 'name'", or nothing for the first */
 unsigned   mr_crew_step(mr_proc *host);               /* a host's thread: runs what is ready, without waiting; how many */
 void       mr_crew_abandon(mr_proc *host);
 int        mr_crew_state(mr_proc *p);                    /* CREW_*, -1: it has none */
 int        mr_crew_bell(mr_crew *c);                  /* the descriptor, or -1 */
 
 /* ---- for the scheduler ---- */
-int        mr_crew_push(mr_fiber *f, int front);      /* a READY fiber; 1: the token is to be queued (a host's: nothing) */
+enum { CREW_LAST, CREW_FIRST, CREW_INTERRUPTED };
+int        mr_crew_push(mr_fiber *f, int where);      /* a READY fiber; 1: the token is to be queued (a host's: nothing) */
 mr_fiber  *mr_crew_next(mr_crew *c);                  /* the token, or the run, is the caller's: the next fiber; NULL: idle now */
 int        mr_crew_leave(mr_crew *c);                 /* the caller stops: 1: the token is to be queued */
 int        mr_crew_resume(mr_fiber *f, int nargs, int *nres);               /* lua_resume of one of several fibers */

@@ -113,9 +113,9 @@ void mr_host_close(mr_proc *h) {
   port_acquire(&r->ilock);
   r->nopen--;
   port_unlock(&r->ilock);
+  mr_crew_abandon(h);                            /* its fibers end with the script: they don't run while it waits here */
   if (!leaving && wait_for_all(h, 1) == MR_EDEADLOCK) mr_report_print(h->text);
   if (h->main.held_from) mr_hooks.mail_back(&h->main);
-  mr_crew_abandon(h);
   mr_proc_finish(h, PROC_DONE);
   port_acquire(&r->life);
   int last = unlist(r, h);

@@ -93,7 +93,7 @@ static void block_handed_over(mr_fiber *f) {
   port_chaos();
   if (!atomic_compare_exchange_strong(&f->state, &parking, FIBER_PARKED)) {
     if (!f->crew) mr_enqueue(NULL, f, 0);
-    else mr_crew_push(f, 0);                    /* we run the crew: nothing to be queued yet */
+    else mr_crew_push(f, CREW_LAST);            /* we run the crew: nothing to be queued yet */
   }
   if (f->crew && mr_crew_leave(f->crew)) mr_enqueue(NULL, &f->crew->token, 0);
   atomic_fetch_sub(&r->nmoving, 1);
@@ -124,6 +124,7 @@ static int host_sleep(mr_fiber *f, uint64_t deadline) {
   int forever = deadline == UINT64_MAX, set;
   do {
     if (f->crew && mr_crew_step(f->proc) && atomic_load(&f->state) == FIBER_READY) return 1;
+    if (f->crew && !forever && port_now() >= deadline) return 0;   /* fibers that always yield don't keep it */
     if (forever) {
       port_acquire(&r->ilock);
       r->hosts_waiting++;

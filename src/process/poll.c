@@ -148,12 +148,14 @@ void mr_watch_end(mr_watch *w) {
   slot_put(w);
 }
 
+void mr_wait_outside(mr_fiber *f) {
+  if (f->outside) return;
+  f->outside = 1;
+  atomic_fetch_add(&mr_rt.noutside, 1);
+}
+
 int mr_watch_wait(mr_watch *w, int dir, mr_wait *node) {
-  mr_fiber *f = node->fiber;
-  if (!f->outside) {
-    f->outside = 1;
-    atomic_fetch_add(&mr_rt.noutside, 1);
-  }
+  mr_wait_outside(node->fiber);
   port_acquire(&w->lock);
   int now = (w->ready & dir) || w->closed;
   w->ready &= (unsigned char)~dir;

@@ -47,5 +47,6 @@ int       mr_source_add(int fd, void (*fn)(void *ud), void *ud); /* 0 or an errn
 
 /* Something outside may wake fibers (a request in flight, a signal that is waited for): +1, -1. As long as the sum is not 0 nothing is a deadlock. */
 void      mr_outside(int change);
+void      mr_wait_outside(mr_fiber *f);               /* f's open wait is for such a thing: counted until it ends */
 
 #endif

@@ -196,7 +196,7 @@ static void hand_over(mr_thread *t, mr_fiber *f) {
  * The claimer's last step. Returns what is to be queued: f, the token of its crew if that was idle, or NULL: a host's thread has been told,
  * or f's own thread still unwinds and will see it.
  */
-static inline mr_fiber *make_ready(mr_fiber *f, mr_reason why, int front) {
+static inline mr_fiber *make_ready(mr_fiber *f, mr_reason why, int where) {
   mr_thread *host = f->mode == WAIT_HOST ? f->thread : NULL;   /* read now: once READY, f may go its way and end */
   f->reason = (unsigned char)why;
   port_chaos();
@@ -211,22 +211,22 @@ static inline mr_fiber *make_ready(mr_fiber *f, mr_reason why, int front) {
   if (was != FIBER_PARKED) return NULL;
   mr_crew *c = f->crew;
   if (PORT_LIKELY(!c)) return f;
-  return mr_crew_push(f, front) ? &c->token : NULL;
+  return mr_crew_push(f, where) ? &c->token : NULL;
 }
 
 void mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near) {
-  if ((f = make_ready(f, why, 0)) == NULL) return;
+  if ((f = make_ready(f, why, CREW_LAST)) == NULL) return;
   if (atomic_load_explicit(&mr_rt.live, memory_order_relaxed) > MR_PREFETCH_FROM && !f->crew) mr_state_prefetch(f);
   if (near) hand_over(near->thread, f);
   else mr_enqueue(NULL, f, 0);
 }
 
 void mr_ready_due(mr_fiber *f, mr_reason why, mr_worker *w) {
-  if ((f = make_ready(f, why, 1)) != NULL) mr_enqueue(w, f, 1);
+  if ((f = make_ready(f, why, CREW_FIRST)) != NULL) mr_enqueue(w, f, 1);
 }
 
 void mr_ready_polled(mr_fiber *f, mr_worker *w) {
-  if ((f = make_ready(f, MR_WOKEN, 0)) == NULL) return;
+  if ((f = make_ready(f, MR_WOKEN, CREW_LAST)) == NULL) return;
   if (!w) {
     global_push(f, 0);
     return;
@@ -236,9 +236,9 @@ void mr_ready_polled(mr_fiber *f, mr_worker *w) {
 }
 
 /* A fiber that can't sit in queues itself: through its crew, if it has one. */
-static void requeue(mr_fiber *f, mr_worker *w, int front) {
+static void requeue(mr_fiber *f, mr_worker *w, int where) {
   if (PORT_LIKELY(!f->crew)) mr_enqueue(w, f, 0);
-  else if (mr_crew_push(f, front)) mr_enqueue(w, &f->crew->token, 0);
+  else if (mr_crew_push(f, where)) mr_enqueue(w, &f->crew->token, 0);
 }
 
 /* The thread of f, which yielded in order to wait: 0: it has been woken already and goes on. */
@@ -393,7 +393,7 @@ static void leave_idle_list(mr_thread *t, int *spinning) {
   if (successor) mr_wake_idle();
 }
 
-/* Until when this thread may sleep; it becomes the watcher if there is none. */
+/* Until when this thread may sleep; it becomes the watcher if there is none. *watches: it is. */
 static uint64_t sleep_until(mr_thread *t, unsigned round, int *watches) {
   mr_runtime *r = &mr_rt;
   uint64_t until = UINT64_MAX;
@@ -492,9 +492,10 @@ static inline int run(mr_thread *t, mr_fiber *f, int nargs, int *nres) {
   atomic_store_explicit(&f->state, FIBER_RUNNING, memory_order_relaxed);
   f->top_ok = 1;
   f->top = f->L;
-  f->sysyield = SYS_NONE;
   set_current(t, f);
-  return PORT_LIKELY(!f->crew) ? lua_resume(f->L, NULL, nargs, nres) : mr_crew_resume(f, nargs, nres);
+  if (PORT_UNLIKELY(f->crew != NULL)) return mr_crew_resume(f, nargs, nres);
+  f->sysyield = SYS_NONE;
+  return lua_resume(f->L, NULL, nargs, nres);
 }
 
 /* Returns the crew of its process, which the caller still runs; NULL: there is none (a parked fiber may be elsewhere by now), or no process any more. */
@@ -530,7 +531,7 @@ static mr_crew *resume(mr_thread *t, mr_fiber *f) {
       t->gave_way = 1;                        /* or it would find itself before those in the global queue */
       atomic_store_explicit(&f->state, FIBER_READY, memory_order_relaxed);
       /* What had a whole quantum goes to the global queue: busy workers never steal, and long queues even out there. */
-      requeue(f, preempted ? NULL : t->worker, preempted);
+      requeue(f, preempted ? NULL : t->worker, preempted ? CREW_INTERRUPTED : CREW_LAST);
     }
   } while (goes_on);
   return c;

@@ -30,7 +30,7 @@ typedef struct mr_waitclass {
    * and returns how many; -1, nothing pushed: not ready (or not any more). May raise errors.
    */
   int  (*take)(lua_State *L, mr_case *c, mr_reason why);
-  /* NULL, or once before everything else: the operation's table is on top of L; what goes out is made ready in c->mail. */
+  /* NULL, or once before everything else: the operation is on top of L (mr_operation_values); what goes out is made ready in c->mail. */
   void (*prepare)(lua_State *L, mr_case *c);
 } mr_waitclass;
 

@@ -6,6 +6,9 @@
 ---@field version string version of the library
 ---@field process mare.processlib what `require "mare.process"` gives
 ---@field channel mare.channellib what `require "mare.channel"` gives
+---@field select fun(cases: mare.cases): ... what `require "mare.select"` gives
+---@field fiber mare.fiberlib what `require "mare.fiber"` gives
+---@field timer mare.timerlib what `require "mare.timer"` gives
 local mare = {}
 
 ---Seconds of a clock that never jumps, of the same origin in all processes. Only differences mean something.
