@@ -33,9 +33,8 @@ static int write_k(lua_State *L, int status, lua_KContext ctx);
 /* The next fiber that wants to write may. */
 static void pass_turn(mr_conn *c, mr_fiber *f) {
   c->writing = 0;
-  while (!mr_waitq_empty(&c->turns)) {
-    mr_wait *n = c->turns.next;
-    mr_waitq_del(n);
+  for (mr_wait *n; (n = c->turns) != NULL;) {
+    mr_conn_turn_del(c, n);
     if (!mr_wait_claim(n)) continue;
     c->writing = 1;
     mr_ready(n->fiber, MR_WOKEN, f);
@@ -181,7 +180,7 @@ static int turn_k(lua_State *L, int status, lua_KContext ctx);
 
 static int turn_came(lua_State *L, mr_fiber *f, mr_conn *c, mr_reason r, int kind) {
   if (r == MR_WOKEN) return write_begin(L, f, c, kind, kind == JOB_WRITE ? lua_gettop(L) : 1, f->deadline);
-  mr_waitq_del(&f->wait);
+  mr_conn_turn_del(c, &f->wait);
   return mr_net_fail_wait(L, f, r);
 }
 
@@ -196,7 +195,7 @@ static int wait_turn(lua_State *L, mr_fiber *f, mr_conn *c, int kind, uint64_t d
   if (deadline == 0) return timeout(L);
   int err = mr_wait_open(f, L);
   if (err) return mr_raise(L, err);
-  mr_waitq_add(&c->turns, &f->wait);
+  mr_conn_turn_add(c, &f->wait);
   f->op = "write";
   f->deadline = deadline;
   mr_reason r = mr_park_here(L, f, deadline, kind, turn_k);

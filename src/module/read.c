@@ -18,6 +18,13 @@ static int give(lua_State *L, mr_conn *c, const char *p, size_t n) {
   return 1;
 }
 
+/* The pattern stays at index 2 of the reader's stack. */
+static mr_pattern pattern_of(lua_State *L, const mr_conn *c) {
+  mr_pattern p = { NULL, 0 };
+  if (c->want.kind == WANT_UNTIL) p.p = lua_tolstring(L, 2, &p.len);
+  return p;
+}
+
 static int give_held(lua_State *L, mr_conn *c, size_t used, size_t n) {
   give(L, c, c->in.len ? mr_bytes_at(&c->in) : "", n);
   if (c->fd >= 0 && used) mr_bytes_drop(&c->in, used);   /* a finaliser may have closed it just now */
@@ -61,7 +68,8 @@ static long fetch(lua_State *L, mr_fiber *f, mr_conn *c, int *given) {
   long r = mr_conn_read(c, s, MR_SCRATCH);
   if (r <= 0) return r;
   if (c->in.len == 0) {
-    long used = mr_conn_match(c, s, (size_t)r, &n);
+    mr_pattern pattern = pattern_of(L, c);
+    long used = mr_conn_match(c, s, (size_t)r, &pattern, &n);
     if (PORT_LIKELY(used > 0)) {
       if (used < r && !mr_bytes_add(&c->in, s + used, (size_t)(r - used))) return c->rerr = ENOMEM, -ENOMEM;
       *given = give(L, c, s, n);
@@ -80,7 +88,8 @@ static int read_step(lua_State *L, mr_fiber *f, mr_conn *c, int *done) {
   int given = 0;
   *done = 1;
   if (c->in.len) {
-    long used = mr_conn_match(c, mr_bytes_at(&c->in), c->in.len, &n);
+    mr_pattern pattern = pattern_of(L, c);
+    long used = mr_conn_match(c, mr_bytes_at(&c->in), c->in.len, &pattern, &n);
     if (used > 0) return give_held(L, c, (size_t)used, n);
     if (used < 0) return mr_net_fail(L, "the pattern did not come within the limit", "EMSGSIZE");
   }
@@ -179,14 +188,10 @@ int mr_read_fast(lua_State *L) { return read_as(L, mr_proc_fiber(L)); }
 int mr_read_until_method(lua_State *L) {
   mr_conn *c = mr_check_conn(L, 1);
   size_t length;
-  const char *pattern = luaL_checklstring(L, 2, &length);
+  luaL_checklstring(L, 2, &length);
   lua_Number most = luaL_optnumber(L, 3, 1e15);
   luaL_argcheck(L, length > 0, 2, "the pattern can't be empty");
   luaL_argcheck(L, most >= 1, 3, "at least one byte must be allowed");
-  if (!c->reading) {
-    c->want.pattern = pattern;
-    c->want.length = length;
-    c->want.n = most > 1e15 ? (size_t)1e15 : (size_t)most;
-  }
+  if (!c->reading) c->want.n = most > 1e15 ? (size_t)1e15 : (size_t)most;
   return read_begin(L, mr_self_fiber(L), c, WANT_UNTIL, 4);
 }
