@@ -196,6 +196,8 @@ int mr_conn_ready(mr_conn *c, mr_fiber *f) {
   return r != -EAGAIN;
 }
 
+enum { NOT_QUEUED, QUEUED_READ, QUEUED_WRITE };   /* `what` of a case */
+
 static int wait_link(mr_case *k) {
   mr_conn *c = k->object;
   if (c->fd < 0 || c->in.len || c->eof || c->rerr) return 1;
@@ -204,21 +206,29 @@ static int wait_link(mr_case *k) {
     return 1;
   }
   c->selected++;
-  k->what = 1;                                   /* queued */
+  c->selects_read++;
+  k->what = QUEUED_READ;
   return 0;
 }
 
 static void wait_unlink(mr_case *k) {
   mr_conn *c = k->object;
   if (!k->what) return;
-  k->what = 0;
   c->selected--;
+  if (k->what == QUEUED_READ) c->selects_read--;
+  k->what = 0;
   if (c->watch) mr_watch_unwait(c->watch, &k->wait);
 }
 
 static int wait_take(lua_State *L, mr_case *k, mr_reason why) {
   mr_conn *c = k->object;
   (void)why;
+  if (c->reading) {                              /* what one fetches the other would wait for */
+    lua_pushnil(L);
+    lua_pushliteral(L, "another fiber reads from this connection");
+    lua_pushliteral(L, "EBUSY");
+    return 3;
+  }
   c->dry = 0;                                    /* nobody may have polled since: ask the kernel */
   if (!mr_conn_ready(c, mr_self_fiber(L))) return -1;
   lua_pushboolean(L, 1);
@@ -231,7 +241,7 @@ static int writing_link(mr_case *k) {
   mr_conn *c = k->object;
   if (c->fd < 0 || c->werr || mr_watch_wait(c->watch, MR_WRITE, &k->wait)) return 1;
   c->selected++;
-  k->what = 1;
+  k->what = QUEUED_WRITE;
   return 0;
 }
 

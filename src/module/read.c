@@ -142,7 +142,7 @@ static int read_k(lua_State *L, int status, lua_KContext ctx) {
 
 static int read_begin(lua_State *L, mr_fiber *f, mr_conn *c, int kind, int seconds) {
   if (PORT_UNLIKELY(c->fd < 0)) return mr_conn_fail(L, c, EBADF);
-  if (PORT_UNLIKELY(c->reading)) return mr_net_fail(L, "another fiber reads from this connection", "EBUSY");
+  if (PORT_UNLIKELY(c->reading || c->selects_read)) return mr_net_fail(L, "another fiber reads from this connection", "EBUSY");
   if (PORT_UNLIKELY(c->lost)) return mr_net_fail(L, "bytes were lost, there was no memory for them", "ENOMEM");
   c->want.kind = (unsigned char)kind;
   c->want.seen = 0;
