@@ -25,7 +25,7 @@
 enum { MOST = 128 };
 #define WAKER UINT64_MAX
 
-static int set_fd = -1;
+static atomic_int set_fd = -1;          /* set once; looked at without a lock */
 static int waker = -1;                 /* written to */
 static port_lock opening;
 

@@ -9,6 +9,9 @@
 ---@field select fun(cases: mare.cases): ... what `require "mare.select"` gives
 ---@field fiber mare.fiberlib what `require "mare.fiber"` gives
 ---@field timer mare.timerlib what `require "mare.timer"` gives
+---@field file mare.filelib what `require "mare.file"` gives
+---@field subprocess mare.subprocesslib what `require "mare.subprocess"` gives
+---@field signal mare.signallib what `require "mare.signal"` gives
 local mare = {}
 
 ---Seconds of a clock that never jumps, of the same origin in all processes. Only differences mean something.
