@@ -155,8 +155,7 @@ static int receive(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadline, 
     mail_back(f);
   }
   if (PORT_UNLIKELY(f->want_aux)) make_aux(L, f);
-  int open = wait && deadline && mr_can_yield(f, L);
-  if (open) mr_wait_open(f, L);
+  int open = wait && deadline && mr_can_yield(f, L) && mr_wait_open(f, L) == MR_OK;
   for (;;) {
     mr_mail m;
     mr_step s = mr_channel_take(c, &m, open ? &f->wait : NULL, &peer);
