@@ -513,7 +513,10 @@ static inline int run(mr_thread *t, mr_fiber *f, int nargs, int *nres) {
   return lua_resume(f->L, NULL, nargs, nres);
 }
 
-/* Returns the crew of its process, which the caller still runs; NULL: there is none (a parked fiber may be elsewhere by now), or no process any more. */
+/*
+ * Returns the crew of its process, which the caller still runs; NULL: there is none (a parked fiber may be elsewhere by now), or no process
+ * any more.
+ */
 static mr_crew *resume(mr_thread *t, mr_fiber *f) {
   mr_proc *p = f->proc;
   mr_crew *c;
