@@ -1,8 +1,8 @@
 """`mare lab choose`: the program itself under every allocator, in randomised blocks; then the recommendation.
 
 What is fixed before the first run: the response, the margin, the seed of the order, the number of blocks that are always made, and the rule by
-which more are made: until the widest simultaneous interval is no wider than the margin, the time is used up, or there are 60. The rule looks
-at widths only, never at who is ahead. The first block is warm-up and is left out.
+which more are made: until the widest simultaneous interval is within half the margin (then a difference of twice the margin is found all but
+surely), the time is used up, or there are 60. The rule looks at widths only, never at who is ahead. The first block is warm-up and is left out.
 """
 
 import datetime
@@ -204,8 +204,8 @@ def measure_blocks(plan: Plan, usable: dict[str, Allocator], rows: Rows, out: di
             values = table(rows.kept, list(usable), RESPONSES[plan.response])
             if len(values) < 4:
                 continue
-            if recommend.standing(plan.response, list(usable), values, plan.margin, resamples=1000).widest() <= plan.margin:
-                return f"the widest interval is within ±{plan.margin * 100:.0f} %"
+            if recommend.standing(plan.response, list(usable), values, plan.margin, resamples=1000).widest() <= plan.margin / 2:
+                return f"the widest interval is within ±{plan.margin * 50:.1f} %"
             if block > MAX_BLOCKS:
                 return f"{MAX_BLOCKS} blocks were made"
             spent = time.monotonic() - start

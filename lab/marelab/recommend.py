@@ -86,7 +86,9 @@ def verdict(time: Standing, memory: Standing, present: str | None, margin: float
         row = time.row(present)
         reasons = [f"its {what} is {row['ratio']:.3f} times the best's, {time.best} (95 % interval {row['low']:.3f} to {row['high']:.3f}): "
                    f"not shown to be more than {margin * 100:.0f} % worse"]
-        return Verdict(True, present, present, others, f"Keep {present}.", reasons + doubt(time, margin) + thrift(time, memory, present, margin))
+        clear = time.widest() <= margin
+        sentence = f"Keep {present}." if clear else f"Keep {present}: nothing better has been shown."
+        return Verdict(True, present, present, others, sentence, reasons + doubt(time, margin) + thrift(time, memory, present, margin))
     fit = [n for n in front(time, memory, margin) if n in time.recommended] or list(time.recommended)
     # the fastest, unless another one that can't be told from it needs clearly less memory
     choice = time.best if time.best in fit else fit[0]
