@@ -153,4 +153,5 @@ if(TARGET mare)
 endif()
 if(MARE_CONFIG STREQUAL "plain")
   mare_test(lint 120 OFF ${CMAKE_SOURCE_DIR}/tools/lint)
+  mare_test(lab 420 OFF ${CMAKE_SOURCE_DIR}/tools/test-lab) # the first run also makes the Python environment
 endif()
