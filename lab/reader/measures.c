@@ -54,7 +54,7 @@ static void need(ms_measures *m, int ok) { if (!ok) m->out_of_memory = 1; }
 
 static uint32_t thread_of(ms_measures *m, const rd_event *e)
 {
-  static _Thread_local uint32_t of_stream[MTR_MAX_STREAM + 1];
+  uint32_t *of_stream = m->of_stream;
   if (!e->new_thread && m->thread_count) return of_stream[e->stream];
   for (uint32_t i = m->thread_count; i-- > 0;)
     if (m->threads[i].tid == e->thread) return of_stream[e->stream] = i;

@@ -43,6 +43,7 @@ typedef struct ms_measures {
   ct_curve by_time, by_operation;
   ms_thread threads[MS_THREADS];
   uint32_t thread_count;
+  uint32_t of_stream[MTR_MAX_STREAM + 1]; /* which thread writes it now */
   uint64_t phase_step;
   lv_table *live;
   struct ms_pending *pending[MTR_MAX_STREAM + 1];
