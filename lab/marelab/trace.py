@@ -61,11 +61,11 @@ def run(args: argparse.Namespace) -> int:
 def record(argv: list[str], out: str | Path | None = None, *, limit: int | None = None, ring: int = 0, stacks: int = 0, force: bool = False,
            **popen) -> format.Trace:
     """Traces a program; keyword arguments go to subprocess.run (stdin, stdout, env, cwd …)."""
-    path = target.check(argv)
+    target.check(argv)
     folder = make_folder(Path(out or os.path.basename(argv[0]) + ".trace"), force)
     limit = room(folder, limit, ring)
     command = [native.path("launcher"), "--library", native.path("tracer"), "--out", str(folder.resolve()), "--limit", str(limit), "--ring", str(ring),
-               "--stacks", str(stacks), "--", path, *argv[1:]]
+               "--stacks", str(stacks), "--", *argv]
     ended = subprocess.run(command, **popen)
     trace = format.load(folder)
     if ended.returncode == 125 and not trace.header["complete"]:
@@ -94,7 +94,7 @@ def room(folder: Path, limit: int | None, ring: int) -> int:
     free = shutil.disk_usage(folder).free
     wanted = limit if limit is not None else min(LIMIT, max(free // 2, 1))
     wanted = max(wanted, ring * 16)
-    if free < min(wanted, LEAST_ROOM):
+    if free < (limit if limit is not None else LEAST_ROOM):
         folder.rmdir()
         raise LabError(f"{free >> 20} MiB are free in {folder.parent.resolve()}, too little for a trace: choose another folder with -o, or a smaller --limit")
     return wanted

@@ -81,9 +81,19 @@ static int claim_record(int forked)
   return -1;
 }
 
+/* With stacks the launcher copies the memory map before anything can change or end; a tenth of a second at most. */
+static void be_looked_at(tr_process *p)
+{
+  for (int tries = 0; tries < 500 && !atomic_load(&p->looked_at); tries++) {
+    struct timespec a_bit = { 0, 200000 };
+    syscall(SYS_nanosleep, &a_bit, NULL);
+  }
+}
+
 static void arrive(int forked)
 {
   int i = claim_record(forked);
+  if (i >= 0 && tr_map->stack_every) be_looked_at(&tr_map->process[i]);
   atomic_store(&tr_regions->alive, i < 0 ? GONE : (uint64_t)i + 2);
 }
 

@@ -1,7 +1,7 @@
 /*
  * The C++ operators, under their Itanium names. Where they are built on malloc and free, as in libstdc++ and libc++, they only label the block that
- * the inner call records. An allocator that serves them itself (jemalloc, tcmalloc, mimalloc) never calls our malloc: found out once, by a trial, and then
- * the operator is recorded here as a malloc or free. A program that defines its own operators never comes here.
+ * the inner call records. An allocator may serve some of them itself (jemalloc, tcmalloc, mimalloc do) and never call our malloc: then the operator is
+ * recorded here as a malloc or free. A program that defines its own operators never comes here.
  */
 #define _GNU_SOURCE
 #include "real.h"
@@ -26,53 +26,32 @@ static void *next(_Atomic(void *) *cache, const char *name)
   return f;
 }
 
-/* Whether the real operators call malloc: 1 no, 2 yes. Tried with a block of one byte, of which nothing is recorded. */
-static int built_on_malloc(void)
+/*
+ * new: the label is for the inner call, which uses it up; where it is still there afterwards, nobody called us, and the block is recorded here. The array
+ * forms call the others: the outer one is what the program said.
+ */
+static inline int label_inner(unsigned label)
 {
-  static _Atomic int known;
-  static _Atomic(void *) make, drop;
-  int answer = atomic_load_explicit(&known, memory_order_relaxed);
-  if (answer) return answer == 2;
-  new_plain new1 = (new_plain)next(&make, "_Znwm");
-  delete_plain delete1 = (delete_plain)next(&drop, "_ZdlPv");
-  tr_self_t *self = &tr_self;
-  unsigned char busy = self->busy, label = self->label;
-  self->busy = 1; /* so that the hooks take the slow way, where the probe is looked at */
-  self->probe = 1;
-  void *block = new1(1);
-  answer = self->probe == 2 ? 2 : 1;
-  delete1(block);
-  self->probe = 0;
-  self->busy = busy;
-  self->label = label;
-  atomic_store(&known, answer);
-  return answer == 2;
+  int outermost = !tr_self.label;
+  if (outermost) tr_self.label = (unsigned char)label;
+  return outermost;
 }
 
-static inline int prepare(unsigned label)
+static inline void *finish(void *p, size_t n, unsigned label, int outermost)
 {
-  int inner = built_on_malloc();
-  tr_self.label = (unsigned char)label;
-  return inner;
-}
-
-static inline void *finish(void *p, size_t n, unsigned label, int inner)
-{
+  int unused = tr_self.label != 0;
+  if (!outermost) return p;
   tr_self.label = 0;
-  if (!inner && p) tr_record_labelled(MTR_MALLOC, (uint64_t)(uintptr_t)p, label, n);
+  if (unused && p) tr_record_labelled(MTR_MALLOC, (uint64_t)(uintptr_t)p, label, n);
   return p;
 }
 
-/* Whichever form of delete: the label for the inner free, or the record of its own. */
+/* delete: recorded here, because it must be before the call; an inner free of this very block is then passed over. */
 static inline void dropping(void *p, unsigned label)
 {
-  if (!p) return;
-  if (built_on_malloc()) {
-    tr_self.label = (unsigned char)label;
-  } else {
-    tr_self.label = 0;
-    tr_record_labelled(MTR_FREE, (uint64_t)(uintptr_t)p, label, 0);
-  }
+  if (!p || tr_self.passed_over == p) return;
+  tr_record_labelled(MTR_FREE, (uint64_t)(uintptr_t)p, label, 0);
+  tr_self.passed_over = p;
 }
 
 #define OPERATOR(name, symbol) TR_EXPORT name __asm__(symbol); name
@@ -81,29 +60,29 @@ static inline void dropping(void *p, unsigned label)
   OPERATOR(void *id(size_t n), symbol) { \
     static _Atomic(void *) cache; \
     new_plain f = (new_plain)next(&cache, symbol); \
-    int inner = prepare(form); \
-    return finish(f(n), n, form, inner); \
+    int outermost = label_inner(form); \
+    return finish(f(n), n, form, outermost); \
   }
 #define NEW_NOTHROW(id, symbol, form) \
   OPERATOR(void *id(size_t n, const void *tag), symbol) { \
     static _Atomic(void *) cache; \
     new_nothrow f = (new_nothrow)next(&cache, symbol); \
-    int inner = prepare(form); \
-    return finish(f(n, tag), n, form, inner); \
+    int outermost = label_inner(form); \
+    return finish(f(n, tag), n, form, outermost); \
   }
 #define NEW_ALIGNED(id, symbol, form) \
   OPERATOR(void *id(size_t n, size_t a), symbol) { \
     static _Atomic(void *) cache; \
     new_aligned f = (new_aligned)next(&cache, symbol); \
-    int inner = prepare(form); \
-    return finish(f(n, a), n, form, inner); \
+    int outermost = label_inner(form); \
+    return finish(f(n, a), n, form, outermost); \
   }
 #define NEW_ALIGNED_NOTHROW(id, symbol, form) \
   OPERATOR(void *id(size_t n, size_t a, const void *tag), symbol) { \
     static _Atomic(void *) cache; \
     new_aligned_nothrow f = (new_aligned_nothrow)next(&cache, symbol); \
-    int inner = prepare(form); \
-    return finish(f(n, a, tag), n, form, inner); \
+    int outermost = label_inner(form); \
+    return finish(f(n, a, tag), n, form, outermost); \
   }
 
 NEW(new_one, "_Znwm", MTR_LABEL_NEW)
@@ -121,7 +100,7 @@ NEW_ALIGNED_NOTHROW(new_array_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow
     void (*f) type = (void (*) type)next(&cache, symbol); \
     dropping(p, form); \
     f arguments; \
-    tr_self.label = 0; \
+    tr_self.passed_over = NULL; \
   }
 #define DELETES(id, letters, form) \
   DELETE(id, letters "Pv", form, (void *p), (p), (void *)) \

@@ -112,8 +112,6 @@ static void mind_limit(trace *t, uint32_t used)
   end_recording(t);
 }
 
-static void see_arrivals(trace *t);
-
 int drain(trace *t)
 {
   uint32_t usable = atomic_load(&t->map->usable), used = 0;
@@ -155,67 +153,6 @@ static image *new_image(trace *t)
   return im;
 }
 
-static void drain_slot(trace *t, uint32_t slot)
-{
-  uint32_t usable = atomic_load(&t->map->usable);
-  for (uint32_t c = 0; c < usable; c++) {
-    uint64_t owner = atomic_load_explicit(&t->map->owner[c], memory_order_acquire);
-    if (owner && tr_owner_process(owner) == slot) take_chunk(t, c, owner);
-  }
-}
-
-static void say_goodbye(trace *t, size_t i, const char *how)
-{
-  image *im = &t->images[i];
-  tr_process *p = &t->map->process[im->slot];
-  drain_slot(t, im->slot);
-  uint64_t last = atomic_load(&p->anonymous);
-  if (last > im->anonymous) im->anonymous = last;
-  im->lost = atomic_load(&p->lost);
-  im->stalls = atomic_load(&p->stalls);
-  im->stall_us = atomic_load(&p->stall_us);
-  im->ended_us = trace_us(t);
-  im->ended_by = how;
-  im->live = 0;
-  if (im->fd >= 0 && !t->o->ring) { close(im->fd); im->fd = -1; }
-  t->of_slot[im->slot] = 0;
-  atomic_store(&p->lost, 0);
-  atomic_store(&p->stalls, 0);
-  atomic_store(&p->stall_us, 0);
-  atomic_store(&p->anonymous, 0);
-  atomic_store(&p->state, TR_NOBODY);
-}
-
-static void welcome(trace *t, uint32_t slot)
-{
-  tr_process *p = &t->map->process[slot];
-  uint32_t number = 0;
-  for (size_t i = t->count; i-- > 0;) {
-    if (t->images[i].pid != p->pid) continue;
-    number = t->images[i].number + 1;
-    if (t->images[i].live) say_goodbye(t, i, p->forked ? "unknown" : "exec");
-    break;
-  }
-  image *im = new_image(t);
-  im->pid = p->pid;
-  im->number = number;
-  im->parent = p->parent;
-  im->slot = slot;
-  im->forked = (int)p->forked;
-  im->live = 1;
-  im->began_us = p->began_us;
-  im->executable = copy_bytes(p->executable, strnlen(p->executable, sizeof p->executable));
-  im->command_bytes = p->command_bytes <= sizeof p->command ? p->command_bytes : 0;
-  im->command = copy_bytes(p->command, im->command_bytes);
-  t->of_slot[slot] = (uint32_t)t->count;
-}
-
-static void see_arrivals(trace *t)
-{
-  for (uint32_t slot = 0; slot < TR_PROCESSES; slot++)
-    if (!t->of_slot[slot] && atomic_load(&t->map->process[slot].state) == TR_ALIVE) welcome(t, slot);
-}
-
 static size_t read_proc(uint32_t pid, const char *name, char *into, size_t room)
 {
   char path[64];
@@ -246,6 +183,70 @@ static void copy_maps(trace *t, image *im)
   fwrite(text, 1, have, f);
   fclose(f);
   im->has_maps = 1;
+}
+
+static void drain_slot(trace *t, uint32_t slot)
+{
+  uint32_t usable = atomic_load(&t->map->usable);
+  for (uint32_t c = 0; c < usable; c++) {
+    uint64_t owner = atomic_load_explicit(&t->map->owner[c], memory_order_acquire);
+    if (owner && tr_owner_process(owner) == slot) take_chunk(t, c, owner);
+  }
+}
+
+static void say_goodbye(trace *t, size_t i, const char *how)
+{
+  image *im = &t->images[i];
+  tr_process *p = &t->map->process[im->slot];
+  drain_slot(t, im->slot);
+  uint64_t last = atomic_load(&p->anonymous);
+  if (last > im->anonymous) im->anonymous = last;
+  im->lost = atomic_load(&p->lost);
+  im->stalls = atomic_load(&p->stalls);
+  im->stall_us = atomic_load(&p->stall_us);
+  im->ended_us = trace_us(t);
+  im->ended_by = how;
+  im->live = 0;
+  if (im->fd >= 0 && !t->o->ring) { close(im->fd); im->fd = -1; }
+  t->of_slot[im->slot] = 0;
+  atomic_store(&p->lost, 0);
+  atomic_store(&p->stalls, 0);
+  atomic_store(&p->stall_us, 0);
+  atomic_store(&p->anonymous, 0);
+  atomic_store(&p->looked_at, 0);
+  atomic_store(&p->state, TR_NOBODY);
+}
+
+static void welcome(trace *t, uint32_t slot)
+{
+  tr_process *p = &t->map->process[slot];
+  uint32_t number = 0;
+  for (size_t i = t->count; i-- > 0;) {
+    if (t->images[i].pid != p->pid) continue;
+    number = t->images[i].number + 1;
+    if (t->images[i].live) say_goodbye(t, i, p->forked ? "unknown" : "exec");
+    break;
+  }
+  image *im = new_image(t);
+  im->pid = p->pid;
+  im->number = number;
+  im->parent = p->parent;
+  im->slot = slot;
+  im->forked = (int)p->forked;
+  im->live = 1;
+  im->began_us = p->began_us;
+  im->executable = copy_bytes(p->executable, strnlen(p->executable, sizeof p->executable));
+  im->command_bytes = p->command_bytes <= sizeof p->command ? p->command_bytes : 0;
+  im->command = copy_bytes(p->command, im->command_bytes);
+  t->of_slot[slot] = (uint32_t)t->count;
+  copy_maps(t, im);
+  atomic_store(&p->looked_at, 1);
+}
+
+void see_arrivals(trace *t)
+{
+  for (uint32_t slot = 0; slot < TR_PROCESSES; slot++)
+    if (!t->of_slot[slot] && atomic_load(&t->map->process[slot].state) == TR_ALIVE) welcome(t, slot);
 }
 
 static int look_at(trace *t, size_t i)

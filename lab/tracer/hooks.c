@@ -141,7 +141,8 @@ TR_EXPORT void free(void *p)
     __libc_free(p);
     return;
   }
-  if (__builtin_expect(!starting, 1)) tr_record(MTR_FREE, number_of(p), 0);
+  if (__builtin_expect(tr_self.passed_over == p && p, 0)) tr_self.passed_over = NULL;
+  else if (__builtin_expect(!starting, 1)) tr_record(MTR_FREE, number_of(p), 0);
   tr_real.free(p);
 }
 

@@ -127,6 +127,7 @@ static void watch(trace *t)
   uint64_t next_look = 0;
   for (;;) {
     int full = drain(t);
+    if (t->o->stack_every) see_arrivals(t); /* they wait for it */
     uint64_t now = now_us();
     if (now >= next_look) {
       if (!reap(t)) return;
@@ -152,7 +153,7 @@ int main(int argc, char **argv)
   struct tm utc;
   parse(argc, argv, &o);
   strftime(t.started, sizeof t.started, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-  if (!make_mapping(&t)) die("no room for its buffers in /dev/shm nor in TMPDIR (4 MiB at least)");
+  if (!make_mapping(&t)) die("no room for its buffers in /dev/shm nor in TMPDIR (2 MiB at least)");
   if (!write_header(&t, 0)) { int e = errno; drop_mapping(&t); errno = e; die(o.folder); }
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   catch_signals();

@@ -66,6 +66,7 @@ void grow(trace *t);
 
 /* drain.c */
 int drain(trace *t);                 /* writes full chunks; how many */
+void see_arrivals(trace *t);         /* new images */
 void see_processes(trace *t);        /* new images, memory, images that are gone */
 void finish_all(trace *t);           /* everything that is left, once no process is alive, or nobody waits for them */
 void end_recording(trace *t);

@@ -43,10 +43,18 @@ static void remove_orphans(const char *folder)
 
 static off_t chunk_end(uint32_t chunks) { return (off_t)(offsetof(tr_shared, chunk) + (size_t)chunks * sizeof(tr_chunk)); }
 
-/* Half the first chunks will do, and half of that; less than 4 MiB won't. */
-static uint32_t reserve(int fd)
+/* What may be on its way to the disk at most: a quarter of the limit, as recording stops that much too late. */
+static uint32_t most_chunks(const trace *t)
 {
-  for (uint32_t chunks = TR_FIRST_CHUNKS / 2; chunks >= 256; chunks /= 2)
+  uint64_t most = t->o->ring ? TR_CHUNKS : t->o->limit / 4 / sizeof(tr_chunk);
+  return most > TR_CHUNKS ? TR_CHUNKS : most < 64 ? 64 : (uint32_t)most;
+}
+
+/* Half the first chunks will do, and half of that; less than a mebibyte won't. */
+static uint32_t reserve(const trace *t, int fd)
+{
+  uint32_t first = most_chunks(t) < TR_FIRST_CHUNKS / 2 ? most_chunks(t) : TR_FIRST_CHUNKS / 2;
+  for (uint32_t chunks = first; chunks >= 64; chunks /= 2)
     if (posix_fallocate(fd, 0, chunk_end(chunks)) == 0) return chunks;
   return 0;
 }
@@ -58,7 +66,7 @@ static int make_in(trace *t, const char *folder)
   unlink(t->path);
   int fd = open(t->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return 0;
-  uint32_t chunks = ftruncate(fd, sizeof(tr_shared)) == 0 ? reserve(fd) : 0;
+  uint32_t chunks = ftruncate(fd, sizeof(tr_shared)) == 0 ? reserve(t, fd) : 0;
   void *p = chunks ? mmap(NULL, sizeof(tr_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
   if (p == MAP_FAILED) {
     close(fd);
@@ -91,7 +99,7 @@ void grow(trace *t)
   uint32_t usable = atomic_load(&t->map->usable), more = usable * 2 > TR_CHUNKS ? TR_CHUNKS : usable * 2, writing = 0;
   if (!atomic_load(&t->map->waiting) || more == usable) return;
   for (uint32_t i = 0; i < usable; i++) writing += tr_owner_state(atomic_load(&t->map->owner[i])) == TR_WRITING;
-  if (usable >= 4 * TR_FIRST_CHUNKS && writing < usable / 2) return;
+  if ((usable >= 4 * TR_FIRST_CHUNKS || more > most_chunks(t)) && writing < usable / 2) return;
   if (posix_fallocate(mapping_fd, chunk_end(usable), chunk_end(more) - chunk_end(usable)) == 0) atomic_store(&t->map->usable, more);
 }
 

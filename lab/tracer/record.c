@@ -169,14 +169,18 @@ static uint64_t *take_region(tr_writer *w, uint64_t address, uint64_t *at)
   return at;
 }
 
-typedef struct { uint64_t *at, *end; int skip; } frames;
+typedef struct { uint64_t *at, *end; } frames;
+
+/* This library, by the linker's names for its two ends: its own frames are of no interest. */
+extern char __ehdr_start[] __attribute__((visibility("hidden"))), _end[] __attribute__((visibility("hidden")));
 
 static _Unwind_Reason_Code one_frame(struct _Unwind_Context *context, void *data)
 {
   frames *f = data;
-  if (f->skip > 0) { f->skip--; return _URC_NO_REASON; }
-  if (f->at == f->end) return _URC_END_OF_STACK;
-  *f->at++ = (uint64_t)_Unwind_GetIP(context);
+  uintptr_t at = _Unwind_GetIP(context);
+  if (at >= (uintptr_t)__ehdr_start && at < (uintptr_t)_end) return _URC_NO_REASON;
+  if (f->at == f->end || at == 0) return _URC_END_OF_STACK;
+  *f->at++ = at;
   return _URC_NO_REASON;
 }
 
@@ -185,7 +189,7 @@ static uint64_t *sample_stack(tr_writer *w, unsigned kind, uint64_t *at)
   if (kind == MTR_FREE || kind == MTR_REALLOC_BEGIN) return at;
   if (w->countdown > 1) { w->countdown--; return at; }
   w->countdown = tr_map->stack_every;
-  frames f = { at + 1, at + 1 + STACK_FRAMES, 4 }; /* this file's own frames and the hook are of no interest */
+  frames f = { at + 1, at + 1 + STACK_FRAMES };
   _Unwind_Backtrace(one_frame, &f);
   *at = mtr_word(MTR_STACK, (uint64_t)(f.at - at - 1));
   return f.at;
@@ -225,7 +229,6 @@ static void record_at(tr_writer **place, unsigned kind, uint64_t address, unsign
 void tr_slow(unsigned kind, uint64_t address, unsigned label, uint64_t size, unsigned alignment)
 {
   tr_self_t *self = &tr_self;
-  if (self->probe) { self->probe = 2; return; }
   if (!tr_map) return;
   int saved = errno;
   unsigned char *busy = !self->busy ? &self->busy : !self->nested_busy ? &self->nested_busy : NULL;

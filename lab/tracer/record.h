@@ -36,7 +36,7 @@ typedef struct tr_self_t {
   uint32_t thread;            /* its id; 0: not asked yet */
   unsigned char busy, nested_busy, dying;
   unsigned char label;        /* the C++ operator under way, for the malloc or free inside it */
-  unsigned char probe;        /* 1: is this operator built on malloc?  2: it is */
+  void *passed_over;          /* a block whose free a C++ operator has recorded already */
 } tr_self_t;
 
 extern __thread tr_self_t tr_self __attribute__((tls_model("initial-exec"), visibility("hidden")));

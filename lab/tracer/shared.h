@@ -29,6 +29,7 @@ typedef struct tr_process {
   uint64_t began_us;             /* since the trace began */
   _Atomic uint64_t lost, stalls, stall_us;
   _Atomic uint64_t anonymous;    /* RssAnon as the image last saw it itself, at its orderly end */
+  _Atomic uint32_t looked_at;    /* the launcher has copied the memory map (only with stacks) */
   char executable[256];
   char command[512];             /* arguments, each ended by a NUL */
   uint32_t command_bytes;

@@ -1,6 +1,6 @@
 /*
- * handler N: a signal handler allocates and frees 7003 bytes as often as a timer fires (until it has 200 times at least), while the program allocates and
- * frees 7001 bytes N times. To be run over an allocator that allows this (bump). Prints how often each was done.
+ * handler N: a signal handler allocates and frees 703 bytes as often as a timer fires (until it has 200 times at least), while the program allocates and
+ * frees 701 bytes N times. To be run over an allocator that allows this (bump). Prints how often each was done.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -13,8 +13,8 @@ static volatile sig_atomic_t fired;
 static void on_alarm(int sig)
 {
   (void)sig;
-  void *p = malloc(7003);
-  free(realloc(p, 7007));
+  void *p = malloc(703);
+  free(realloc(p, 707));
   fired++;
 }
 
@@ -25,7 +25,7 @@ int main(int argc, char **argv)
   struct itimerval often = { { 0, 50 }, { 0, 50 } }, never = { { 0, 0 }, { 0, 0 } };
   sigaction(SIGALRM, &a, NULL);
   setitimer(ITIMER_REAL, &often, NULL);
-  for (i = 0; i < n || fired < 200; i++) free(realloc(malloc(7001), 7005));
+  for (i = 0; i < n || fired < 200; i++) free(realloc(malloc(701), 705));
   setitimer(ITIMER_REAL, &never, NULL);
   printf("%ld %d\n", i, (int)fired);
   return 0;
