@@ -3,12 +3,14 @@
 A design is a TOML file:
 
     title = "what it is about"
-    command = ["{workload}", "--allocations", "{NA}", "--seed", "{seed}"]   # {FACTOR}; {seed}: the block's; {workload}: the laboratory's program
+    command = ["{workload}", "--allocations", "{NA}", "--seed", "{seed}"]   # {FACTOR}; of a range 16-64 also {FACTOR_low}, {FACTOR_high};
+                                     # {seed}: of block and cell; {workload}: the laboratory's program
     cpus = "NP"                      # optional: this factor is the number of CPUs the program may use
     blocks = 10                      # replications, beside the warm-up
     fraction = 1                     # n: keep the cells whose level numbers add up to a multiple of n
     allocators = ["glibc"]           # optional; else all that are here
     timeout = 120                    # seconds for one run
+    minutes = 45                     # optional: stop after the last whole block within this time
     [factors]
     NA = [500000, 1000000]
     TA = ["1-64", "64-512"]
@@ -38,7 +40,7 @@ from marelab import env
 from marelab.errors import LabError
 
 DESIGNS = Path(__file__).resolve().parents[1] / "designs"
-KEYS = {"title", "command", "cpus", "blocks", "fraction", "allocators", "timeout", "factors", "responses", "limits", "memory"}
+KEYS = {"title", "command", "cpus", "blocks", "fraction", "allocators", "timeout", "minutes", "factors", "responses", "limits", "memory"}
 MEASURED = {"wall_s", "user_s", "sys_s", "cpu_s", "peak_kib", "minor_faults", "major_faults"}
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,15}")
 RESERVED = {"seed", "workload", "allocator", "block", "order"}
@@ -56,6 +58,7 @@ class Design:
     cpus: str | None = None
     allocators: list[str] | None = None
     timeout: float = 120
+    minutes: float | None = None
     limits: dict = field(default_factory=dict)
     memory: list = field(default_factory=list)
     digest: str = ""
@@ -125,13 +128,14 @@ def check(data: dict, path: Path) -> Design:
     if not isinstance(blocks, int) or blocks < 1 or not isinstance(fraction, int) or fraction < 1:
         raise bad("blocks and fraction are whole numbers from 1 on")
     return Design(path.stem, str(data.get("title", path.stem)), command, factors, responses, blocks, fraction, data.get("cpus"),
-                  data.get("allocators"), float(data.get("timeout", 120)), data.get("limits", {}), product)
+                  data.get("allocators"), float(data.get("timeout", 120)), data.get("minutes"), data.get("limits", {}), product)
 
 
 def check_words(command: list[str], cpus: str | None, factors: dict, bad) -> None:
     if cpus is not None and cpus not in factors:
         raise bad(f"cpus = \"{cpus}\" is no factor; there are {', '.join(factors)}")
     used = {m for w in command for m in re.findall(r"\{(\w+)\}", w)}
+    used = {re.sub(r"_(low|high)$", "", u) if u not in factors else u for u in used}
     unknown = used - set(factors) - {"seed", "workload"}
     if unknown:
         raise bad(f"the command names {{{sorted(unknown)[0]}}}, which is no factor; there are {', '.join(factors)}, and seed, workload")
@@ -204,7 +208,20 @@ def label(cell: dict) -> str:
 def words(design: Design, cell: dict, seed: int, workload: str) -> list[str]:
     """The command of one treatment."""
     values = {**{f: str(v) for f, v in cell.items()}, "seed": str(seed), "workload": workload}
-    return [re.sub(r"\{(\w+)\}", lambda m: values[m[1]], w) for w in design.command]
+    for f, v in cell.items():
+        m = re.fullmatch(r"(\d+)-(\d+)", str(v))
+        values |= {f"{f}_low": m[1], f"{f}_high": m[2]} if m else {}
+
+    def replaced(m: re.Match) -> str:
+        if m[1] not in values:
+            raise LabError(f"the command of design {design.name} names {{{m[1]}}}, but the level {level_of(cell, m[1])} is no range like 16-64")
+        return values[m[1]]
+
+    return [re.sub(r"\{(\w+)\}", replaced, w) for w in design.command]
+
+
+def level_of(cell: dict, name: str):
+    return cell.get(re.sub(r"_(low|high)$", "", name), "of it")
 
 
 def cpu_list(design: Design, cell: dict) -> str | None:

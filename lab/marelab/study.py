@@ -38,7 +38,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("design", nargs="?", help="a design of lab/designs, or the path of a .toml file")
     parser.add_argument("-o", dest="out", metavar="DIR", help="where the results go (default: study-DESIGN)")
     parser.add_argument("--blocks", type=int, metavar="N", help="replications beside the warm-up (default: the design's)")
-    parser.add_argument("--minutes", type=float, metavar="M", help="stop after the last whole block within M minutes")
+    parser.add_argument("--minutes", type=float, metavar="M", help="stop after the last whole block within M minutes (default: the design's)")
     parser.add_argument("--seed", type=int, default=1, help="of orders and scripts (default: 1)")
     parser.add_argument("--plan", action="store_true", help="only say what would be run, and what is cut")
     parser.add_argument("--rerun", type=int, metavar="ROW", help="run the ROWth run of the results in -o again and print it; nothing is recorded")
@@ -252,7 +252,7 @@ def run(args) -> int:
         prove_all(design, used, workload_path(design))
     with Rows(place / "runs.csv") as rows:
         runner = Runner(args, design, used, rows, args.seed)
-        made = runner.all(blocks, args.minutes)
+        made = runner.all(blocks, args.minutes or design.minutes)
         problems = [r for r in rows.kept if r["problem"]]
         summary = {"folder": str(place), "rows": len(rows.kept), "blocks": made, "problems": len(problems), "skipped": runner.skipped, "cuts": design.cuts}
     print(json.dumps(summary, indent=2) if args.json else summary_text(summary, problems))
