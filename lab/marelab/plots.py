@@ -7,6 +7,7 @@ import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.ticker  # noqa: E402
 import numpy as np  # noqa: E402
 from scipy import stats as sp  # noqa: E402
 
@@ -42,6 +43,15 @@ def escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def log_axis(axis, low: float, high: float) -> None:
+    """A logarithmic axis with few, plain ticks: 1, 2, 5 of each decade, or only its tenths where the range is long."""
+    (axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale)("log")
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    ticks = [m * 10.0**d for d in decades for m in ((1, 2, 5) if len(decades) < 4 else (1,)) if low / 1.3 <= m * 10.0**d <= high * 1.3]
+    axis.set_ticks(ticks, [f"{t:,.0f}".replace(",", " ") if t >= 1 else f"{t:g}" for t in ticks])
+    axis.set_minor_locator(matplotlib.ticker.NullLocator())
+
+
 def ratio_dots(lines: list[dict], margin: float | None, label: str, colour: dict[str, str], present: str | None = None) -> str:
     """Ratio to the best with its interval, one line per allocator; the band is what does not matter."""
     with plt.rc_context(STYLE):
@@ -55,9 +65,9 @@ def ratio_dots(lines: list[dict], margin: float | None, label: str, colour: dict
         ax.set_yticks(range(len(lines)), [x["name"] + ("  (today)" if x["name"] == present else "") for x in lines])
         ax.invert_yaxis()
         ax.set_xlabel(label)
-        high = max(x["high"] for x in lines)
-        if high > 3 * max(x["ratio"] for x in lines):
-            ax.set_xscale("log")
+        low, high = min(x["low"] for x in lines), max(x["high"] for x in lines)
+        if high > 3 * max(x["ratio"] for x in lines) or high > 8:
+            log_axis(ax.xaxis, low, high)
         ax.grid(axis="y", visible=False)
         return svg(fig, label)
 
@@ -111,8 +121,9 @@ def means(tables: dict[str, dict], by: str, label: str, colour: dict[str, str], 
         ax.set_xlabel(by)
         ax.set_ylabel(label)
         if log:
-            ax.set_yscale("log")
-        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+            low, high = ([x[k] for t in tables.values() for x in t] for k in ("low", "high"))
+            log_axis(ax.yaxis, min(low), max(high))
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=3, fontsize=8.5, columnspacing=1.2, handletextpad=0.4)
         return svg(fig, f"{label} by {by}")
 
 
