@@ -57,7 +57,7 @@ void mr_hook_start(lua_State *L) {
 /* Signal handler. */
 static void on_kick(void) {
   mr_thread *t = mr_tls;
-  mr_fiber *f = t ? t->current : NULL;
+  mr_fiber *f = t ? atomic_load_explicit(&t->current, memory_order_relaxed) : NULL;
   if (!f || PERMANENT_HOOK) return;
   lua_State *L = f->top;
   if (!L) return;
@@ -142,7 +142,7 @@ static void interrupt_main(void) {
   for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) {
     uintptr_t held = atomic_load(&r->worker[i].thread);
     mr_thread *t = (mr_thread *)(held & ~(uintptr_t)1);
-    if ((held & 1) && t->current == f) {
+    if ((held & 1) && atomic_load_explicit(&t->current, memory_order_relaxed) == f) {
       atomic_fetch_or(&t->poke, POKE_INTERRUPT);
       if (!PERMANENT_HOOK) port_thread_kick(&t->os);
     }

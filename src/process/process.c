@@ -305,7 +305,7 @@ void mr_proc_end(mr_thread *t, mr_proc *p, int status, int nres) {
   }
   if (p->package) mr_inherit_release(p->package);
   p->package = NULL;
-  t->current = NULL;
+  atomic_store_explicit(&t->current, NULL, memory_order_relaxed);
   atomic_store_explicit(&p->main.state, FIBER_DONE, memory_order_relaxed);
   if (end == PROC_DONE) mr_proc_unlist(p);
   else if (p->kind == PROC_MAIN) mr_proc_print(p);

@@ -120,7 +120,7 @@ struct mr_thread {
   port_thread os;
   port_event event;
   mr_worker *worker;                 /* (own) what it holds or believes to hold */
-  mr_fiber *volatile current;        /* (own) the running fiber */
+  _Atomic(mr_fiber *) current;       /* the running fiber; written by its own thread, read by the signal handler and the monitor */
   mr_packer *packer;                 /* (own) */
   mr_packer *gc_packer;              /* (own) for sends out of finalisers, which can interrupt a pack */
   mr_thread *next;                   /* in the spare or idle list (idle lock) */

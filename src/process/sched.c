@@ -409,6 +409,8 @@ static mr_fiber *next_fiber(mr_thread *t, mr_worker *w) {
 
 /* ---- running ---- */
 
+static inline void set_current(mr_thread *t, mr_fiber *f) { atomic_store_explicit(&t->current, f, memory_order_relaxed); }
+
 static void give_to_waiter(mr_thread *t, mr_worker *w, mr_fiber *f) {
   mr_thread *waiter = f->thread;
   atomic_store_explicit(&f->state, FIBER_RUNNING, memory_order_relaxed);
@@ -421,7 +423,7 @@ static void give_to_waiter(mr_thread *t, mr_worker *w, mr_fiber *f) {
 /* The thread is back from its fiber. 0: the monitor has given its worker to another. */
 static int leave_fiber(mr_thread *t, mr_worker *w) {
   uintptr_t mine = (uintptr_t)t | 1;
-  t->current = NULL;
+  set_current(t, NULL);
   if (PORT_LIKELY(atomic_compare_exchange_strong(&w->thread, &mine, (uintptr_t)t))) {
     if (PORT_UNLIKELY(t->ended.heap != NULL)) mr_state_recycle(w, &t->ended);
     if (PORT_UNLIKELY(t->gave_way)) {
@@ -447,10 +449,10 @@ static void resume(mr_thread *t, mr_fiber *f) {
     f->top_ok = 1;
     f->top = f->L;
     f->sysyield = SYS_NONE;
-    t->current = f;
+    set_current(t, f);
     if (PORT_UNLIKELY(atomic_load_explicit(&p->status, memory_order_relaxed) == PROC_NEW)) {
       mr_proc_begin(t, p, &nargs);
-      if (!t->current) return;                /* it could not begin and has ended */
+      if (!atomic_load_explicit(&t->current, memory_order_relaxed)) return;                /* it could not begin and has ended */
     }
     int status = lua_resume(f->L, NULL, nargs, &nres);
     nargs = 0;
@@ -458,12 +460,12 @@ static void resume(mr_thread *t, mr_fiber *f) {
       mr_proc_end(t, p, status, nres);
     } else if (f->sysyield == SYS_PARK) {
       unsigned parking = FIBER_PARKING;
-      t->current = NULL;
+      set_current(t, NULL);
       port_chaos();
       again = !atomic_compare_exchange_strong_explicit(&f->state, &parking, FIBER_PARKED, memory_order_acq_rel,
                                                        memory_order_acquire);
     } else {
-      t->current = NULL;
+      set_current(t, NULL);
       t->gave_way = 1;                        /* or it would find itself before those in the global queue */
       atomic_store_explicit(&f->state, FIBER_READY, memory_order_relaxed);
       /* What had a whole quantum goes to the global queue: busy workers never steal, and long queues even out there. */

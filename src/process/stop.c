@@ -212,7 +212,7 @@ void mr_exit_within_limit(int code) { port_thread_start(quit_later, (void *)(int
  */
 static void in_child(void) {
   atomic_store(&mr_rt.dead, 1);
-  mr_fiber *f = mr_tls ? mr_tls->current : NULL;
+  mr_fiber *f = mr_tls ? atomic_load_explicit(&mr_tls->current, memory_order_relaxed) : NULL;
   if (f) f->proc->kind = PROC_HOST;
   if (mr_hooks.forked) mr_hooks.forked();
 }

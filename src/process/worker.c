@@ -46,7 +46,7 @@ void mr_thread_free(mr_thread *t) {
     atomic_fetch_sub(&r->nthreads, 1);
   }
   port_acquire(&r->ilock);
-  t->current = NULL;
+  atomic_store_explicit(&t->current, NULL, memory_order_relaxed);
   t->next = retired;
   retired = t;
   port_unlock(&r->ilock);
