@@ -4,6 +4,7 @@ import csv
 import html.parser
 import json
 import sys
+import time
 
 import pytest
 
@@ -18,7 +19,7 @@ def chosen(tmp_path_factory):
     import subprocess
 
     place = tmp_path_factory.mktemp("choose") / "out"
-    r = subprocess.run([sys.executable, "-m", "marelab", "choose", "--quick", "--seed", "5", "--allocators", "glibc,jemalloc,tcmalloc", "--no-trace",
+    r = subprocess.run([sys.executable, "-m", "marelab", "choose", "--quick", "--seed", "5", "--allocators", "glibc,jemalloc,tcmalloc",
                         "-o", str(place), "--", *PROGRAM], capture_output=True, text=True, timeout=170)
     assert r.returncode == 0, r.stderr
     return place, r.stdout, json.loads((place / "choose.json").read_text())
@@ -83,6 +84,36 @@ def test_the_page_is_whole_and_needs_nothing_from_outside(chosen):
     assert "lua5.4" in text and result["machine"]["kernel"] in text
 
 
+def test_a_trace_explains_it(chosen):
+    place, _, result = chosen
+    e = result["explanation"]
+    assert e["problem"] is None, e["problem"]
+    assert e["description"]["allocations"]["number"] > 10_000
+    assert (place / "trace").is_dir() and (place / "description.json").exists()
+    text = (place / "report.html").read_text()
+    assert "What it allocates" in text and "distinct sizes" in text
+
+
+def test_a_trace_that_takes_too_long_is_given_up_with_its_program(tmp_path):
+    import subprocess as sub
+
+    from marelab import explain, measure
+
+    with pytest.raises(sub.TimeoutExpired):
+        explain.record(measure.Target(("sh", "-c", f"echo $$ > {tmp_path}/pid; sleep 300 & wait")), tmp_path / "t", 1 << 26, 1.5)
+    pid = (tmp_path / "pid").read_text().strip()
+    for _ in range(500):
+        try:
+            state = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            break
+        if state == "Z":
+            break
+        time.sleep(0.02)
+    else:
+        pytest.fail("the program still runs")
+
+
 def test_the_order_depends_on_the_seed_alone():
     names = ["a", "b", "c", "d"]
     assert choose.order_of(3, 7, names) == choose.order_of(3, 7, names[::-1])
@@ -114,25 +145,31 @@ def test_a_program_that_fails_is_told_with_its_own_words(lab):
     assert r.returncode == 1 and "exit code 4" in r.stderr and "Traceback" not in r.stderr
 
 
-def test_an_allocator_under_which_the_program_fails_is_left_out_and_named(lab, tmp_path):
+def in_process(monkeypatch, tmp_path, capsys, *words):
+    """choose without sampling, tracing and page, which other tests look at."""
+    from marelab import cli, share
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(share, "record", lambda *a, **k: "left out by this test")
+    monkeypatch.setattr(choose, "write_report", lambda place: None)
+    status = cli.main(["choose", "--quick", "--blocks", "4", "--no-trace", "-o", "out", "--json", *words])
+    out = capsys.readouterr()
+    assert status == 0, out.err
+    return json.loads(out.out)
+
+
+def test_an_allocator_under_which_the_program_fails_is_left_out_and_named(monkeypatch, tmp_path, capsys):
     """The program fails whenever jemalloc's object is mapped."""
-    r = lab("choose", "--quick", "--no-trace", "--allocators", "glibc,jemalloc,mimalloc", "-o", "out", "--json", "--",
-            "lua5.4", "-e", "for l in io.lines('/proc/self/maps') do if l:find('jemalloc') then os.exit(9) end end")
-    assert r.returncode == 0, r.stderr
-    result = json.loads(r.stdout)
+    result = in_process(monkeypatch, tmp_path, capsys, "--allocators", "glibc,jemalloc,mimalloc", "--",
+                        "lua5.4", "-e", "for l in io.lines('/proc/self/maps') do if l:find('jemalloc') then os.exit(9) end end")
     assert "exit code 9" in result["out"]["jemalloc"] and len(result["allocators"]) == 2
 
 
-def test_what_the_environment_preloads_is_what_the_program_uses_today(lab):
-    import os
-
+def test_what_the_environment_preloads_is_what_the_program_uses_today(monkeypatch, tmp_path, capsys):
     from marelab import allocators
 
-    library = allocators.load()["jemalloc"].library
-    r = lab("choose", "--quick", "--no-trace", "--allocators", "glibc,mimalloc", "-o", "out", "--json", "--", "lua5.4", "-e", "x=1",
-            env=os.environ | {"LD_PRELOAD": library})
-    assert r.returncode == 0, r.stderr
-    result = json.loads(r.stdout)
+    monkeypatch.setenv("LD_PRELOAD", allocators.load()["jemalloc"].library)
+    result = in_process(monkeypatch, tmp_path, capsys, "--allocators", "glibc,mimalloc", "--", "lua5.4", "-e", "x=1")
     assert result["present"] == "jemalloc"
     assert all(a["proof"]["serves"] for a in result["allocators"]) and {a["name"] for a in result["allocators"]} == {"glibc", "jemalloc", "mimalloc"}
 

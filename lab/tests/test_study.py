@@ -293,12 +293,13 @@ def test_the_page_of_a_study_holds_its_tables(tmp_path):
     assert data["ranking"]["tables"] and "http://" not in text.replace("http://www.w3.org", "")
 
 
-def test_every_command_speaks_json(tmp_path, lab):
+def test_every_command_speaks_json(tmp_path, capsys):
+    from marelab import cli
+
     one = made_up(tmp_path / "1", EFFECT)
     for words in (["analyse", one], ["rank", one], ["compare", one, one], ["report", one]):
-        r = lab(*words, "--json")
-        assert r.returncode == 0, r.stderr
-        json.loads(r.stdout)
+        assert cli.main([*map(str, words), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)
     assert (one / "anova.csv").exists() and (one / "means.csv").exists() and (one / "ratios.csv").exists()
 
 
