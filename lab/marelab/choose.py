@@ -249,11 +249,29 @@ def command_line(args) -> str:
 
 def explain(args, plan: Plan, place: Path, result: dict) -> dict | None:
     """What the program allocates, from a trace: explains the result, never changes it."""
+    from marelab import explain as module
+
     try:
-        from marelab import explain as module
-    except ImportError:
-        return None
-    return module.explain(plan.target, place, result, quick=args.quick)
+        return module.explain(plan.target, place, result, quick=args.quick)
+    except Exception as error:  # a fault of ours must not cost the user what was measured
+        progress.note(f"the explanation failed, which is a fault of the laboratory ({type(error).__name__}: {error}); the measurement is not touched")
+        return {"problem": f"Not explained, by a fault of the laboratory: {type(error).__name__}: {error}"}
+
+
+def save(place: Path, result: dict) -> None:
+    (place / "choose.json").write_text(json.dumps(result, indent=2) + "\n")
+
+
+def mood(rows: list[dict[str, str]]) -> list[str]:
+    """A word when the machine was busy with something else; figures then say little about anything but ratios."""
+    counted = [r for r in rows if int(r["block"]) > 0]
+    wall, cpu = (sum(float(r[c]) for r in counted) for c in ("wall_s", "cpu_s"))
+    load, cpus = float(np.median([float(r["load"]) for r in counted])), len(counted[0]["affinity"].split(","))
+    pushed = float(np.median([float(r["preempted"]) / max(float(r["wall_s"]), 1e-3) for r in counted]))
+    if load > 0.75 * cpus + 1 and pushed > 20:
+        return [f"the machine was busy with other work (load average {load:.1f} on {cpus} CPUs; {cpu / wall * 100:.0f} % of the run time was CPU time): "
+                "measure again when it is quiet, or let --response cpu decide"]
+    return []
 
 
 def run(args) -> int:
@@ -277,10 +295,12 @@ def run(args) -> int:
                         "proof": proofs[a.name].as_dict(), "seen": proofs[a.name].lines()} for a in left.values()],
         **assess(names, kept, plan.response, plan.margin, present.name),
     }
+    result["verdict"]["reasons"] += mood(kept)
     result["gain"] = gain(result, shared if isinstance(shared, dict) else None)
+    save(place, result)  # before anything else can go wrong
     if not args.no_trace:
         result["explanation"] = explain(args, plan, place, result)
-    (place / "choose.json").write_text(json.dumps(result, indent=2) + "\n")
+        save(place, result)
     write_report(place)
     print(json.dumps(result, indent=2) if args.json else text(result, place))
     return 0

