@@ -71,7 +71,7 @@ unsigned ms_size_code(uint64_t size)
   return MS_EXACT_SIZES + 1 + (octave - 12) * 16 + (unsigned)((size >> (octave - 4)) & 15);
 }
 
-static const struct { unsigned shift, bits; } fields[] = { { 42, 5 }, { 40, 2 }, { 38, 2 }, { 32, 6 }, { 26, 6 }, { 8, 13 }, { 0, 8 } };
+static const struct { unsigned shift, bits; } fields[] = { { 42, 7 }, { 40, 2 }, { 38, 2 }, { 32, 6 }, { 26, 6 }, { 8, 13 }, { 0, 8 } };
 
 uint64_t ms_joint_key(unsigned phase, unsigned routine, unsigned end, unsigned by, unsigned to, unsigned size, unsigned life)
 {

@@ -20,7 +20,7 @@ enum ms_retention { MS_SHORT, MS_MEDIUM, MS_LONG, MS_RETENTIONS };
 #define MS_OCTAVES 41      /* lifetimes in operations; the last one: never freed */
 #define MS_NEVER_OCTAVE 40
 #define MS_THREADS 16384
-#define MS_PHASES 32
+#define MS_PHASES 128     /* of the joint distribution: 64 to 128 are used */
 #define MS_EXACT_SIZES 4096 /* in the joint distribution sizes are exact up to here, then 16 to an octave */
 #define MS_PENDING 4
 

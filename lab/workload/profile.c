@@ -1,0 +1,241 @@
+/*
+ * A script from a joint distribution (describe-trace --joint): phase by phase as many births of each kind as the trace had, in random order, each with its
+ * size, lifetime on the allocation clock, thread and freeing thread. A block that a realloc ends goes on as a block of the realloc cells of its phase.
+ *
+ * Draws are without replacement, so the totals of each phase are the trace's, apart from rounding when NA is another.
+ */
+#define _GNU_SOURCE
+#include "script.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PHASES 128
+enum { FREED, REALLOCATED, NEVER };
+
+typedef struct { uint16_t phase; uint8_t routine, end, by, to; uint64_t size; int64_t life_from, life_to; uint64_t number; } cell;
+typedef struct { uint64_t when; sc_block block; uint8_t end, to; } due; /* a death to come */
+
+typedef struct {
+  cell *cells;
+  size_t count, room;
+  size_t first[PHASES + 1]; /* of each phase's cells */
+  uint64_t *tree;           /* Fenwick tree over the numbers of the phase under way */
+  size_t size;
+  uint64_t left, realloc_left;
+  due *heap;
+  size_t heap_count, heap_room;
+  uint64_t clock, random, owed; /* owed: realloc(NULL) calls of the phase */
+  sc_script *s;
+} maker;
+
+/* ---- the file ---- */
+
+static int by_phase(const void *a, const void *b)
+{
+  const cell *x = a, *y = b;
+  if (x->phase != y->phase) return (x->phase > y->phase) - (x->phase < y->phase);
+  return ((x->routine == 2) > (y->routine == 2)) - ((x->routine == 2) < (y->routine == 2)); /* reallocs at the phase's end */
+}
+
+static int parse_row(const char *line, cell *c)
+{
+  unsigned phase, routine, end, by, to;
+  unsigned long long size, number;
+  long long from, until;
+  int used = 0;
+  if (sscanf(line, "%u,%u,%u,%u,%u,%llu,%lld,%lld,%llu%n", &phase, &routine, &end, &by, &to, &size, &from, &until, &number, &used) != 9) return 0;
+  if (phase >= PHASES || routine > 3 || end > NEVER || by > 63 || to > 63 || (end != NEVER && (from < 0 || until < from)) || (line[used] && line[used] != '\n')) return 0;
+  *c = (cell){ (uint16_t)phase, (uint8_t)routine, (uint8_t)end, (uint8_t)by, (uint8_t)to, size, from, until, number };
+  return 1;
+}
+
+static int read_cells(maker *m, const char *path, char *error, size_t room)
+{
+  char line[256];
+  FILE *f = fopen(path, "re");
+  unsigned long number = 0;
+  if (!f) { snprintf(error, room, "%s: %s", path, strerror(errno)); return 0; }
+  while (fgets(line, sizeof line, f)) {
+    number++;
+    if (line[0] == '#' || strncmp(line, "phase,", 6) == 0) continue;
+    if (m->count == m->room) {
+      size_t more = m->room ? m->room * 2 : 4096;
+      cell *cells = sc_remap(m->cells, m->room * sizeof *cells, more * sizeof *cells);
+      if (!cells) break;
+      m->cells = cells;
+      m->room = more;
+    }
+    if (!parse_row(line, &m->cells[m->count++])) {
+      snprintf(error, room, "%s:%lu: not a row of a profile; make the profile again with `mare lab fit`", path, number);
+      fclose(f);
+      return 0;
+    }
+  }
+  fclose(f);
+  if (m->count) return 1;
+  snprintf(error, room, "%s:%lu: the profile is empty; make it again with `mare lab fit`", path, number + 1);
+  return 0;
+}
+
+/* As many allocations as asked for: each cell's number times a factor, rounded up or down at random in proportion. */
+static void scale(maker *m, uint64_t allocations)
+{
+  double all = 0;
+  for (size_t i = 0; i < m->count; i++) all += (double)m->cells[i].number;
+  for (size_t i = 0; allocations && i < m->count; i++) {
+    double wanted = (double)m->cells[i].number * (double)allocations / all;
+    m->cells[i].number = (uint64_t)(wanted + sc_unit(&m->random));
+  }
+}
+
+/* ---- drawing a cell of the phase ---- */
+
+static void tree_add(maker *m, size_t i, uint64_t n) { for (i++; i <= m->size; i += i & -i) m->tree[i] += n; }
+
+static size_t tree_find(const maker *m, uint64_t k)
+{
+  size_t at = 0, bit = 1;
+  while (bit * 2 <= m->size) bit *= 2;
+  for (; bit; bit /= 2)
+    if (at + bit <= m->size && m->tree[at + bit] <= k) {
+      at += bit;
+      k -= m->tree[at];
+    }
+  return at;
+}
+
+/* The reallocs' cells stand last, so below `left - realloc_left` lies every other kind. */
+static const cell *draw(maker *m, const cell *cells, int only_realloc, int no_realloc)
+{
+  uint64_t others = m->left - m->realloc_left;
+  uint64_t k = only_realloc ? others + sc_below(&m->random, m->realloc_left) : sc_below(&m->random, no_realloc ? others : m->left);
+  size_t i = tree_find(m, k);
+  tree_add(m, i, (uint64_t)-1);
+  m->left--;
+  if (cells[i].routine == 2) m->realloc_left--;
+  return &cells[i];
+}
+
+/* ---- deaths to come: a heap by when ---- */
+
+static void push(maker *m, due d)
+{
+  if (m->heap_count == m->heap_room) {
+    size_t more = m->heap_room ? m->heap_room * 2 : 4096;
+    due *heap = sc_remap(m->heap, m->heap_room * sizeof *heap, more * sizeof *heap);
+    if (!heap) { m->s->out_of_memory = 1; return; }
+    m->heap = heap;
+    m->heap_room = more;
+  }
+  size_t i = m->heap_count++;
+  for (; i && m->heap[(i - 1) / 2].when > d.when; i = (i - 1) / 2) m->heap[i] = m->heap[(i - 1) / 2];
+  m->heap[i] = d;
+}
+
+static due pop(maker *m)
+{
+  due top = m->heap[0], last = m->heap[--m->heap_count];
+  size_t i = 0;
+  for (size_t c; (c = 2 * i + 1) < m->heap_count; i = c) {
+    if (c + 1 < m->heap_count && m->heap[c + 1].when < m->heap[c].when) c++;
+    if (m->heap[c].when >= last.when) break;
+    m->heap[i] = m->heap[c];
+  }
+  m->heap[i] = last;
+  return top;
+}
+
+/* ---- the run ---- */
+
+static void born(maker *m, const cell *c, sc_block b)
+{
+  if (c->end != NEVER) {
+    uint64_t life = (uint64_t)c->life_from + sc_below(&m->random, (uint64_t)(c->life_to - c->life_from) + 1);
+    push(m, (due){ m->clock + life, b, c->end, c->to });
+  }
+  m->clock++;
+}
+
+static void allocate(maker *m, const cell *cells)
+{
+  static const unsigned kinds[] = { SC_MALLOC, SC_CALLOC, SC_REALLOC, SC_ALIGNED };
+  const cell *c = draw(m, cells, 0, m->owed == 0 && m->left > m->realloc_left);
+  if (c->routine == 2 && m->owed) m->owed--;
+  born(m, c, sc_birth(m->s, c->by, kinds[c->routine], c->size, c->routine == 3 ? 6 : 0));
+}
+
+static void end_one(maker *m, const cell *cells)
+{
+  due d = pop(m);
+  if (d.end == REALLOCATED && m->realloc_left) {
+    const cell *c = draw(m, cells, 1, 0);
+    born(m, c, sc_regrow(m->s, d.to, &d.block, c->size));
+    return;
+  }
+  sc_death(m->s, d.to, &d.block);
+  m->clock++;
+}
+
+static int run_phase(maker *m, unsigned phase)
+{
+  const cell *cells = m->cells + m->first[phase];
+  uint64_t ended = 0;
+  m->size = m->first[phase + 1] - m->first[phase];
+  m->left = m->realloc_left = 0;
+  if (!(m->tree = sc_map((m->size + 1) * sizeof *m->tree))) return 0;
+  for (size_t i = 0; i < m->size; i++) {
+    tree_add(m, i, cells[i].number);
+    m->left += cells[i].number;
+    if (cells[i].routine == 2) m->realloc_left += cells[i].number;
+    if (cells[i].end == REALLOCATED) ended += cells[i].number;
+  }
+  m->owed = m->realloc_left > ended ? m->realloc_left - ended : 0;
+  while (m->left && !m->s->out_of_memory) {
+    if (m->heap_count && m->heap[0].when <= m->clock) end_one(m, cells);
+    else if (m->left == m->realloc_left && m->owed == 0 && m->heap_count) { /* only reallocs are left, of blocks not due yet */
+      m->clock = m->heap[0].when;
+      end_one(m, cells);
+    } else allocate(m, cells);
+  }
+  sc_unmap(m->tree, (m->size + 1) * sizeof *m->tree);
+  m->tree = NULL;
+  return !m->s->out_of_memory;
+}
+
+static uint32_t count_threads(const maker *m)
+{
+  uint32_t most = 0;
+  for (size_t i = 0; i < m->count; i++) {
+    if (m->cells[i].by > most) most = m->cells[i].by;
+    if (m->cells[i].end != NEVER && m->cells[i].to > most) most = m->cells[i].to;
+  }
+  return most + 1;
+}
+
+sc_script *mk_from_profile(const char *path, uint64_t allocations, uint64_t seed, char *error, size_t room)
+{
+  maker m = { .random = seed };
+  int ok = read_cells(&m, path, error, room) && (m.s = sc_new(count_threads(&m))) != NULL;
+  if (ok) {
+    scale(&m, allocations);
+    qsort(m.cells, m.count, sizeof *m.cells, by_phase);
+    size_t i = 0;
+    for (unsigned p = 0; p <= PHASES; p++) {
+      while (i < m.count && m.cells[i].phase < p) i++;
+      m.first[p] = i;
+    }
+    snprintf(error, room, "%s: not enough memory for this profile", path);
+    for (unsigned p = 0; ok && p < PHASES; p++)
+      if (m.first[p + 1] > m.first[p]) ok = run_phase(&m, p);
+    m.left = m.realloc_left = 0;
+    while (ok && m.heap_count && !m.s->out_of_memory) end_one(&m, m.cells);
+    ok = ok && !m.s->out_of_memory;
+  }
+  sc_unmap(m.cells, m.room * sizeof *m.cells);
+  sc_unmap(m.heap, m.heap_room * sizeof *m.heap);
+  if (ok) return m.s;
+  sc_free(m.s);
+  return NULL;
+}
