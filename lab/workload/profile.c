@@ -8,7 +8,6 @@
 #include "script.h"
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define PHASES 128
@@ -24,6 +23,7 @@ typedef struct {
   uint64_t *tree;           /* Fenwick tree over the numbers of the phase under way */
   size_t size;
   uint64_t left, realloc_left;
+  size_t reallocs_of[65];   /* where each thread's realloc cells of the phase begin */
   due *heap;
   size_t heap_count, heap_room;
   uint64_t clock, random, owed; /* owed: realloc(NULL) calls of the phase */
@@ -32,11 +32,30 @@ typedef struct {
 
 /* ---- the file ---- */
 
-static int by_phase(const void *a, const void *b)
+/* Phase by phase; in a phase the reallocs last, by thread. */
+static uint64_t order_of(const cell *c) { return (uint64_t)c->phase << 8 | (c->routine == 2 ? 1u + c->by : 0); }
+
+static void sift(cell *cells, size_t i, size_t n)
 {
-  const cell *x = a, *y = b;
-  if (x->phase != y->phase) return (x->phase > y->phase) - (x->phase < y->phase);
-  return ((x->routine == 2) > (y->routine == 2)) - ((x->routine == 2) < (y->routine == 2)); /* reallocs at the phase's end */
+  cell moving = cells[i];
+  for (size_t c; (c = 2 * i + 1) < n; i = c) {
+    if (c + 1 < n && order_of(&cells[c]) < order_of(&cells[c + 1])) c++;
+    if (order_of(&cells[c]) <= order_of(&moving)) break;
+    cells[i] = cells[c];
+  }
+  cells[i] = moving;
+}
+
+/* A heap sort, in place: qsort of the C library would take its room from the allocator under test. */
+static void sort_cells(cell *cells, size_t n)
+{
+  for (size_t i = n / 2; i-- > 0;) sift(cells, i, n);
+  for (size_t last = n; last-- > 1;) {
+    cell largest = cells[0];
+    cells[0] = cells[last];
+    cells[last] = largest;
+    sift(cells, 0, last);
+  }
 }
 
 static int parse_row(const char *line, cell *c)
@@ -54,9 +73,11 @@ static int parse_row(const char *line, cell *c)
 static int read_cells(maker *m, const char *path, char *error, size_t room)
 {
   char line[256];
+  static char buffer[1 << 16];
   FILE *f = fopen(path, "re");
   unsigned long number = 0;
   if (!f) { snprintf(error, room, "%s: %s", path, strerror(errno)); return 0; }
+  setvbuf(f, buffer, _IOFBF, sizeof buffer);
   while (fgets(line, sizeof line, f)) {
     number++;
     if (line[0] == '#' || strncmp(line, "phase,", 6) == 0) continue;
@@ -106,12 +127,19 @@ static size_t tree_find(const maker *m, uint64_t k)
   return at;
 }
 
-/* The reallocs' cells stand last, so below `left - realloc_left` lies every other kind. */
-static const cell *draw(maker *m, const cell *cells, int only_realloc, int no_realloc)
+static uint64_t tree_sum(const maker *m, size_t i) /* of the cells before i */
 {
-  uint64_t others = m->left - m->realloc_left;
-  uint64_t k = only_realloc ? others + sc_below(&m->random, m->realloc_left) : sc_below(&m->random, no_realloc ? others : m->left);
-  size_t i = tree_find(m, k);
+  uint64_t sum = 0;
+  for (; i; i &= i - 1) sum += m->tree[i];
+  return sum;
+}
+
+/* One of the cells from `first` up to `end`, if they have anything left. */
+static const cell *draw(maker *m, const cell *cells, size_t first, size_t end)
+{
+  uint64_t before = tree_sum(m, first), n = tree_sum(m, end) - before;
+  if (n == 0) return NULL;
+  size_t i = tree_find(m, before + sc_below(&m->random, n));
   tree_add(m, i, (uint64_t)-1);
   m->left--;
   if (cells[i].routine == 2) m->realloc_left--;
@@ -161,7 +189,7 @@ static void born(maker *m, const cell *c, sc_block b)
 static void allocate(maker *m, const cell *cells)
 {
   static const unsigned kinds[] = { SC_MALLOC, SC_CALLOC, SC_REALLOC, SC_ALIGNED };
-  const cell *c = draw(m, cells, 0, m->owed == 0 && m->left > m->realloc_left);
+  const cell *c = draw(m, cells, 0, m->owed == 0 && m->left > m->realloc_left ? m->reallocs_of[0] : m->size);
   if (c->routine == 2 && m->owed) m->owed--;
   born(m, c, sc_birth(m->s, c->by, kinds[c->routine], c->size, c->routine == 3 ? 6 : 0));
 }
@@ -170,7 +198,8 @@ static void end_one(maker *m, const cell *cells)
 {
   due d = pop(m);
   if (d.end == REALLOCATED && m->realloc_left) {
-    const cell *c = draw(m, cells, 1, 0);
+    const cell *c = draw(m, cells, m->reallocs_of[d.to], m->reallocs_of[d.to + 1]);
+    if (!c) c = draw(m, cells, m->reallocs_of[0], m->size); /* none left of this thread */
     born(m, c, sc_regrow(m->s, d.to, &d.block, c->size));
     return;
   }
@@ -190,6 +219,10 @@ static int run_phase(maker *m, unsigned phase)
     m->left += cells[i].number;
     if (cells[i].routine == 2) m->realloc_left += cells[i].number;
     if (cells[i].end == REALLOCATED) ended += cells[i].number;
+  }
+  for (size_t t = 0, i = 0; t <= 64; t++) {
+    while (i < m->size && (cells[i].routine != 2 || cells[i].by < t)) i++;
+    m->reallocs_of[t] = i;
   }
   m->owed = m->realloc_left > ended ? m->realloc_left - ended : 0;
   while (m->left && !m->s->out_of_memory) {
@@ -220,7 +253,7 @@ sc_script *mk_from_profile(const char *path, uint64_t allocations, uint64_t seed
   int ok = read_cells(&m, path, error, room) && (m.s = sc_new(count_threads(&m))) != NULL;
   if (ok) {
     scale(&m, allocations);
-    qsort(m.cells, m.count, sizeof *m.cells, by_phase);
+    sort_cells(m.cells, m.count);
     size_t i = 0;
     for (unsigned p = 0; p <= PHASES; p++) {
       while (i < m.count && m.cells[i].phase < p) i++;
