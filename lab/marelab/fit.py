@@ -1,6 +1,6 @@
 """fit: a synthetic workload that draws from a trace's joint distribution, and the tests it must pass before it is used.
 
-The distribution is that of size × lifetime on the allocation clock × thread × freeing thread × routine × how it ended, in up to 128 phases. The workload that
+The distribution is that of size × lifetime on the allocation clock × thread × freeing thread × routine × how it ended, in up to 1024 phases. The workload that
 comes of it is run under the tracer and its trace is compared with the original:
 
     sizes, lifetimes        Kolmogorov distance at most 0.05

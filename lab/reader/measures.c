@@ -71,7 +71,7 @@ unsigned ms_size_code(uint64_t size)
   return MS_EXACT_SIZES + 1 + (octave - 12) * 16 + (unsigned)((size >> (octave - 4)) & 15);
 }
 
-static const struct { unsigned shift, bits; } fields[] = { { 42, 7 }, { 40, 2 }, { 38, 2 }, { 32, 6 }, { 26, 6 }, { 8, 13 }, { 0, 8 } };
+static const struct { unsigned shift, bits; } fields[] = { { 42, 10 }, { 40, 2 }, { 38, 2 }, { 32, 6 }, { 26, 6 }, { 8, 13 }, { 0, 8 } };
 
 uint64_t ms_joint_key(unsigned phase, unsigned routine, unsigned end, unsigned by, unsigned to, unsigned size, unsigned life)
 {
@@ -95,13 +95,43 @@ static void halve_phases(ms_measures *m)
   m->phase_step *= 2;
 }
 
+static unsigned phase_of(ms_measures *m, uint64_t operation)
+{
+  while (operation / m->phase_step >= MS_PHASES) halve_phases(m);
+  return (unsigned)(operation / m->phase_step);
+}
+
+static void count_cell(ms_measures *m, const ms_large *b)
+{
+  uint64_t rest = b->key & ((UINT64_C(1) << 42) - 1);
+  need(m, ct_add(&m->joint, (uint64_t)phase_of(m, b->born) << 42 | rest, 1, b->size));
+}
+
+/* Keeps b if it is among the largest; what it displaces goes to its cell. */
+static void keep_largest(ms_measures *m, ms_large b)
+{
+  size_t i = m->largest_count;
+  if (i < MS_LARGEST) {
+    m->largest_count++;
+    for (; i && m->largest[(i - 1) / 2].size > b.size; i = (i - 1) / 2) m->largest[i] = m->largest[(i - 1) / 2];
+  } else {
+    if (b.size <= m->largest[0].size) { count_cell(m, &b); return; }
+    count_cell(m, &m->largest[0]);
+    i = 0;
+    for (size_t c; (c = 2 * i + 1) < MS_LARGEST; i = c) {
+      if (c + 1 < MS_LARGEST && m->largest[c + 1].size < m->largest[c].size) c++;
+      if (m->largest[c].size >= b.size) break;
+      m->largest[i] = m->largest[c];
+    }
+  }
+  m->largest[i] = b;
+}
+
 static void count_joint(ms_measures *m, const lv_block *b, unsigned end, uint32_t by, uint64_t life)
 {
   if (!m->want_joint) return;
-  while (b->operation / m->phase_step >= MS_PHASES) halve_phases(m);
-  uint64_t key = ms_joint_key((unsigned)(b->operation / m->phase_step), b->routine, end, b->thread, by, ms_size_code(b->size),
-                              end == MS_NEVER ? 255 : ct_class(life));
-  need(m, ct_add(&m->joint, key, 1, b->size));
+  uint64_t key = ms_joint_key(0, b->routine, end, b->thread, by, ms_size_code(b->size), end == MS_NEVER ? 255 : ct_class(life));
+  keep_largest(m, (ms_large){ b->size, key, b->operation, life });
 }
 
 /* ---- lifetimes ---- */

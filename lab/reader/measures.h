@@ -20,11 +20,13 @@ enum ms_retention { MS_SHORT, MS_MEDIUM, MS_LONG, MS_RETENTIONS };
 #define MS_OCTAVES 41      /* lifetimes in operations; the last one: never freed */
 #define MS_NEVER_OCTAVE 40
 #define MS_THREADS 16384
-#define MS_PHASES 128     /* of the joint distribution: 64 to 128 are used */
+#define MS_PHASES 1024    /* of the joint distribution: 512 to 1024 are used */
 #define MS_EXACT_SIZES 4096 /* in the joint distribution sizes are exact up to here, then 16 to an octave */
 #define MS_PENDING 4
+#define MS_LARGEST 2000    /* blocks that the joint distribution keeps one by one, because the peak hangs on them */
 
 typedef struct ms_thread { uint32_t tid; uint64_t allocations, bytes, frees, of_others; } ms_thread;
+typedef struct ms_large { uint64_t size, key, born, life; } ms_large; /* key: of its cell */
 typedef struct ms_number { uint64_t number, bytes; } ms_number;
 
 typedef struct ms_measures {
@@ -45,6 +47,8 @@ typedef struct ms_measures {
   uint32_t thread_count;
   uint32_t of_stream[MTR_MAX_STREAM + 1]; /* which thread writes it now */
   uint64_t phase_step;
+  ms_large largest[MS_LARGEST]; /* a heap, the smallest on top */
+  size_t largest_count;
   lv_table *live;
   struct ms_pending *pending[MTR_MAX_STREAM + 1];
   uint64_t *frames; /* all distinct stacks, each a count and its addresses */

@@ -1,6 +1,7 @@
 /*
  * The study's program (its figure 5.2) with its factors, and those it lacked. Per thread NA / NT allocations; a share of them lives to the end, born first
- * (peak) or spread evenly (growing); of the others `alive` live together and die in the order asked for, a share of them by the next thread's hand.
+ * (peak) or spread evenly (growing); of the others `alive` live together. First in, first out and random: from then on one dies for each that is born; last in, first
+ * out: all die, then as many are born anew. A share of them dies by the next thread's hand.
  */
 #include "script.h"
 #include <string.h>
@@ -52,7 +53,9 @@ static void step(maker *m, uint32_t thread, uint64_t i, uint64_t n)
   }
   alive *a = &m->short_lived[thread];
   a->blocks[(a->first + a->count++) % f->alive] = b;
-  if (a->count == f->alive) let_die(m, thread);
+  if (a->count < f->alive) return;
+  do let_die(m, thread);
+  while (f->death == 0 && a->count); /* last in, first out: all of them, else the same place would be used again and again */
 }
 
 /* All threads step by step side by side, so that what one frees for another is there in time. */
