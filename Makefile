@@ -31,6 +31,7 @@ lab: build
 
 test:
 	@tools/setup test
+	@tools/setup lab
 	@tools/test -c "$(C)" -t "$(T)"
 
 bench:

@@ -55,7 +55,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--response", choices=list(RESPONSES), default="wall", help="what decides: wall time, CPU time or peak memory (default: wall)")
     parser.add_argument("--margin", type=float, default=5, metavar="PERCENT", help="differences up to this don't matter (default: 5)")
     parser.add_argument("--blocks", type=int, metavar="N", help="at least N blocks (default: 10)")
-    parser.add_argument("--budget", type=float, default=120, metavar="S", help="after these blocks, go on for up to S seconds in all while intervals are wide")
+    parser.add_argument("--budget", type=float, default=90, metavar="S", help="after these blocks, go on for up to S seconds in all while intervals are wide")
     parser.add_argument("--seed", type=int, help="of the order of runs (default: from the clock; it is written down)")
     parser.add_argument("--stdin", metavar="FILE", help="the program's standard input (default: empty)")
     parser.add_argument("--cpus", metavar="LIST", help="run on these CPUs only, as in 0,2-3")
@@ -247,12 +247,12 @@ def command_line(args) -> str:
     return "mare lab choose " + " ".join(shlex.quote(w) for w in (["--quick"] if args.quick else []) + ["--", *args.program])
 
 
-def explain(args, plan: Plan, place: Path, result: dict) -> dict | None:
+def explain(args, plan: Plan, used: list[Allocator], place: Path, result: dict) -> dict | None:
     """What the program allocates, from a trace: explains the result, never changes it."""
     from marelab import explain as module
 
     try:
-        return module.explain(plan.target, place, result, quick=args.quick)
+        return module.explain(plan.target, used, place, result, quick=args.quick)
     except Exception as error:  # a fault of ours must not cost the user what was measured
         progress.note(f"the explanation failed, which is a fault of the laboratory ({type(error).__name__}: {error}); the measurement is not touched")
         return {"problem": f"Not explained, by a fault of the laboratory: {type(error).__name__}: {error}"}
@@ -299,7 +299,7 @@ def run(args) -> int:
     result["gain"] = gain(result, shared if isinstance(shared, dict) else None)
     save(place, result)  # before anything else can go wrong
     if not args.no_trace:
-        result["explanation"] = explain(args, plan, place, result)
+        result["explanation"] = explain(args, plan, list(left.values()), place, result)
         save(place, result)
     write_report(place)
     print(json.dumps(result, indent=2) if args.json else text(result, place))

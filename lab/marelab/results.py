@@ -64,7 +64,8 @@ def load(place) -> Results:
 
 def numbers(frame: pd.DataFrame, columns, place: Path) -> pd.DataFrame:
     for c in columns:
-        frame[c] = pd.to_numeric(frame[c], errors="coerce").clip(lower=FLOORS.get(c, 1e-9))
+        floor = FLOORS.get(c, 4096 if c.endswith("_bytes") else 1e-9)  # what is less than a page is a page: a ratio to nothing says nothing
+        frame[c] = pd.to_numeric(frame[c], errors="coerce").clip(lower=floor)
         if frame[c].isna().any():
             raise LabError(f"{place}/runs.csv: row {frame.index[frame[c].isna()][0] + 1}: {c} is no number")
     return frame

@@ -15,7 +15,7 @@ import time
 import zlib
 from pathlib import Path
 
-from marelab import allocators, design as designs, env, measure, progress, proof
+from marelab import allocators, design as designs, env, measure, native, progress, proof
 from marelab.allocators import Allocator
 from marelab.choose import spare_kib
 from marelab.design import Design
@@ -51,11 +51,7 @@ def add_arguments(parser) -> None:
 def workload_path(design: Design) -> str:
     if not any("{workload}" in w for w in design.command):
         return ""
-    try:
-        from marelab import native
-    except ImportError:
-        raise LabError("this design runs the laboratory's workload program, which is not part of this build") from None
-    return str(native.path("workload"))
+    return native.path("workload")
 
 
 def chosen_allocators(args, design: Design) -> list[Allocator]:
@@ -79,9 +75,9 @@ def order_of(block: int, seed: int, cells: list[dict], names: list[str]) -> list
     return runs
 
 
-def manifest(args, design: Design, used: list[Allocator]) -> dict:
+def manifest(seed: int, design: Design, used: list[Allocator]) -> dict:
     return {
-        "kind": "study", "version": VERSION, "design": design.name, "title": design.title, "digest": design.digest, "seed": args.seed,
+        "kind": "study", "version": VERSION, "design": design.name, "title": design.title, "digest": design.digest, "seed": seed,
         "command": design.command, "factors": design.factors, "responses": design.responses, "cpus": design.cpus, "timeout": design.timeout,
         "cells": design.cells, "cuts": design.cuts, "machine": env.machine(),
         "allocators": [{"name": a.name, "library": a.library, "also": list(a.also), "env": dict(a.env), "version": allocators.version(a),
@@ -180,8 +176,8 @@ def prove_all(design: Design, used: list[Allocator], workload: str) -> None:
 
 
 class Runner:
-    def __init__(self, args, design: Design, used: list[Allocator], rows: Rows, seed: int):
-        self.args, self.design, self.rows, self.seed = args, design, rows, seed
+    def __init__(self, design: Design, used: list[Allocator], rows: Rows, seed: int):
+        self.design, self.rows, self.seed = design, rows, seed
         self.used = {a.name: a for a in used}
         self.workload = workload_path(design)
         self.done = {(int(r["block"]), r["cell"], r["allocator"]) for r in rows.kept}
@@ -238,25 +234,29 @@ def run(args) -> int:
     if args.plan:
         print(json.dumps(plan_of(design, used, blocks), indent=2) if args.json else plan_text(design, used, blocks))
         return 0
-    place = Path(args.out or f"study-{design.name}")
+    summary, problems = conduct(design, used, Path(args.out or f"study-{design.name}"), args.seed, blocks, args.minutes or design.minutes)
+    print(json.dumps(summary, indent=2) if args.json else summary_text(summary, problems))
+    return 0 if summary["blocks"] else 1
+
+
+def conduct(design: Design, used: list[Allocator], place: Path, seed: int, blocks: int, minutes: float | None) -> tuple[dict, list[dict]]:
+    """Runs what is not there yet, into `place`; a summary, and the rows with problems."""
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise LabError(f"{place}: {e.strerror}") from e
     check_space(place)
     first = not (place / "runs.csv").exists()
-    agree(place, manifest(args, design, used))
+    agree(place, manifest(seed, design, used))
     for cut in design.cuts:
         progress.note(cut)
     if first:
         prove_all(design, used, workload_path(design))
     with Rows(place / "runs.csv") as rows:
-        runner = Runner(args, design, used, rows, args.seed)
-        made = runner.all(blocks, args.minutes or design.minutes)
+        runner = Runner(design, used, rows, seed)
+        made = runner.all(blocks, minutes)
         problems = [r for r in rows.kept if r["problem"]]
-        summary = {"folder": str(place), "rows": len(rows.kept), "blocks": made, "problems": len(problems), "skipped": runner.skipped, "cuts": design.cuts}
-    print(json.dumps(summary, indent=2) if args.json else summary_text(summary, problems))
-    return 0 if made else 1
+    return {"folder": str(place), "rows": len(rows.kept), "blocks": made, "problems": len(problems), "skipped": runner.skipped, "cuts": design.cuts}, problems
 
 
 def plan_of(design: Design, used: list[Allocator], blocks: int) -> dict:
