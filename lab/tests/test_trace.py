@@ -171,8 +171,8 @@ def test_what_a_program_leaves_behind_is_traced_to_its_end(tmp_path):
 
 def test_threads_wait_for_a_launcher_that_is_behind_and_the_wait_is_counted(tmp_path):
     (tmp_path / "t").mkdir()
-    command = [native.path("launcher"), "--library", native.path("tracer"), "--out", str(tmp_path / "t"), "--limit", str(4 << 20), "--",
-               "sh", "-c", f"read x; exec {case('threads')} 120000 1"]
+    command = [native.path("launcher"), "--library", native.path("tracer"), "--out", str(tmp_path / "t"), "--limit", str(8 << 20), "--",
+               "sh", "-c", f"read x; exec {case('exchange')} 2 200000"]
     p = subprocess.Popen(command, stdin=subprocess.PIPE)
     path, deadline = f"/dev/shm/mare-lab-trace.{p.pid}", time.monotonic() + 60
     while not (tmp_path / "t" / "trace.json").exists() and time.monotonic() < deadline:
