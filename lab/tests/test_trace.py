@@ -236,6 +236,20 @@ def test_a_setuid_program_is_refused(tmp_path):
     assert "setuid" in refused(tmp_path, program)
 
 
+def test_a_program_with_file_capabilities_is_refused(tmp_path, monkeypatch):
+    program = tmp_path / "able"
+    shutil.copy("/bin/true", program)
+    asked = []
+
+    def getxattr(path, name):
+        asked.append((str(path), name))
+        return b"\x01\x00\x00\x02"
+
+    monkeypatch.setattr(os, "getxattr", getxattr)  # setting real ones needs a privilege
+    assert "file capabilities" in refused(tmp_path, program)
+    assert asked == [(str(program), "security.capability")]
+
+
 def test_a_script_is_judged_by_its_interpreter(tmp_path):
     script = tmp_path / "script"
     script.write_text(f"#!{BUILD}/bin/measure\n")
