@@ -305,6 +305,33 @@ def test_too_little_disk_is_said_before_the_program_starts(tmp_path, monkeypatch
     assert not (tmp_path / "t").exists()
 
 
+def test_a_disk_that_fills_up_ends_recording_not_the_program(tmp_path):
+    import resource
+    (tmp_path / "t").mkdir()
+    command = [native.path("launcher"), "--library", native.path("tracer"), "--out", str(tmp_path / "t"), "--",
+               "sh", "-c", f"echo ready; read x; exec {case('exchange')} 2 100000"]
+    p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert p.stdout.readline() == b"ready\n"
+    resource.prlimit(p.pid, resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))  # the launcher's files alone
+    p.communicate(b"go\n", timeout=60)
+    assert p.returncode == 0
+    from marelab import format
+    t = format.load(tmp_path / "t")
+    assert t.header["write_error"] == "File too large" and not t.header["limit_reached"]
+    assert "could not be written: File too large" in "\n".join(trace.summary(t))
+    assert max(d["allocations"]["number"] for d in descriptions(t)) > 10000  # what was written is whole
+
+
+def test_an_interrupt_is_the_programs_and_the_trace_is_finished(tmp_path):
+    p = subprocess.Popen([sys.executable, "-m", "marelab", "trace", "-o", str(tmp_path / "t"), "--", "sh", "-c", "echo ready; exec cat"],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    assert p.stdout.readline() == b"ready\n"
+    os.killpg(p.pid, signal.SIGINT)
+    _, said = p.communicate(timeout=60)
+    assert p.returncode == 130 and b"ended by signal 2" in said and b"Traceback" not in said
+    assert json.loads((tmp_path / "t" / "trace.json").read_text())["complete"]
+
+
 def test_a_killed_launcher_leaves_a_trace_that_says_so(tmp_path):
     (tmp_path / "t").mkdir()
     command = [native.path("launcher"), "--library", native.path("tracer"), "--out", str(tmp_path / "t"), "--", case("leaving"), "exit"]

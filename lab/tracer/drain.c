@@ -67,6 +67,7 @@ void write_chunk(trace *t, size_t i, const mtr_entry *entry, const uint64_t *wor
   if (t->failed) return;
   if ((im->fd < 0 && !open_file(t, im)) || !write_all(im->fd, v, 2)) {
     write_failed(t);
+    if (im->fd >= 0 && im->bytes && ftruncate(im->fd, (off_t)im->bytes) != 0) t->failed = errno; /* only whole chunks stay */
     return;
   }
   im->words += entry->words;

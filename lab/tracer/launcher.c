@@ -74,6 +74,7 @@ static void become_program(trace *t)
   signal(SIGINT, SIG_DFL);
   signal(SIGQUIT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
+  signal(SIGXFSZ, SIG_DFL);
   execvp(t->o->command[0], t->o->command);
   int error = errno;
   fprintf(stderr, "mare lab: trace: can't start %s: %s\n", t->o->command[0], strerror(error));
@@ -87,6 +88,7 @@ static void catch_signals(void)
   sigaction(SIGQUIT, &a, NULL);
   a.sa_handler = on_term;
   sigaction(SIGTERM, &a, NULL);
+  signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error of write, as a full disk is */
 }
 
 /* Reaps whoever ended; 0 once there is nobody left. */
