@@ -152,19 +152,12 @@ static sc_script *make_script(const options *o)
   return s;
 }
 
-static uint64_t last_of(unsigned c)
-{
-  if (c < 8) return c;
-  unsigned octave = 3 + (c - 8) / 4, quarter = (c - 8) % 4;
-  return ((uint64_t)(4 + quarter) << (octave - 2)) + ((UINT64_C(1) << (octave - 2)) - 1);
-}
-
 static uint64_t quantile(const en_latency *l, double q)
 {
   uint64_t wanted = (uint64_t)((double)l->count * q), seen = 0;
-  for (unsigned c = 0; c < EN_CLASSES; c++) {
+  for (unsigned c = 0; c < CT_CLASSES; c++) {
     seen += l->classes[c];
-    if (seen > wanted) return last_of(c) < l->most ? last_of(c) : l->most;
+    if (seen > wanted) return ct_class_last(c) < l->most ? ct_class_last(c) : l->most;
   }
   return l->most;
 }
