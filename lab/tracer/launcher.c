@@ -3,8 +3,9 @@
  *
  *   launch-trace --library FILE --out FOLDER [--limit BYTES] [--ring EVENTS] [--stacks N] -- program args...
  *
- * It prints nothing of its own accord: everything it knows is in FOLDER/trace.json. It ends with the program's status, as a shell would give it; 125 when the trace could not be begun, 127 when the program could not be started. Processes that the program leaves behind are adopted
- * and traced until they end; an interrupt after the program's end stops waiting for them.
+ * It prints nothing of its own accord: everything it knows is in FOLDER/trace.json. It ends with the program's status, as a shell would give it;
+ * 125 when the trace could not be begun, 127 when the program could not be started. Processes that the program leaves behind are adopted and traced
+ * until they end; an interrupt after the program's end stops waiting for them.
  */
 #define _GNU_SOURCE
 #include "launcher.h"

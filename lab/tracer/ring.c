@@ -1,6 +1,6 @@
 /*
- * The ring: of all processes together the last so many events, in whole chunks, in memory until the end. The oldest chunk goes as soon as those after it
- * hold enough; so at least as many events as asked for are there, and at most a chunk per stream more.
+ * The ring: of all processes together the last so many events, in whole chunks, in memory until the end. The oldest chunk goes as soon as those
+ * after it hold enough; so at least as many events as asked for are there, and at most a chunk per stream more.
  */
 #define _GNU_SOURCE
 #include "launcher.h"

@@ -1,6 +1,6 @@
 /*
- * The timed part. Threads are made, pinned, and wait; memory is read; they start together. Each runs its operations and waits again, with all its memory,
- * until what is resident after the last free has been read.
+ * The timed part. Threads are made, pinned, and wait; memory is read; they start together. Each runs its operations and waits again, with all its
+ * memory, until what is resident after the last free has been read.
  *
  * The calls below are the program's own calls through the dynamic linker: this file is compiled without builtin allocation functions, and a
  * test looks for them in the binary. A block handed to another thread goes through a shared slot: stored with release, taken with acquire.

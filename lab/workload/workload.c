@@ -55,7 +55,8 @@ static int one_of(const char *option, const char *value, const char *const *name
   mistake(option, value, wanted);
 }
 
-enum { ALLOCATIONS = 256, MIN_SIZE, MAX_SIZE, THREADS, CPUS, PATTERN, LONG_SHARE, ALIVE, DEATH, CROSS, TOUCH, SEED, PROFILE, REPLAY, PACED, LATENCY, SAVE, HELP };
+enum { ALLOCATIONS = 256, MIN_SIZE, MAX_SIZE, THREADS, CPUS, PATTERN, LONG_SHARE, ALIVE, DEATH, CROSS, TOUCH, SEED, PROFILE, REPLAY, PACED, LATENCY,
+      SAVE, HELP };
 
 static const struct option known[] = {
   { "allocations", 1, NULL, ALLOCATIONS }, { "min-size", 1, NULL, MIN_SIZE }, { "max-size", 1, NULL, MAX_SIZE }, { "threads", 1, NULL, THREADS },
@@ -167,7 +168,8 @@ static void print_latency(const en_result *r)
   static const char *const names[] = { "malloc", "calloc", "realloc", "free" };
   for (int i = 0; i < EN_ROUTINES; i++) {
     const en_latency *l = &r->latency[i];
-    printf("%s\"%s\": {\"count\": %" PRIu64 ", \"p50\": %" PRIu64 ", \"p99\": %" PRIu64 ", \"p999\": %" PRIu64 ", \"p9999\": %" PRIu64 ", \"max\": %" PRIu64 "}",
+    printf("%s\"%s\": {\"count\": %" PRIu64 ", \"p50\": %" PRIu64 ", \"p99\": %" PRIu64 ", \"p999\": %" PRIu64 ", \"p9999\": %" PRIu64 ", \"max\": "
+           "%" PRIu64 "}",
            i ? ", " : "{", names[i], l->count, quantile(l, 0.5), quantile(l, 0.99), quantile(l, 0.999), quantile(l, 0.9999), l->most);
   }
   printf("}");
@@ -176,7 +178,8 @@ static void print_latency(const en_result *r)
 static void print(const options *o, const sc_script *s, const en_result *r)
 {
   printf("{\"version\": 1, \"seconds\": %.9f, \"cpu_seconds\": %.6f, \"operations\": %" PRIu64 ", \"allocations\": %" PRIu64 ", \"frees\": %" PRIu64
-         ", \"reallocs\": %" PRIu64 ", \"cross_frees\": %" PRIu64 ", ", r->seconds, r->cpu_seconds, r->operations, r->allocations, r->frees, r->reallocs,
+         ", \"reallocs\": %" PRIu64 ", \"cross_frees\": %" PRIu64 ", ", r->seconds, r->cpu_seconds, r->operations, r->allocations, r->frees,
+           r->reallocs,
          r->shared_frees);
   printf("\"requested_peak_bytes\": %" PRIu64 ", \"peak_bytes\": %" PRIu64 ", \"after_bytes\": %" PRIu64 ", \"harness_bytes\": %" PRIu64 ", ",
          r->requested_peak, r->peak_bytes, r->after_bytes, r->harness_bytes);
