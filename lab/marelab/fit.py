@@ -1,10 +1,10 @@
 """fit: a synthetic workload that draws from a trace's joint distribution, and the tests it must pass before it is used.
 
-The distribution is that of size × lifetime on the allocation clock × thread × freeing thread × routine × how it ended, in up to 1024 phases. The workload that
-comes of it is run under the tracer and its trace is compared with the original:
+The distribution is that of size × lifetime on the allocation clock × thread × freeing thread × routine × how it ended, in up to 1024 phases; the
+2000 largest blocks are kept one by one. The workload that comes of it is run under the tracer and its trace is compared with the original:
 
     sizes, lifetimes        Kolmogorov distance at most 0.05
-    size_given_lifetime     the same within each class of lifetimes (a fit whose lifetimes were dealt out anew over the sizes fails here), at most 0.10
+    size_given_lifetime     the same within each class of lifetimes, at most 0.10: a fit whose lifetimes were dealt out anew over the sizes fails here
     peak                    live bytes at the peak within 5 %
     curve                   live bytes over the allocation clock: mean distance at most 10 % of the original's peak
     cross, routines         frees by another thread, shares of the routines: within 1 point
@@ -33,7 +33,8 @@ EPILOG = """examples:
 
 LIMITS = {"sizes": 0.05, "lifetimes": 0.05, "size_given_lifetime": 0.10, "peak": 0.05, "curve": 0.10, "cross": 0.01, "routines": 0.01}
 RATIO_LIMIT = 0.10
-UNITS = {"sizes": "", "lifetimes": "", "size_given_lifetime": "", "peak": "%", "curve": "%", "cross": "points", "routines": "points", "time": "%", "memory": "%"}
+UNITS = {"sizes": "", "lifetimes": "", "size_given_lifetime": "", "peak": "%", "curve": "%", "cross": "points", "routines": "points", "time": "%",
+         "memory": "%"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +86,8 @@ def facts(t: format.Trace, process: str | None, joint: Path) -> dict:
 
 def synthesise(profile: Path, place: Path, words: int) -> dict:
     """Runs the workload that the profile gives, traced, and describes it."""
-    t = trace.record([native.path("workload"), "--profile", str(profile), "--touch", "none"], place / "synthetic", limit=24 * words + (64 << 20), force=True,
+    t = trace.record([native.path("workload"), "--profile", str(profile), "--touch", "none"], place / "synthetic", limit=24 * words + (64 << 20),
+                     force=True,
                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     if t.header["status"] != 0:
         raise LabError(f"the synthetic workload ended with status {t.header['status']}; see above", code=1)
@@ -196,7 +198,8 @@ def text(result: dict) -> str:
     for name, t in result["tests"].items():
         scale, unit = (100, f" {UNITS[name]}") if UNITS[name] else (1, "")
         worst = f" (most: {t['worst']})" if t.get("worst") else ""
-        lines.append(f"{name:<20} {scale * t['distance']:8.3f}{unit}, limit {scale * t['limit']:.2f}{unit}{worst}{'' if t['passed'] else '   FAILED'}")
+        verdict = "" if t["passed"] else "   FAILED"
+        lines.append(f"{name:<20} {scale * t['distance']:8.3f}{unit}, limit {scale * t['limit']:.2f}{unit}{worst}{verdict}")
     if result["accepted"]:
         return "\n".join(lines + [f"accepted; run it with  mare lab workload -- --profile {result['profile']}"])
     failed = ", ".join(n for n, t in result["tests"].items() if not t["passed"])

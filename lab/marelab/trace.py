@@ -65,7 +65,8 @@ def record(argv: list[str], out: str | Path | None = None, *, limit: int | None 
     target.check(argv)
     folder = make_folder(Path(out or os.path.basename(argv[0]) + ".trace"), force)
     limit = room(folder, limit, ring)
-    command = [native.path("launcher"), "--library", native.path("tracer"), "--out", str(folder.resolve()), "--limit", str(limit), "--ring", str(ring),
+    command = [native.path("launcher"), "--library", native.path("tracer"), "--out", str(folder.resolve()), "--limit", str(limit), "--ring",
+               str(ring),
                "--stacks", str(stacks), "--", *argv]
     ended = launch(command, **popen)
     trace = format.load(folder)
@@ -112,7 +113,8 @@ def room(folder: Path, limit: int | None, ring: int) -> int:
     wanted = max(wanted, ring * 16)
     if free < (limit if limit is not None else LEAST_ROOM):
         folder.rmdir()
-        raise LabError(f"{free >> 20} MiB are free in {folder.parent.resolve()}, too little for a trace: choose another folder with -o, or a smaller --limit")
+        raise LabError(f"{free >> 20} MiB are free in {folder.parent.resolve()}, too little for a trace: choose another folder with -o, "
+                       "or a smaller --limit")
     return wanted
 
 
@@ -125,8 +127,8 @@ def summary(trace: format.Trace) -> list[str]:
     elif h["status"] < 0:
         lines.append(f"the program was ended by signal {-h['status']}")
     if h["limit_reached"]:
-        lines.append(f"recording stopped after {h['limit_seconds']:.1f} s, at the limit of {h['limit_bytes'] / 1e6:,.0f} MB: a higher --limit records more, "
-                     "--ring N keeps the end instead")
+        lines.append(f"recording stopped after {h['limit_seconds']:.1f} s, at the limit of {h['limit_bytes'] / 1e6:,.0f} MB: "
+                     "a higher --limit records more, --ring N keeps the end instead")
     if h["write_error"]:
         lines.append(f"recording stopped because the trace could not be written: {h['write_error']}")
     if h["stalls"]:

@@ -19,7 +19,8 @@ LUA = "local t = {} for i = 1, 3000 do t[i % 100] = {i, tostring(i):rep(i % 40)}
 
 
 def valgrind(argv, cwd) -> tuple[int, int, int]:
-    r = subprocess.run(["valgrind", "--run-libc-freeres=no", "--run-cxx-freeres=no", *map(str, argv)], capture_output=True, text=True, cwd=cwd, timeout=100)
+    r = subprocess.run(["valgrind", "--run-libc-freeres=no", "--run-cxx-freeres=no", *map(str, argv)], capture_output=True, text=True, cwd=cwd,
+                       timeout=100)
     m = re.search(r"total heap usage: ([\d,]+) allocs, ([\d,]+) frees, ([\d,]+) bytes", r.stderr)
     assert m, r.stderr
     return tuple(int(x.replace(",", "")) for x in m.groups())
@@ -31,8 +32,11 @@ def totals(d: dict) -> tuple[int, int, int]:
     return a["number"], f["number"] - f["null"] + r["number"], a["bytes"]
 
 
-@pytest.mark.parametrize("argv", [("lua5.4", "-e", LUA), ("/bin/ls", "/"), ("sqlite3", ":memory:", "create table t(a); insert into t values (1), (2); select sum(a) from t"),
-                                  ("sort", "/etc/passwd")], ids=lambda argv: argv[0])
+SQL = "create table t(a); insert into t values (1), (2); select sum(a) from t"
+
+
+@pytest.mark.parametrize("argv", [("lua5.4", "-e", LUA), ("/bin/ls", "/"), ("sqlite3", ":memory:", SQL), ("sort", "/etc/passwd")],
+                         ids=lambda argv: argv[0])
 def test_counts_equal_valgrinds_total_heap_usage(tmp_path, argv):
     assert shutil.which(argv[0]) and shutil.which("valgrind")
     t = record(tmp_path, *argv, stdout=subprocess.DEVNULL)
@@ -365,7 +369,8 @@ def test_a_program_with_an_allocator_of_its_own_is_told(tmp_path):
 # ---- the command line ----
 
 def lab(*args, **options):
-    return subprocess.run([sys.executable, "-m", "marelab", *map(str, args)], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, **options)
+    return subprocess.run([sys.executable, "-m", "marelab", *map(str, args)], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+                          **options)
 
 
 def test_trace_gives_the_programs_output_and_status(tmp_path):
