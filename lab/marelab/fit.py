@@ -16,6 +16,7 @@ written; the report says which test it failed.
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -23,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from marelab import allocators, describe, format, native, replay, trace
+from marelab import allocators, describe, format, native, replay, trace, workload
 from marelab.errors import LabError
 
 EPILOG = """examples:
@@ -33,6 +34,7 @@ EPILOG = """examples:
 
 LIMITS = {"sizes": 0.05, "lifetimes": 0.05, "size_given_lifetime": 0.10, "peak": 0.05, "curve": 0.10, "cross": 0.01, "routines": 0.01}
 RATIO_LIMIT = 0.10
+ENOUGH_SECONDS, MOST_RUNS = 0.5, 40  # short workloads are run more often: medians of milliseconds are noise
 UNITS = {"sizes": "", "lifetimes": "", "size_given_lifetime": "", "peak": "%", "curve": "%", "cross": "points", "routines": "points", "time": "%",
          "memory": "%"}
 
@@ -42,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--out", metavar="FILE", help="where the profile goes (default: TRACE/fit.profile)")
     parser.add_argument("--process", metavar="PID[-N]", help="which process (default: the one with the most events)")
     parser.add_argument("--again", metavar="TRACE", help="a second trace of the same program: how far apart two runs of it are")
-    parser.add_argument("--runs", type=int, default=5, metavar="N", help="runs of each allocator for the comparison with replay (default 5)")
+    parser.add_argument("--runs", type=int, default=5, metavar="N", help="runs of each allocator for the comparison with replay, at least (default 5)")
     parser.add_argument("--no-ratios", action="store_true", help="don't compare the allocators' ratios with replay's (for a busy machine)")
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
     allocators.add_catalogue_arguments(parser)
@@ -177,6 +179,8 @@ def ratios(image: format.Image, profile: Path, place: Path, chosen, runs: int) -
     if len(chosen) < 2:
         return {}
     _, script = replay.make_script(image, place)
+    once = workload.response(["--replay", str(script)], dict(os.environ))["seconds"]
+    runs = max(runs, min(MOST_RUNS, int(ENOUGH_SECONDS / max(once, 1e-3))))
     recorded = replay.rounds(["--replay", str(script)], chosen, runs)
     synthetic = replay.rounds(["--profile", str(profile)], chosen, runs, "fit")
     return {name: ratio_test(replay.medians(recorded, key), replay.medians(synthetic, key))
