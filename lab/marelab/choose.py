@@ -20,7 +20,7 @@ import numpy as np
 from marelab import allocators, env, measure, progress, proof, recommend, share, target
 from marelab.allocators import Allocator
 from marelab.errors import LabError
-from marelab.rows import Rows
+from marelab.rows import Rows, check_space
 
 EPILOG = """The program is run some 10 to 60 times under each allocator, so it should end by itself within seconds, do the same work each time, and write
 to no place that grows. A service needs a script that starts it, sends it requests and ends it:
@@ -33,7 +33,8 @@ Files in DIR: report.html (open it), choose.json (all figures), runs.csv (every 
 """
 
 VERSION = 1
-MAX_BLOCKS = 60
+MAX_BLOCKS, LEAST = 60, 4
+INTERRUPTED = "it was interrupted"
 RESPONSES = {"wall": "wall_s", "cpu": "cpu_s", "peak": "peak_kib"}
 FLOORS = {"wall_s": 1e-6, "cpu_s": 1e-4, "peak_kib": 1.0, "minor_faults": 1.0}
 UNITS = {"wall": "s", "cpu": "s", "peak": "KiB"}
@@ -84,8 +85,8 @@ def plan_from(args) -> Plan:
     if not re.fullmatch(r"\d+(,\d+)*", args.exit):
         raise LabError(f"--exit {args.exit}: write exit codes like 0,1")
     blocks = args.blocks or (5 if args.quick else 10)
-    if blocks < 4:
-        raise LabError("--blocks: at least 4 are needed for an interval")
+    if blocks < LEAST:
+        raise LabError(f"--blocks: at least {LEAST} are needed for an interval")
     target.check(args.program)
     goal = measure.Target(tuple(args.program), stdin=args.stdin, timeout=args.timeout, cpus=args.cpus, spare_kib=spare_kib(),
                           good=tuple(map(int, args.exit.split(","))))
@@ -102,6 +103,7 @@ def folder(args) -> Path:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise LabError(f"{path}: {e.strerror}") from e
+    check_space(path)
     return path
 
 
@@ -197,12 +199,17 @@ def measure_blocks(plan: Plan, usable: dict[str, Allocator], rows: Rows, out: di
     start, block = time.monotonic(), 0
     with progress.bar((plan.blocks + 1) * len(usable), "measuring") as bar:
         while True:
-            one_block(block, plan, usable, rows, out, bar)
+            try:
+                one_block(block, plan, usable, rows, out, bar)
+            except KeyboardInterrupt:
+                if block <= LEAST:
+                    raise
+                return INTERRUPTED
             block += 1
             if block <= plan.blocks:
                 continue
             values = table(rows.kept, list(usable), RESPONSES[plan.response])
-            if len(values) < 4:
+            if len(values) < LEAST:
                 continue
             if recommend.standing(plan.response, list(usable), values, plan.margin, resamples=1000).widest() <= plan.margin / 2:
                 return f"the widest interval is within ±{plan.margin * 50:.1f} %"
@@ -298,7 +305,7 @@ def run(args) -> int:
     result["verdict"]["reasons"] += mood(kept)
     result["gain"] = gain(result, shared if isinstance(shared, dict) else None)
     save(place, result)  # before anything else can go wrong
-    if not args.no_trace:
+    if not args.no_trace and stopped != INTERRUPTED:
         result["explanation"] = explain(args, plan, list(left.values()), place, result)
         save(place, result)
     write_report(place)

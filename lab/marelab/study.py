@@ -9,7 +9,6 @@ import datetime
 import json
 import random
 import shlex
-import shutil
 import tempfile
 import time
 import zlib
@@ -20,7 +19,7 @@ from marelab.allocators import Allocator
 from marelab.choose import spare_kib
 from marelab.design import Design
 from marelab.errors import LabError
-from marelab.rows import Rows
+from marelab.rows import Rows, check_space
 
 EPILOG = """  mare lab study preset -o DIR          a study of at most 45 minutes on this machine
   mare lab study chapter5 -o DIR        the published study's treatments, cut to what the machine has
@@ -31,7 +30,6 @@ The same command goes on with a study that was interrupted.
 """
 
 VERSION = 1
-SPACE = 64 << 20  # bytes of disk that must be free
 
 
 def add_arguments(parser) -> None:
@@ -157,12 +155,6 @@ def run_once(design: Design, cell: dict, allocator: Allocator, seed: int, worklo
 
 
 # ---- all runs ----
-
-def check_space(place: Path) -> None:
-    free = shutil.disk_usage(place).free
-    if free < SPACE:
-        raise LabError(f"{place}: only {free >> 20} MB are free there, {SPACE >> 20} MB are needed: make room, or use another folder with -o", code=1)
-
 
 def prove_all(design: Design, used: list[Allocator], workload: str) -> None:
     """Once, in the first cell: no study of an allocator that does not serve."""
