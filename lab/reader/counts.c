@@ -5,8 +5,8 @@
 
 static size_t slot_of(const ct_table *t, uint64_t key)
 {
-  uint64_t h = key * UINT64_C(0x9E3779B97F4A7C15);
-  size_t i = (size_t)(h >> 20) & (t->room - 1);
+  uint64_t h = (key ^ key >> 32) * UINT64_C(0x9E3779B97F4A7C15); /* keys may differ in their upper bits alone */
+  size_t i = (size_t)(h ^ h >> 32) & (t->room - 1);
   while (t->items[i].number && t->items[i].key != key) i = (i + 1) & (t->room - 1);
   return i;
 }

@@ -156,6 +156,43 @@ def test_operators_only_label_the_inner_call_whatever_allocator_is_below(tmp_pat
     assert (made, dropped) == ({"new": 6, "new_array": 6}, {"delete": 6, "delete_array": 6})
 
 
+@pytest.mark.parametrize("kind", ["asan", "tsan"])
+def test_recording_and_draining_are_sound_under_sanitizers(kind):
+    r = subprocess.run(["setarch", "-R", str(BUILD / "tests" / f"record-test-{kind}")], capture_output=True, text=True, timeout=100)
+    assert r.returncode == 0 and not r.stderr, r.stderr
+
+
+def test_what_a_program_leaves_behind_is_traced_to_its_end(tmp_path):
+    t = record(tmp_path, "sh", "-c", "lua5.4 -e 'for i = 1, 1000 do local t = {} end' & exit 3")
+    assert t.header["status"] == 3
+    assert_sound(t)
+    assert total_of(t, 56) >= 1000
+
+
+def test_threads_wait_for_a_launcher_that_is_behind_and_the_wait_is_counted(tmp_path):
+    (tmp_path / "t").mkdir()
+    command = [native.path("launcher"), "--library", native.path("tracer"), "--out", str(tmp_path / "t"), "--limit", str(4 << 20), "--",
+               "sh", "-c", f"read x; exec {case('threads')} 120000 1"]
+    p = subprocess.Popen(command, stdin=subprocess.PIPE)
+    path, deadline = f"/dev/shm/mare-lab-trace.{p.pid}", time.monotonic() + 60
+    while not (tmp_path / "t" / "trace.json").exists() and time.monotonic() < deadline:
+        pass
+    p.send_signal(signal.SIGSTOP)  # a disk that takes long
+    p.stdin.write(b"go\n")
+    p.stdin.close()
+    with open(path, "rb", buffering=0) as f:
+        while time.monotonic() < deadline:
+            f.seek(132)  # tr_shared.waiting
+            if int.from_bytes(f.read(4), "little"):
+                break
+    p.send_signal(signal.SIGCONT)
+    assert p.wait(60) == 0
+    from marelab import format
+    t = format.load(tmp_path / "t")
+    assert t.header["stalls"] >= 1 and t.header["stall_seconds"] > 0 and t.header["lost_events"] == 0
+    assert "waited" in "\n".join(trace.summary(t))
+
+
 # ---- refusals, before anything starts ----
 
 def refused(tmp_path, program) -> str:
