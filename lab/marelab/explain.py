@@ -22,7 +22,7 @@ from marelab.errors import LabError
 from marelab.measure import Target
 
 LIMIT = 512 << 20  # bytes of trace; a quick choice records 64 MiB
-SECONDS = 60.0  # for replay, fit and study together
+SECONDS = 45.0  # for replay, fit and study together
 SLOWER = 20  # a traced run may take this many times the longest run, and a minute
 
 

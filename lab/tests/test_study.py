@@ -182,6 +182,18 @@ def test_a_program_without_the_promised_output_is_a_problem_not_a_number(tmp_pat
     assert "no JSON object with 'seconds'" in r.stdout
 
 
+def test_the_floor_is_shown_and_not_ranked(tmp_path, lab):
+    text = ('command = ["{workload}", "--allocations", "{NA}", "--seed", "{seed}"]\nblocks = 3\n[factors]\nNA = [2000, 20000]\n'
+            '[responses]\ntime = "out_seconds"\nmemory = "out_peak_bytes"\n')
+    r = lab("study", write(tmp_path, text), "-o", "s", "--allocators", "glibc,jemalloc", "--floor")
+    assert r.returncode == 0, r.stderr
+    found = results.load(tmp_path / "s")
+    assert found.allocators == ["glibc", "jemalloc"] and len(found.floor) == 2 * 3
+    a = analyse.analyse(found)
+    assert a["responses"]["memory"]["floor"]["ratio"] > 1  # it never reuses
+    assert "bump" not in str(rank.rank(found)["tables"])
+
+
 def test_the_plan_is_told_without_running(lab, tmp_path):
     r = lab("study", write(tmp_path, TOML), "--plan", "--allocators", "glibc", "--json")
     assert json.loads(r.stdout)["runs"] == 4 * 4 and not (tmp_path / "study-d").exists()
