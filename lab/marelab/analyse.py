@@ -21,8 +21,8 @@ from marelab.stats import anova, diagnose, paired, posthoc
 ALPHA = 0.05
 MOST = 36  # combinations of levels compared in one Tukey table
 
-EPILOG = """Writes DIR/analysis.json, and anova.csv, means.csv, ratios.csv beside it. An effect is called significant at 5 %; read its size (omega²) first:
-with many runs everything is significant.
+EPILOG = """Writes DIR/analysis.json, and anova.csv, means.csv, ratios.csv beside it. An effect is called significant at 5 %; read its size
+(omega²) first: with many runs everything is significant.
 """
 
 
@@ -214,9 +214,11 @@ def text(a: dict) -> str:
             lines.append(f"   ratio to {r['ratios']['best']}, paired within block and cell; 95 % intervals that hold together; Games-Howell groups")
             for line in r["ratios"]["lines"]:
                 word = "" if line["significant"] or line["ratio"] == 1 else "   not significant"
-                lines.append(f"   {line['allocator']:<16} {line['ratio']:.3f} [{line['low']:.3f}, {line['high']:.3f}]  {line['games_howell']:<6}{word}")
+                lines.append(f"   {line['allocator']:<16} {line['ratio']:.3f} "
+                             f"[{line['low']:.3f}, {line['high']:.3f}]  {line['games_howell']:<6}{word}")
             if r["floor"]:
-                lines.append(f"   {r['floor']['allocator'] + ' (floor)':<16} {r['floor']['ratio']:.3f}   only counts up, never reuses; over {r['floor']['cells']} cells")
+                lines.append(f"   {r['floor']['allocator'] + ' (floor)':<16} {r['floor']['ratio']:.3f}   "
+                             f"only counts up, never reuses; over {r['floor']['cells']} cells")
         else:
             lines.append(f"   {r['ratios']['note']}")
         if r["overall"]:

@@ -22,8 +22,8 @@ from marelab.allocators import Allocator
 from marelab.errors import LabError
 from marelab.rows import Rows, check_space
 
-EPILOG = """The program is run some 10 to 60 times under each allocator, so it should end by itself within seconds, do the same work each time, and write
-to no place that grows. A service needs a script that starts it, sends it requests and ends it:
+EPILOG = """The program is run some 10 to 60 times under each allocator, so it should end by itself within seconds, do the same work each time,
+and write to no place that grows. A service needs a script that starts it, sends it requests and ends it:
 
   mare lab choose -- ./service --once requests.txt
   mare lab choose --stdin queries.sql -- sqlite3 :memory:
@@ -53,10 +53,12 @@ class Plan:
 def add_arguments(parser) -> None:
     parser.add_argument("--quick", action="store_true", help="5 blocks and no more: a first impression")
     parser.add_argument("-o", dest="out", metavar="DIR", help="where the results go (default: mare-lab-PROGRAM-TIME)")
-    parser.add_argument("--response", choices=list(RESPONSES), default="wall", help="what decides: wall time, CPU time or peak memory (default: wall)")
+    parser.add_argument("--response", choices=list(RESPONSES), default="wall",
+                        help="what decides: wall time, CPU time or peak memory (default: wall)")
     parser.add_argument("--margin", type=float, default=5, metavar="PERCENT", help="differences up to this don't matter (default: 5)")
     parser.add_argument("--blocks", type=int, metavar="N", help="at least N blocks (default: 10)")
-    parser.add_argument("--budget", type=float, default=90, metavar="S", help="after these blocks, go on for up to S seconds in all while intervals are wide")
+    parser.add_argument("--budget", type=float, default=90, metavar="S",
+                        help="after these blocks, go on for up to S seconds in all while intervals are wide")
     parser.add_argument("--seed", type=int, help="of the order of runs (default: from the clock; it is written down)")
     parser.add_argument("--stdin", metavar="FILE", help="the program's standard input (default: empty)")
     parser.add_argument("--cpus", metavar="LIST", help="run on these CPUs only, as in 0,2-3")
@@ -119,7 +121,8 @@ def who_serves(goal: measure.Target, found: dict[str, Allocator]) -> tuple[Alloc
     real = os.path.realpath(path)
     program = os.path.realpath(target.runs(target.find(goal.argv[0])))
     if real == program:
-        raise LabError(f"{goal.argv[0]} brings its own malloc, inside the program: preloading can't replace it. Link it without, and try again", code=1)
+        raise LabError(f"{goal.argv[0]} brings its own malloc, inside the program: preloading can't replace it. "
+                       "Link it without, and try again", code=1)
     for a in found.values():
         if not a.missing and a.library and real in a.objects:
             return a, seen
@@ -232,10 +235,25 @@ def assess(names: list[str], rows: list[dict[str, str]], response: str, margin: 
     main, memory = standings[response], standings["peak" if response != "peak" else "wall"]
     v = recommend.verdict(main, memory, present if present in names else None, margin)
     return {
-        "verdict": {"sentence": v.sentence, "keep": v.keep, "choice": v.choice, "present": present, "reasons": v.reasons, "alternatives": v.alternatives},
+        "verdict": {
+            "sentence": v.sentence,
+            "keep": v.keep,
+            "choice": v.choice,
+            "present": present,
+            "reasons": v.reasons,
+            "alternatives": v.alternatives,
+        },
         "front": recommend.front(standings["wall" if response == "peak" else response], standings["peak"], margin),
-        "standings": {k: {"best": s.best, "blocks": s.blocks, "widest": s.widest(), "recommended": s.recommended,
-                          "allocators": [s.row(n) for n in sorted(names, key=lambda n: s.mean[s.names.index(n)])]} for k, s in standings.items()},
+        "standings": {
+            k: {
+                "best": s.best,
+                "blocks": s.blocks,
+                "widest": s.widest(),
+                "recommended": s.recommended,
+                "allocators": [s.row(n) for n in sorted(names, key=lambda n: s.mean[s.names.index(n)])],
+            }
+            for k, s in standings.items()
+        },
     }
 
 
@@ -276,7 +294,8 @@ def mood(rows: list[dict[str, str]]) -> list[str]:
     load, cpus = float(np.median([float(r["load"]) for r in counted])), len(counted[0]["affinity"].split(","))
     pushed = float(np.median([float(r["preempted"]) / max(float(r["wall_s"]), 1e-3) for r in counted]))
     if load > 0.75 * cpus + 1 and pushed > 20:
-        return [f"the machine was busy with other work (load average {load:.1f} on {cpus} CPUs; {cpu / wall * 100:.0f} % of the run time was CPU time): "
+        return [f"the machine was busy with other work (load average {load:.1f} on {cpus} CPUs; "
+                f"{cpu / wall * 100:.0f} % of the run time was CPU time): "
                 "measure again when it is quiet, or let --response cpu decide"]
     return []
 
@@ -325,13 +344,15 @@ def text(result: dict, place: Path) -> str:
     lines.append(v["sentence"])
     lines += [f"  {r}" for r in v["reasons"] + result["gain"]]
     lines.append("")
-    lines.append(f"{'allocator':<16} {'wall s':>9} {'CPU s':>9} {'peak MiB':>9} {'faults':>9}   {result['response']}, times the best ({result['margin'] * 100:.0f} % margin)")
+    lines.append(f"{'allocator':<16} {'wall s':>9} {'CPU s':>9} {'peak MiB':>9} {'faults':>9}   "
+                 f"{result['response']}, times the best ({result['margin'] * 100:.0f} % margin)")
     by = {k: {r["name"]: r for r in s["allocators"]} for k, s in result["standings"].items()}
     for r in main["allocators"]:
         n = r["name"]
         mark = "recommended" if r["recommended"] else ""
         mark += (", " if mark else "") + "used today" if n == result["present"] else ""
-        lines.append(f"{n:<16} {by['wall'][n]['mean']:>9.3f} {by['cpu'][n]['mean']:>9.3f} {by['peak'][n]['mean'] / 1024:>9.1f} {by['faults'][n]['mean']:>9.0f}   "
+        lines.append(f"{n:<16} {by['wall'][n]['mean']:>9.3f} {by['cpu'][n]['mean']:>9.3f} "
+                     f"{by['peak'][n]['mean'] / 1024:>9.1f} {by['faults'][n]['mean']:>9.0f}   "
                      f"{r['ratio']:.3f} [{r['low']:.3f}, {r['high']:.3f}]  {mark}")
     lines += [f"left out: {n}: {w}" for n, w in result["out"].items()]
     for a in result["allocators"]:

@@ -57,7 +57,8 @@ class Rows:
             self.file.flush()
             os.fsync(self.file.fileno())
         except OSError as e:
-            raise LabError(f"{self.path}: {e.strerror}; what was measured before is kept, run the same command again when there is room", code=1) from e
+            raise LabError(f"{self.path}: {e.strerror}; what was measured before is kept, "
+                           "run the same command again when there is room", code=1) from e
 
     def close(self) -> None:
         self.file.close()

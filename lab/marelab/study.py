@@ -253,7 +253,9 @@ def conduct(design: Design, used: list[Allocator], place: Path, seed: int, block
         runner = Runner(design, used, rows, seed)
         made = runner.all(blocks, minutes)
         problems = [r for r in rows.kept if r["problem"]]
-    return {"folder": str(place), "rows": len(rows.kept), "blocks": made, "problems": len(problems), "skipped": runner.skipped, "cuts": design.cuts}, problems
+    summary = {"folder": str(place), "rows": len(rows.kept), "blocks": made, "problems": len(problems),
+               "skipped": runner.skipped, "cuts": design.cuts}
+    return summary, problems
 
 
 def plan_of(design: Design, used: list[Allocator], blocks: int) -> dict:

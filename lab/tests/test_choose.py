@@ -49,7 +49,8 @@ def test_the_program_itself_was_run_in_whole_blocks_each_in_its_own_order(chosen
 def test_every_row_tells_its_environment(chosen):
     place, _, _ = chosen
     for r in csv.DictReader(open(place / "runs.csv")):
-        for column in ("version", "sha256", "libc", "kernel", "cpu", "affinity", "thp", "load", "steal_ticks", "switches", "preempted", "seed", "order"):
+        for column in ("version", "sha256", "libc", "kernel", "cpu", "affinity", "thp", "load", "steal_ticks",
+                       "switches", "preempted", "seed", "order"):
             assert r[column] != "", column
         assert float(r["wall_s"]) > 0 and int(r["peak_kib"]) > 500 and int(r["minor_faults"]) > 10
 

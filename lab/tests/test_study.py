@@ -221,7 +221,8 @@ def made_up(place, effect, blocks=6, allocators=("a", "b", "c"), lose=None, seed
                 row += 1
                 t = 0.1 * c["NA"] / 1000 * effect[n] * np.exp(0.01 * rng.normal())
                 m = 1000 * (2 if c["AL"] == "growing" and n == "c" else 1) * (1 + (n == "b")) + int(rng.integers(0, 9))
-                lines.append({"row": row, "block": b, "order": row % 24, "warm_up": int(b == 0), "cell": study.cell_id(c), **c, "problem": "", "killed": "",
+                lines.append({"row": row, "block": b, "order": row % 24, "warm_up": int(b == 0), "cell": study.cell_id(c), **c, "problem": "",
+                              "killed": "",
                               "out_seconds": t, "peak_kib": m, "allocator": n, "steal_ticks": 0, "preempted": 1, "load": "0.1"})
     with open(place / "runs.csv", "w", newline="") as f:
         w = csv.DictWriter(f, lines[0].keys())
