@@ -37,13 +37,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from marelab import format, native, pattern, stacks
+from marelab import format, native, pattern, programs, stacks
 from marelab.errors import LabError
 
 EPILOG = """examples:
   mare lab describe t                      text, and t/description.json
   mare lab describe t --figures figures    the study's figures 4.3 to 4.20 for this program
-  mare lab describe t --csv tables         a CSV file per table"""
+  mare lab describe t --csv tables         a CSV file per table
+  mare lab describe a b c                  three programs side by side"""
 
 
 def seconds(text: str) -> float:
@@ -57,7 +58,7 @@ def seconds(text: str) -> float:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("trace", help="the trace's folder")
+    parser.add_argument("trace", nargs="+", help="the trace's folder; of several programs' traces, their comparison (the study's section 4.7)")
     parser.add_argument("--process", metavar="PID[-N]", help="which process (default: the one with the most events)")
     parser.add_argument("--short", type=seconds, default=0.1, metavar="S", help="a short retention is at most this long (default 0.1)")
     parser.add_argument("--medium", type=seconds, default=1.0, metavar="S", help="a medium one at most this long (default 1)")
@@ -70,16 +71,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.medium < args.short:
         raise LabError(f"--medium {args.medium:g} is below --short {args.short:g}")
-    trace = format.load(args.trace)
-    d = describe(trace, args.process, args.short, args.medium, args.partial)
-    save(trace.folder / "description.json", d)
+    found = []
+    for folder in args.trace:
+        trace = format.load(folder)
+        d = describe(trace, args.process, args.short, args.medium, args.partial)
+        save(trace.folder / "description.json", d)
+        found.append(d)
+    several = len(found) > 1
     if args.csv:
-        write_csv(Path(args.csv), d)
+        write_csv(Path(args.csv), programs.tables(found) if several else tables(found[0]))
     if args.figures:
         from marelab import describe_figures  # matplotlib takes a while to import
 
-        describe_figures.draw(Path(args.figures), d)
-    print(json.dumps(d, indent=1) if args.json else text(d))
+        (describe_figures.draw_programs if several else describe_figures.draw)(Path(args.figures), found if several else found[0])
+    if args.json:
+        print(json.dumps(found if several else found[0], indent=1))
+    else:
+        print(programs.text(found) if several else text(found[0]))
     return 0
 
 
@@ -207,12 +215,12 @@ def tables(d: dict) -> dict[str, list[list]]:
     return t
 
 
-def write_csv(folder: Path, d: dict) -> None:
+def write_csv(folder: Path, named: dict[str, list[list]]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, rows in tables(d).items():
+        for name, rows in named.items():
             with open(folder / f"{name}.csv", "w", newline="") as f:
                 csv.writer(f).writerows(rows)
     except OSError as error:
         raise LabError(f"can't write {folder}: {error.strerror}") from None
-    print(f"{folder}: {len(tables(d))} tables", file=sys.stderr)
+    print(f"{folder}: {len(named)} tables", file=sys.stderr)

@@ -8,6 +8,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
+from marelab import programs
 from marelab.errors import LabError
 
 INK, SOFT = "#1b4f72", "#aed6f1"
@@ -79,16 +80,49 @@ def lifetimes(d: dict):
     return figure
 
 
+def programs_top_ten(found: list[dict]):
+    """4.19: the share of the ten most frequent sizes, program by program."""
+    figure, axes = frame("The ten most frequent sizes", "", "share of the allocations (%)")
+    axes.bar(programs.names(found), [100 * d["allocations"]["top_ten_share"] for d in found], color=INK)
+    axes.tick_params(axis="x", rotation=30)
+    axes.set_ylim(0, 101)
+    return figure
+
+
+def programs_retention(found: list[dict]):
+    """4.20: short, medium and long retention, program by program."""
+    figure, axes = frame("Retention", "share of the allocations (%)", "")
+    left = np.zeros(len(found))
+    for name, colour in zip(("short", "medium", "long"), ("#d6eaf8", "#85c1e9", "#2e86c1")):
+        share = np.array([100 * d["retention"][name]["share"] for d in found])
+        axes.barh(programs.names(found), share, left=left, color=colour, label=name)
+        left += share
+    axes.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.15), frameon=False)
+    return figure
+
+
 FIGURES = {"sizes": sizes, "long_lived": long_lived, "top_ten": top_ten, "retention": retention, "live": live, "lifetimes": lifetimes}
+OF_PROGRAMS = {"top_ten": programs_top_ten, "retention": programs_retention}
 
 
 def draw(folder: Path, d: dict) -> list[Path]:
     if not d["allocations"]["number"]:
         raise LabError("nothing was allocated, so there is nothing to draw")
-    folder.mkdir(parents=True, exist_ok=True)
+    return save(folder, FIGURES, d)
+
+
+def draw_programs(folder: Path, found: list[dict]) -> list[Path]:
+    return save(folder, OF_PROGRAMS, found)
+
+
+def save(folder: Path, figures: dict, what) -> list[Path]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(f"can't make {folder}: {error.strerror}") from None
     paths = []
-    for name, make in FIGURES.items():
-        figure = make(d)
+    for name, make in figures.items():
+        figure = make(what)
         paths.append(folder / f"{name}.svg")
         figure.savefig(paths[-1])
         plt.close(figure)

@@ -90,6 +90,17 @@ def refuse(path: str, name: str) -> None:
         raise LabError(f"'{name}' is setuid or setgid, where the loader ignores LD_PRELOAD: study a copy without these bits")
 
 
+    if capabilities(path):
+        raise LabError(f"'{name}' has file capabilities, with which the loader ignores LD_PRELOAD: study a copy (cp drops them)")
+
+
+def capabilities(path: str) -> bool:
+    try:
+        return bool(os.getxattr(path, "security.capability"))
+    except OSError:
+        return False
+
+
 def check(argv: list[str]) -> str:
     """The path of the program; raises what makes it unfit."""
     if not argv:

@@ -247,6 +247,19 @@ def test_text_tables_and_figures_hold_the_same_facts(tmp_path):
     assert all((tmp_path / "figures" / f"{n}.svg").read_text().startswith("<?xml") for n in names)
 
 
+def test_several_programs_stand_side_by_side_with_their_averages(tmp_path):
+    a = program(PROGRAMS["peak"], operations=6000).save(tmp_path / "first")
+    b = program(PROGRAMS["growing"], operations=12000).save(tmp_path / "second")
+    r = subprocess.run([sys.executable, "-m", "marelab", "describe", a, b, "--csv", tmp_path / "tables", "--figures", tmp_path / "figures"],
+                       capture_output=True, text=True, timeout=100)
+    assert r.returncode == 0, r.stderr
+    assert "made (first)" in r.stdout and "made (second)" in r.stdout and "9,000.00" in r.stdout  # the average number of allocations
+    with open(tmp_path / "tables" / "retention.csv") as f:
+        assert [row["pattern"] for row in csv.DictReader(f)] == ["peak", "growing"]
+    assert {p.name for p in (tmp_path / "tables").iterdir()} == {"memory.csv", "routines.csv", "frees.csv", "retention.csv"}
+    assert {p.name for p in (tmp_path / "figures").iterdir()} == {"top_ten.svg", "retention.svg"}
+
+
 def test_mistakes_in_the_options_are_named(tmp_path):
     folder = small().save(tmp_path / "made")
 

@@ -171,8 +171,8 @@ def test_what_a_program_leaves_behind_is_traced_to_its_end(tmp_path):
 
 def test_threads_wait_for_a_launcher_that_is_behind_and_the_wait_is_counted(tmp_path):
     (tmp_path / "t").mkdir()
-    command = [native.path("launcher"), "--library", native.path("tracer"), "--out", str(tmp_path / "t"), "--limit", str(4 << 20), "--",
-               "sh", "-c", f"read x; exec {case('threads')} 120000 1"]
+    command = [native.path("launcher"), "--library", native.path("tracer"), "--out", str(tmp_path / "t"), "--limit", str(8 << 20), "--",
+               "sh", "-c", f"read x; exec {case('exchange')} 2 200000"]
     p = subprocess.Popen(command, stdin=subprocess.PIPE)
     path, deadline = f"/dev/shm/mare-lab-trace.{p.pid}", time.monotonic() + 60
     while not (tmp_path / "t" / "trace.json").exists() and time.monotonic() < deadline:
@@ -234,6 +234,20 @@ def test_a_setuid_program_is_refused(tmp_path):
     shutil.copy("/bin/true", program)
     program.chmod(0o2755)
     assert "setuid" in refused(tmp_path, program)
+
+
+def test_a_program_with_file_capabilities_is_refused(tmp_path, monkeypatch):
+    program = tmp_path / "able"
+    shutil.copy("/bin/true", program)
+    asked = []
+
+    def getxattr(path, name):
+        asked.append((str(path), name))
+        return b"\x01\x00\x00\x02"
+
+    monkeypatch.setattr(os, "getxattr", getxattr)  # setting real ones needs a privilege
+    assert "file capabilities" in refused(tmp_path, program)
+    assert asked == [(str(program), "security.capability")]
 
 
 def test_a_script_is_judged_by_its_interpreter(tmp_path):
