@@ -13,7 +13,8 @@ add_custom_target(embed DEPENDS ${embedded}) # one rule for both libraries that 
 
 add_library(core INTERFACE) # how to compile against src/
 target_include_directories(core INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
-target_link_libraries(core INTERFACE lua_headers Threads::Threads)
+find_package(OpenSSL 3.0 REQUIRED)
+target_link_libraries(core INTERFACE lua_headers Threads::Threads -Wl,--as-needed OpenSSL::SSL OpenSSL::Crypto)
 if(MARE_CONFIG STREQUAL "tsan")
   target_compile_definitions(core INTERFACE MR_CHAOS)
 endif()
@@ -65,6 +66,8 @@ if(has_module)
   set_target_properties(mare_so PROPERTIES PREFIX "" OUTPUT_NAME mare)
   install(TARGETS mare_so LIBRARY DESTINATION lib/lua/5.4)
   install(FILES lua/luaproc.lua DESTINATION share/lua/5.4)   # for plain Lua; bin/mare has it inside
+  install(FILES lua/mare/tls.lua lua/mare/socket.lua DESTINATION share/lua/5.4/mare)
+  install(DIRECTORY lua/mare/socket DESTINATION share/lua/5.4/mare)
 endif()
 if(EXISTS ${CMAKE_SOURCE_DIR}/include/mare.h)
   install(FILES include/mare.h DESTINATION include)

@@ -155,7 +155,7 @@ if(MARE_CONFIG STREQUAL "plain")
   mare_test(lint 120 OFF ${CMAKE_SOURCE_DIR}/tools/lint)
   # The laboratory: built once (the first time with a Python environment of its own), for its tests and its page.
   mare_test(lab.build 300 OFF ${CMAKE_SOURCE_DIR}/tools/build-lab)
-  mare_test(lab.tests 420 OFF ${CMAKE_SOURCE_DIR}/tools/test-lab)
+  mare_test(lab.tests 900 OFF ${CMAKE_SOURCE_DIR}/tools/test-lab)
   set_tests_properties(lab.build PROPERTIES FIXTURES_SETUP lab)
   set_tests_properties(lab.tests doc.lab PROPERTIES FIXTURES_REQUIRED lab)
 endif()

@@ -33,7 +33,7 @@ extern "C" {
 #include <stddef.h>
 #include <lua.h>
 
-#define MARE_API_VERSION 1
+#define MARE_API_VERSION 2                 /* 2: fd_wait, host_descriptor, host_step */
 #ifndef MARE_API_MINIMUM
 #define MARE_API_MINIMUM MARE_API_VERSION
 #endif
@@ -77,15 +77,15 @@ typedef struct mare_api {
   double (*clock_now)(void);               /* seconds of a clock that only goes forward */
   const char *(*error_text)(int number);
 
+  /* ---- the world outside; since version 2, NULL before ---- */
   /*
-   * ---- reserved: NULL in version 1 ----
-   * A later version puts functions of exactly these types here; test the pointer before a call.
+   * Waits until the descriptor is ready ('r', 'w', or 'b' for either). Pushes two values: what is ready ("r", "w", "rw") and nil, or
+   * nil and a reason. [raises]
    */
-  /* Suspends the process until the descriptor is ready ('r', 'w' or 'b'); pushes true, or nil and a reason. */
   void (*fd_wait)(lua_State *L, int fd, char how, double seconds, lua_KContext ctx, lua_KFunction k);
-  /* For programs with a loop of their own: readable when a call of host_step has something to do. */
+  /* For hosts with a loop of their own: a descriptor that is readable while host_step has something to do. [raises] */
   int (*host_descriptor)(lua_State *L);
-  int (*host_step)(lua_State *L);
+  int (*host_step)(lua_State *L);          /* runs the host's fibers that are ready; how many. Never waits. [raises] */
   void *(*reserved[8])(void);
 } mare_api;
 

@@ -1,6 +1,7 @@
 -- Channels: what each operation returns, waits for and wakes.
 local mare = require "mare"
 local proc = require "spec.support.proc"
+local parked = require "spec.support.parked"
 local process, channel = mare.process, mare.channel
 
 -- pack: results with their number, so that trailing nils count.
@@ -10,15 +11,6 @@ local function seconds(f, ...)
   local start = mare.clock()
   local results = pack(f(...))
   return mare.clock() - start, results
-end
-
--- Until what the process does is a wait (there is no other way to see it from outside).
-local function parked(p)
-  while p:status() ~= "waiting" do
-    if p:status() == "failed" then error(select(2, p:wait()), 2) end
-    process.yield()
-  end
-  return p
 end
 
 describe("channel.new", function()

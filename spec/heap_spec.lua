@@ -2,6 +2,7 @@
 -- Heaps: limits, which bring one process alone "not enough memory", and heap = "system".
 local mare = require "mare"
 local proc = require "spec.support.proc"
+local parked = require "spec.support.parked"
 local process, channel = mare.process, mare.channel
 local MIB = 1024 * 1024
 
@@ -10,14 +11,6 @@ local function pack(...) return { n = select("#", ...), ... } end
 local function fill()
   local t = {}
   for i = 1, math.huge do t[i] = ("x"):rep(100) .. i end
-end
-
-local function parked(p)
-  while p:status() ~= "waiting" do
-    if p:status() == "failed" then error(select(2, p:wait()), 2) end
-    process.yield()
-  end
-  return p
 end
 
 for _, heap in ipairs { "own", "system" } do

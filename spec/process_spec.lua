@@ -1,6 +1,7 @@
 -- luacheck: ignore 121 122 142 143
 -- Processes: how they start, what they are given, what a handle tells, and what a process finds in its state.
 local mare = require "mare"
+local parked = require "spec.support.parked"
 local process, channel = mare.process, mare.channel
 
 local function pack(...) return { n = select("#", ...), ... } end
@@ -10,14 +11,6 @@ local function run(f, ...)
   local results = pack(process.spawn(f, ...):wait())
   if not results[1] then error(results[2], 0) end
   return table.unpack(results, 2, results.n)
-end
-
-local function parked(p)
-  while p:status() ~= "waiting" do
-    if p:status() == "failed" then error(select(2, p:wait()), 2) end
-    process.yield()
-  end
-  return p
 end
 
 describe("process.spawn", function()

@@ -2,17 +2,10 @@
 -- Scheduling: where a process can wait, and how many workers there are.
 local mare = require "mare"
 local proc = require "spec.support.proc"
+local parked = require "spec.support.parked"
 local process, channel = mare.process, mare.channel
 
 local function pack(...) return { n = select("#", ...), ... } end
-
-local function parked(p)
-  while p:status() ~= "waiting" do
-    if p:status() == "failed" then error(select(2, p:wait()), 2) end
-    process.yield()
-  end
-  return p
-end
 
 -- What f(c) returns in a process that waits for c:receive() somewhere in it, and is sent 3 then.
 local function waits_in(f, ...)

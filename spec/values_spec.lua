@@ -1,14 +1,10 @@
 -- Values: what a message carries, that it is the same on the other side, and what can't travel. Each way a message can go is tried:
 -- to a parked process (copied straight in), into a queue (packed), as an argument and as a result.
 local mare = require "mare"
+local parked = require "spec.support.parked"
 local process, channel = mare.process, mare.channel
 
 local function pack(...) return { n = select("#", ...), ... } end
-
-local function parked(p)
-  while p:status() ~= "waiting" do process.yield() end
-  return p
-end
 
 local function results(p)
   local r = pack(p:wait())

@@ -93,7 +93,8 @@ def main() -> None:
                 else:
                     right += "slowed" not in s.recommended
                 bar.update(1)
-    print(json.dumps({"question": question, "studies": studies, "right": int(right), "share": right / studies, "blocks_median": float(np.median(blocks)),
+    print(json.dumps({"question": question, "studies": studies, "right": int(right), "share": right / studies,
+                      "blocks_median": float(np.median(blocks)),
                       "ratio_median": float(np.median(ratios)), "ratio_range": [min(ratios), max(ratios)], "margin": MARGIN, "response": "cpu",
                       "program": list(PROGRAM), "machine": env.machine()}, indent=1))
 

@@ -216,8 +216,8 @@ def probe(a: Allocator) -> dict:
 
 # ---- the command ----
 
-EPILOG = """Without a program, the proof is made in a small one that also starts a child. With one, the program itself is run once under each allocator:
-every reference to malloc, free and operator new of every object in every process is looked at.
+EPILOG = """Without a program, the proof is made in a small one that also starts a child. With one, the program itself is run once under each
+allocator: every reference to malloc, free and operator new of every object in every process is looked at.
 
   mare lab allocators
   mare lab allocators -- ./service --once

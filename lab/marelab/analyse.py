@@ -21,8 +21,8 @@ from marelab.stats import anova, diagnose, paired, posthoc
 ALPHA = 0.05
 MOST = 36  # combinations of levels compared in one Tukey table
 
-EPILOG = """Writes DIR/analysis.json, and anova.csv, means.csv, ratios.csv beside it. An effect is called significant at 5 %; read its size (omega²) first:
-with many runs everything is significant.
+EPILOG = """Writes DIR/analysis.json, and anova.csv, means.csv, ratios.csv beside it. An effect is called significant at 5 %; read its size
+(omega²) first: with many runs everything is significant.
 """
 
 
@@ -126,6 +126,17 @@ def ratios(r: results.Results, column: str, seed: int = 1) -> dict:
     return {"best": names[best], "blocks": int(block_means.shape[0]), "lines": lines, "pairs": matrix}
 
 
+def floor_of(r: results.Results, column: str, best: str | None) -> dict | None:
+    """The allocator that only counts up, relative to the best, over the blocks and cells that both have: a floor, taken from nothing."""
+    if r.floor is None or best is None:
+        return None
+    both = r.frame[r.frame["allocator"] == best].merge(r.floor, on=["block", "cell"], suffixes=("", "_floor"))
+    if both.empty:
+        return None
+    return {"allocator": r.floor["allocator"].iloc[0], "ratio": float(np.exp(np.log(both[f"{column}_floor"] / both[column]).mean())),
+            "cells": int(both["cell"].nunique())}
+
+
 def residuals(r: results.Results, y: str, log: bool) -> dict:
     frame = r.frame
     cells = [g.to_numpy() for _, g in frame.groupby(["cell", "allocator"])[y]]
@@ -142,6 +153,7 @@ def analyse_response(r: results.Results, name: str, column: str, log: bool) -> d
     y = f"_{name}"
     r.frame[y] = np.log(r.frame[column]) if log else r.frame[column]
     out = {"column": column, "scale": "log" if log else "raw", "ratios": ratios(r, column), "per_allocator": {}, "overall": None}
+    out["floor"] = floor_of(r, column, out["ratios"].get("best"))
     out["residuals"] = residuals(r, y, log) if r.blocks > 1 else None
     if r.blocks < 2:
         out["note"] = "a single block: no analysis of variance without replications"
@@ -202,7 +214,11 @@ def text(a: dict) -> str:
             lines.append(f"   ratio to {r['ratios']['best']}, paired within block and cell; 95 % intervals that hold together; Games-Howell groups")
             for line in r["ratios"]["lines"]:
                 word = "" if line["significant"] or line["ratio"] == 1 else "   not significant"
-                lines.append(f"   {line['allocator']:<16} {line['ratio']:.3f} [{line['low']:.3f}, {line['high']:.3f}]  {line['games_howell']:<6}{word}")
+                lines.append(f"   {line['allocator']:<16} {line['ratio']:.3f} "
+                             f"[{line['low']:.3f}, {line['high']:.3f}]  {line['games_howell']:<6}{word}")
+            if r["floor"]:
+                lines.append(f"   {r['floor']['allocator'] + ' (floor)':<16} {r['floor']['ratio']:.3f}   "
+                             f"only counts up, never reuses; over {r['floor']['cells']} cells")
         else:
             lines.append(f"   {r['ratios']['note']}")
         if r["overall"]:

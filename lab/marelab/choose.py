@@ -20,10 +20,10 @@ import numpy as np
 from marelab import allocators, env, measure, progress, proof, recommend, share, target
 from marelab.allocators import Allocator
 from marelab.errors import LabError
-from marelab.rows import Rows
+from marelab.rows import Rows, check_space
 
-EPILOG = """The program is run some 10 to 60 times under each allocator, so it should end by itself within seconds, do the same work each time, and write
-to no place that grows. A service needs a script that starts it, sends it requests and ends it:
+EPILOG = """The program is run some 10 to 60 times under each allocator, so it should end by itself within seconds, do the same work each time,
+and write to no place that grows. A service needs a script that starts it, sends it requests and ends it:
 
   mare lab choose -- ./service --once requests.txt
   mare lab choose --stdin queries.sql -- sqlite3 :memory:
@@ -33,7 +33,8 @@ Files in DIR: report.html (open it), choose.json (all figures), runs.csv (every 
 """
 
 VERSION = 1
-MAX_BLOCKS = 60
+MAX_BLOCKS, LEAST = 60, 4
+INTERRUPTED = "it was interrupted"
 RESPONSES = {"wall": "wall_s", "cpu": "cpu_s", "peak": "peak_kib"}
 FLOORS = {"wall_s": 1e-6, "cpu_s": 1e-4, "peak_kib": 1.0, "minor_faults": 1.0}
 UNITS = {"wall": "s", "cpu": "s", "peak": "KiB"}
@@ -52,10 +53,12 @@ class Plan:
 def add_arguments(parser) -> None:
     parser.add_argument("--quick", action="store_true", help="5 blocks and no more: a first impression")
     parser.add_argument("-o", dest="out", metavar="DIR", help="where the results go (default: mare-lab-PROGRAM-TIME)")
-    parser.add_argument("--response", choices=list(RESPONSES), default="wall", help="what decides: wall time, CPU time or peak memory (default: wall)")
+    parser.add_argument("--response", choices=list(RESPONSES), default="wall",
+                        help="what decides: wall time, CPU time or peak memory (default: wall)")
     parser.add_argument("--margin", type=float, default=5, metavar="PERCENT", help="differences up to this don't matter (default: 5)")
     parser.add_argument("--blocks", type=int, metavar="N", help="at least N blocks (default: 10)")
-    parser.add_argument("--budget", type=float, default=90, metavar="S", help="after these blocks, go on for up to S seconds in all while intervals are wide")
+    parser.add_argument("--budget", type=float, default=90, metavar="S",
+                        help="after these blocks, go on for up to S seconds in all while intervals are wide")
     parser.add_argument("--seed", type=int, help="of the order of runs (default: from the clock; it is written down)")
     parser.add_argument("--stdin", metavar="FILE", help="the program's standard input (default: empty)")
     parser.add_argument("--cpus", metavar="LIST", help="run on these CPUs only, as in 0,2-3")
@@ -84,8 +87,8 @@ def plan_from(args) -> Plan:
     if not re.fullmatch(r"\d+(,\d+)*", args.exit):
         raise LabError(f"--exit {args.exit}: write exit codes like 0,1")
     blocks = args.blocks or (5 if args.quick else 10)
-    if blocks < 4:
-        raise LabError("--blocks: at least 4 are needed for an interval")
+    if blocks < LEAST:
+        raise LabError(f"--blocks: at least {LEAST} are needed for an interval")
     target.check(args.program)
     goal = measure.Target(tuple(args.program), stdin=args.stdin, timeout=args.timeout, cpus=args.cpus, spare_kib=spare_kib(),
                           good=tuple(map(int, args.exit.split(","))))
@@ -102,6 +105,7 @@ def folder(args) -> Path:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise LabError(f"{path}: {e.strerror}") from e
+    check_space(path)
     return path
 
 
@@ -117,7 +121,8 @@ def who_serves(goal: measure.Target, found: dict[str, Allocator]) -> tuple[Alloc
     real = os.path.realpath(path)
     program = os.path.realpath(target.runs(target.find(goal.argv[0])))
     if real == program:
-        raise LabError(f"{goal.argv[0]} brings its own malloc, inside the program: preloading can't replace it. Link it without, and try again", code=1)
+        raise LabError(f"{goal.argv[0]} brings its own malloc, inside the program: preloading can't replace it. "
+                       "Link it without, and try again", code=1)
     for a in found.values():
         if not a.missing and a.library and real in a.objects:
             return a, seen
@@ -197,12 +202,17 @@ def measure_blocks(plan: Plan, usable: dict[str, Allocator], rows: Rows, out: di
     start, block = time.monotonic(), 0
     with progress.bar((plan.blocks + 1) * len(usable), "measuring") as bar:
         while True:
-            one_block(block, plan, usable, rows, out, bar)
+            try:
+                one_block(block, plan, usable, rows, out, bar)
+            except KeyboardInterrupt:
+                if block <= LEAST:
+                    raise
+                return INTERRUPTED
             block += 1
             if block <= plan.blocks:
                 continue
             values = table(rows.kept, list(usable), RESPONSES[plan.response])
-            if len(values) < 4:
+            if len(values) < LEAST:
                 continue
             if recommend.standing(plan.response, list(usable), values, plan.margin, resamples=1000).widest() <= plan.margin / 2:
                 return f"the widest interval is within ±{plan.margin * 50:.1f} %"
@@ -225,10 +235,25 @@ def assess(names: list[str], rows: list[dict[str, str]], response: str, margin: 
     main, memory = standings[response], standings["peak" if response != "peak" else "wall"]
     v = recommend.verdict(main, memory, present if present in names else None, margin)
     return {
-        "verdict": {"sentence": v.sentence, "keep": v.keep, "choice": v.choice, "present": present, "reasons": v.reasons, "alternatives": v.alternatives},
+        "verdict": {
+            "sentence": v.sentence,
+            "keep": v.keep,
+            "choice": v.choice,
+            "present": present,
+            "reasons": v.reasons,
+            "alternatives": v.alternatives,
+        },
         "front": recommend.front(standings["wall" if response == "peak" else response], standings["peak"], margin),
-        "standings": {k: {"best": s.best, "blocks": s.blocks, "widest": s.widest(), "recommended": s.recommended,
-                          "allocators": [s.row(n) for n in sorted(names, key=lambda n: s.mean[s.names.index(n)])]} for k, s in standings.items()},
+        "standings": {
+            k: {
+                "best": s.best,
+                "blocks": s.blocks,
+                "widest": s.widest(),
+                "recommended": s.recommended,
+                "allocators": [s.row(n) for n in sorted(names, key=lambda n: s.mean[s.names.index(n)])],
+            }
+            for k, s in standings.items()
+        },
     }
 
 
@@ -269,7 +294,8 @@ def mood(rows: list[dict[str, str]]) -> list[str]:
     load, cpus = float(np.median([float(r["load"]) for r in counted])), len(counted[0]["affinity"].split(","))
     pushed = float(np.median([float(r["preempted"]) / max(float(r["wall_s"]), 1e-3) for r in counted]))
     if load > 0.75 * cpus + 1 and pushed > 20:
-        return [f"the machine was busy with other work (load average {load:.1f} on {cpus} CPUs; {cpu / wall * 100:.0f} % of the run time was CPU time): "
+        return [f"the machine was busy with other work (load average {load:.1f} on {cpus} CPUs; "
+                f"{cpu / wall * 100:.0f} % of the run time was CPU time): "
                 "measure again when it is quiet, or let --response cpu decide"]
     return []
 
@@ -298,7 +324,7 @@ def run(args) -> int:
     result["verdict"]["reasons"] += mood(kept)
     result["gain"] = gain(result, shared if isinstance(shared, dict) else None)
     save(place, result)  # before anything else can go wrong
-    if not args.no_trace:
+    if not args.no_trace and stopped != INTERRUPTED:
         result["explanation"] = explain(args, plan, list(left.values()), place, result)
         save(place, result)
     write_report(place)
@@ -318,13 +344,15 @@ def text(result: dict, place: Path) -> str:
     lines.append(v["sentence"])
     lines += [f"  {r}" for r in v["reasons"] + result["gain"]]
     lines.append("")
-    lines.append(f"{'allocator':<16} {'wall s':>9} {'CPU s':>9} {'peak MiB':>9} {'faults':>9}   {result['response']}, times the best ({result['margin'] * 100:.0f} % margin)")
+    lines.append(f"{'allocator':<16} {'wall s':>9} {'CPU s':>9} {'peak MiB':>9} {'faults':>9}   "
+                 f"{result['response']}, times the best ({result['margin'] * 100:.0f} % margin)")
     by = {k: {r["name"]: r for r in s["allocators"]} for k, s in result["standings"].items()}
     for r in main["allocators"]:
         n = r["name"]
         mark = "recommended" if r["recommended"] else ""
         mark += (", " if mark else "") + "used today" if n == result["present"] else ""
-        lines.append(f"{n:<16} {by['wall'][n]['mean']:>9.3f} {by['cpu'][n]['mean']:>9.3f} {by['peak'][n]['mean'] / 1024:>9.1f} {by['faults'][n]['mean']:>9.0f}   "
+        lines.append(f"{n:<16} {by['wall'][n]['mean']:>9.3f} {by['cpu'][n]['mean']:>9.3f} "
+                     f"{by['peak'][n]['mean'] / 1024:>9.1f} {by['faults'][n]['mean']:>9.0f}   "
                      f"{r['ratio']:.3f} [{r['low']:.3f}, {r['high']:.3f}]  {mark}")
     lines += [f"left out: {n}: {w}" for n, w in result["out"].items()]
     for a in result["allocators"]:

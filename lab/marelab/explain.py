@@ -22,7 +22,7 @@ from marelab.errors import LabError
 from marelab.measure import Target
 
 LIMIT = 512 << 20  # bytes of trace; a quick choice records 64 MiB
-SECONDS = 60.0  # for replay, fit and study together
+SECONDS = 45.0  # for replay, fit and study together
 SLOWER = 20  # a traced run may take this many times the longest run, and a minute
 
 
@@ -83,7 +83,8 @@ def replayed(e: dict, recorded, used: list[Allocator], place: Path, result: dict
     names = list(own)
     agree = float(stats.spearmanr([own[n] for n in names], [times[n] for n in names]).statistic) if len(names) > 2 else None
     best = min(times, key=times.get)
-    words = f"Replayed without the program's own work, {best} is fastest, {max(times, key=times.get)} takes {max(times.values()) / times[best]:.2f} times as long"
+    words = f"Replayed without the program's own work, {best} is fastest, "
+    words += f"{max(times, key=times.get)} takes {max(times.values()) / times[best]:.2f} times as long"
     if agree is not None:
         words += f"; the order {'resembles' if agree > 0.5 else 'differs from'} that of the program itself (rank correlation {agree:.2f})"
         words += "" if agree > 0.5 else ": what tells the allocators apart there is not the speed of their calls alone"
@@ -119,8 +120,9 @@ def fitted(e: dict, recorded, used: list[Allocator], place: Path, result: dict, 
 
 def studied(e: dict, recorded, used: list[Allocator], place: Path, result: dict, until: float) -> dict:
     number = min(e["description"]["allocations"]["number"], 2_000_000)
+    profile = place / "fit.profile"
     data = {"title": "The fitted workload: more of it, and blocks touched once or filled", "blocks": 4, "timeout": 60,
-            "command": ["{workload}", "--profile", str((place / "fit.profile").resolve()), "--allocations", "{NA}", "--touch", "{touch}", "--seed", "{seed}"],
+            "command": ["{workload}", "--profile", str(profile.resolve()), "--allocations", "{NA}", "--touch", "{touch}", "--seed", "{seed}"],
             "factors": {"NA": [number, 2 * number], "touch": ["first", "all"]},
             "responses": {"time": "out_seconds", "memory": "out_peak_bytes"}}
     options = ["--profile", str(place / "fit.profile"), "--allocations", str(2 * number), "--touch", "all"]
@@ -132,7 +134,8 @@ def studied(e: dict, recorded, used: list[Allocator], place: Path, result: dict,
     r = results.load(place / "study")
     ratios = {name: analyse.ratios(r, column) for name, column in r.responses.items()}
     first = ratios["time"]["lines"]
-    e["sentences"].append(f"In a small study of it {first[0]['allocator']} is fastest, {first[-1]['allocator']} takes {first[-1]['ratio']:.2f} times as long.")
+    e["sentences"].append(f"In a small study of it {first[0]['allocator']} is fastest, "
+                          f"{first[-1]['allocator']} takes {first[-1]['ratio']:.2f} times as long.")
     return {"left_out": None, "ratios": ratios, "design": data}
 
 
@@ -169,7 +172,8 @@ def sentences(d: dict) -> list[str]:
     out.append(f"By routine: {', '.join(routines)}.")
     limits = kept["limits_seconds"]
     out.append(f"{share(kept['short']['share'])} live no longer than {limits[0]:g} s, {share(kept['medium']['share'])} no longer than {limits[1]:g} s, "
-               f"{share(kept['long']['share'])} longer. At the peak {live['peak_bytes'] / 2**20:.1f} MiB are live in {thousands(live['peak_blocks'])} blocks.")
+               f"{share(kept['long']['share'])} longer. "
+               f"At the peak {live['peak_bytes'] / 2**20:.1f} MiB are live in {thousands(live['peak_blocks'])} blocks.")
     out.append(f"Long-lived blocks: {d['pattern']['name']} ({d['pattern']['reason']}).")
     crossed = d["frees"]["by_another_thread_share"]
     if crossed and crossed > 0.005:

@@ -80,9 +80,20 @@ def front(time: list[dict], memory: list[dict], on_front: list[str], colour: dic
         fig, ax = plt.subplots(figsize=(6.8, 3.9))
         for x in time:
             y = mem[x["name"]]
-            ax.errorbar(x["ratio"], y["ratio"], xerr=[[x["ratio"] - x["low"]], [x["high"] - x["ratio"]]],
-                        yerr=[[y["ratio"] - y["low"]], [y["high"] - y["ratio"]]], fmt=marker[x["name"]], color=colour[x["name"]], ms=8, lw=1, capsize=2,
-                        mfc=colour[x["name"]] if x["name"] in on_front else "white", mew=1.6, label=x["name"])
+            ax.errorbar(
+                x["ratio"],
+                y["ratio"],
+                xerr=[[x["ratio"] - x["low"]], [x["high"] - x["ratio"]]],
+                yerr=[[y["ratio"] - y["low"]], [y["high"] - y["ratio"]]],
+                fmt=marker[x["name"]],
+                color=colour[x["name"]],
+                ms=8,
+                lw=1,
+                capsize=2,
+                mfc=colour[x["name"]] if x["name"] in on_front else "white",
+                mew=1.6,
+                label=x["name"],
+            )
         ax.set_xlabel(f"{units[0]}, times the best")
         ax.set_ylabel(f"{units[1]}, times the best")
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))

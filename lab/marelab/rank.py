@@ -32,8 +32,8 @@ DEFECTS = [
     "term and Tukey groups are too sure of large cells and too unsure of small ones.",
 ]
 
-EPILOG = """Tables are numbered as in the study where they answer its question: 5.4 time, 5.5 and 5.6 memory for each long-lived pattern (factor AL), 5.7 all
-together. --by FACTOR ranks per level of another factor.
+EPILOG = """Tables are numbered as in the study where they answer its question: 5.4 time, 5.5 and 5.6 memory for each long-lived pattern (factor AL),
+5.7 all together. --by FACTOR ranks per level of another factor.
 """
 
 

@@ -107,8 +107,8 @@ def verdict(time: Standing, memory: Standing, present: str | None, margin: float
 def doubt(s: Standing, margin: float) -> list[str]:
     if s.widest() <= margin:
         return []
-    return [f"the intervals are wider than the margin of {margin * 100:.0f} % (up to ±{s.widest() * 100:.0f} %): more blocks, or a quieter machine, could "
-            "tell more of them apart"]
+    return [f"the intervals are wider than the margin of {margin * 100:.0f} % (up to ±{s.widest() * 100:.0f} %): more blocks, "
+            "or a quieter machine, could tell more of them apart"]
 
 
 def thrift(time: Standing, memory: Standing, choice: str, margin: float) -> list[str]:

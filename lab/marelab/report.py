@@ -34,8 +34,10 @@ def number(x, digits: int = 3) -> str:
 
 
 def engine() -> jinja2.Environment:
-    e = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-    e.filters.update(number=number, percent=lambda x, d=1: "–" if x is None else f"{x * 100:.{d}f} %", p=analyse.p_text, mib=lambda k: number(k / 1024))
+    loader = jinja2.FileSystemLoader(TEMPLATES)
+    e = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    e.filters.update(number=number, percent=lambda x, d=1: "–" if x is None else f"{x * 100:.{d}f} %",
+                     p=analyse.p_text, mib=lambda k: number(k / 1024))
     return e
 
 
@@ -78,9 +80,11 @@ def explained(result: dict) -> dict | None:
     figures = {}
     if d.get("sizes", {}).get("size"):
         figures["sizes"] = plots.sizes(d["sizes"]["size"], d["sizes"]["number"])
-    live = d.get("live", {}).get("curve")
-    if live and live.get("seconds"):
-        figures["live"] = plots.curve(live["seconds"], [b / 2**20 for b in live["bytes"]], "seconds", "live MiB", step=True)
+    # the clock of a trace is coarse: a short program is shown over its operations
+    clock, curve = ("seconds", "curve") if d["seconds"] >= 2 else ("operations", "curve_operations")
+    live = d.get("live", {}).get(curve)
+    if live and live.get(clock):
+        figures["live"] = plots.curve(live[clock], [b / 2**20 for b in live["bytes"]], clock, "live MiB", step=True)
     long = d.get("long_lived", {}).get("cumulative")
     if long:
         figures["long"] = plots.curve(list(range(len(long))), long, "thousands of operations", "long-lived so far", fill=False)
@@ -100,7 +104,8 @@ def study_page(place: Path) -> tuple[str, dict]:
         label = f"{name} ({response['column']})"
         figures[name] = {"ratios": plots.ratio_dots(lines, None, f"{name}, times the best", colour) if lines else None,
                          "means": mean_figures(r, response, label, colour), "residuals": residual_figure(r, name, response)}
-    page = {"study": r.about, "a": a, "ranked": ranked, "figures": figures, "machine": r.about["machine"], "heading": rank.heading, "load": load_of(r),
+    page = {"study": r.about, "a": a, "ranked": ranked, "figures": figures, "machine": r.about["machine"],
+            "heading": rank.heading, "load": load_of(r),
             "seed": r.about["seed"]}
     return engine().get_template("study.html").render(page), {"analysis": a, "ranking": ranked}
 

@@ -23,6 +23,7 @@ class Results:
     allocators: list[str]
     cells: list[str]
     notes: list[str] = field(default_factory=list)  # what was left out, and why
+    floor: pd.DataFrame | None = None  # runs of the allocator that only counts up
 
     @property
     def blocks(self) -> int:
@@ -86,8 +87,11 @@ def load_choose(place: Path) -> Results:
 def load_study(place: Path) -> Results:
     about = study.load(place)
     frame = read_frame(place)
-    names = [a["name"] for a in about["allocators"]]
+    names = [a["name"] for a in about["allocators"] if not a.get("floor")]
+    floors = {a["name"] for a in about["allocators"] if a.get("floor")}
     notes = list(about["cuts"])
+    below = frame[(frame["block"] > 0) & (frame["problem"] == "") & frame["allocator"].isin(floors)].copy()
+    frame = frame[frame["allocator"].isin(names)]
     counted = frame[frame["block"] > 0]
     killed = counted[counted["killed"].isin(["memory", "time"])] if "killed" in counted else counted[:0]
     killed = pd.concat([killed, frame[(frame["block"] == 0) & frame["killed"].isin(["memory", "time"])]])
@@ -101,7 +105,8 @@ def load_study(place: Path) -> Results:
         raise LabError(f"{place}: no block is whole yet; go on with the same `mare lab study` command")
     factors = {f: levels for f, levels in about["factors"].items() if good[f].nunique() > 1}
     good = numbers(good, about["responses"].values(), place)
-    return Results(place, "study", about, good, factors, about["responses"], names, cells, notes + more)
+    floor = numbers(below, about["responses"].values(), place) if len(below) else None
+    return Results(place, "study", about, good, factors, about["responses"], names, cells, notes + more, floor)
 
 
 def make_whole(good: pd.DataFrame, cells: list[str], names: list[str]):

@@ -7,9 +7,19 @@ when the file is opened again. The columns are those of the first row ever writt
 import csv
 import io
 import os
+import shutil
 from pathlib import Path
 
 from marelab.errors import LabError
+
+
+SPACE = 64 << 20  # bytes of disk that must be free before anything is begun
+
+
+def check_space(place: Path) -> None:
+    free = shutil.disk_usage(place).free
+    if free < SPACE:
+        raise LabError(f"{place}: only {free >> 20} MB are free there, {SPACE >> 20} MB are needed: make room, or use another folder with -o", code=1)
 
 
 class Rows:
@@ -47,7 +57,8 @@ class Rows:
             self.file.flush()
             os.fsync(self.file.fileno())
         except OSError as e:
-            raise LabError(f"{self.path}: {e.strerror}; what was measured before is kept, run the same command again when there is room", code=1) from e
+            raise LabError(f"{self.path}: {e.strerror}; what was measured before is kept, "
+                           "run the same command again when there is room", code=1) from e
 
     def close(self) -> None:
         self.file.close()

@@ -25,13 +25,18 @@ from marelab.allocators import Allocator, c_library
 from marelab.proof import perf_works
 
 # glibc's malloc/malloc.c, arena.c and hooks, as its debug symbols name them
-GLIBC_MALLOC = re.compile(r"(__libc_|__GI___libc_|__)?(malloc|free|cfree|calloc|realloc|memalign|aligned_alloc|posix_memalign|valloc|pvalloc|mallopt|reallocarray)"
-                          r"(_usable_size|_trim|_consolidate)?(\.\w+(\.\d+)?)?$|_int_(malloc|free|realloc|memalign)|_mid_memalign|sys(malloc|trim)|sysmalloc_mmap|"
-                          r"unlink_chunk|tcache_\w+|arena_get\w*|ptmalloc_init|new_heap|heap_trim|grow_heap|shrink_heap|detach_arena|mtrim|checked_request2size|"
-                          r"__default_morecore|alloc_perturb|free_perturb|munmap_chunk|mremap_chunk|do_check_\w+|_int_free_\w+|heap_for_ptr|reused_arena|arena_get_retry|malloc_info|__malloc\w*")
+GLIBC_MALLOC = re.compile("|".join((
+    r"(__libc_|__GI___libc_|__)?(malloc|free|cfree|calloc|realloc|reallocarray|memalign|aligned_alloc|posix_memalign|valloc|pvalloc|mallopt)"
+    r"(_usable_size|_trim|_consolidate)?(\.\w+(\.\d+)?)?$",
+    r"_int_(malloc|free|realloc|memalign)|_int_free_\w+|_mid_memalign|sysmalloc|systrim|sysmalloc_mmap|unlink_chunk|tcache_\w+",
+    r"munmap_chunk|mremap_chunk|arena_get\w*|reused_arena|detach_arena|heap_for_ptr|new_heap|heap_trim|grow_heap|shrink_heap|__default_morecore|ptmalloc_init",
+    r"malloc_info|__malloc\w*|mtrim|checked_request2size|alloc_perturb|free_perturb|do_check_\w+",
+)))
 FIRST, LAST = "malloc", "malloc_info"
-KERNEL_MEMORY = re.compile(r"asm_exc_page_fault|exc_page_fault|do_user_addr_fault|handle_mm_fault|do_page_fault|do_mem_abort|el0_da|"
-                           r"(__x64_|__arm64_|__do_)?sys_(mmap|munmap|mremap|brk|madvise|mprotect)\w*|ksys_mmap_pgoff|vm_mmap_pgoff|do_mmap|__vm_munmap|do_madvise")
+KERNEL_MEMORY = re.compile("|".join((
+    r"asm_exc_page_fault|exc_page_fault|do_user_addr_fault|handle_mm_fault|do_page_fault|do_mem_abort|el0_da",
+    r"(__x64_|__arm64_|__do_)?sys_(mmap|munmap|mremap|brk|madvise|mprotect)\w*|ksys_mmap_pgoff|vm_mmap_pgoff|do_mmap|__vm_munmap|do_madvise",
+)))
 FREQUENCY = 1999
 
 
@@ -136,7 +141,9 @@ def parse(text: str, objects: tuple[str, ...], glibc: bool) -> Share:
             close()
             frames = []
     close()
-    how = "glibc's debug symbols" if by_symbol else "address range of glibc's malloc" if glibc else "code of " + ", ".join(map(os.path.basename, objects))
+    how = "code of " + ", ".join(map(os.path.basename, objects))
+    if glibc:
+        how = "glibc's debug symbols" if by_symbol else "address range of glibc's malloc"
     return Share(total, mine, kernel_memory, kernel, how, top.most_common(8))
 
 
@@ -163,7 +170,8 @@ def record(target: measure.Target, allocator: Allocator, objects: tuple[str, ...
 
 def may_sample_kernel() -> bool:
     with tempfile.TemporaryDirectory(prefix="marelab-") as folder:
-        r = subprocess.run(["perf", "record", "-q", "-e", "cpu-clock", "--no-bpf-event", "-B", "-N", "-o", f"{folder}/p", "--", "true"], capture_output=True, text=True)
+        words = ["perf", "record", "-q", "-e", "cpu-clock", "--no-bpf-event", "-B", "-N", "-o", f"{folder}/p", "--", "true"]
+        r = subprocess.run(words, capture_output=True, text=True)
         return r.returncode == 0 and "restricted" not in r.stderr
 
 

@@ -9,18 +9,17 @@ import datetime
 import json
 import random
 import shlex
-import shutil
 import tempfile
 import time
 import zlib
 from pathlib import Path
 
-from marelab import allocators, design as designs, env, measure, native, progress, proof
+from marelab import allocators, design as designs, env, measure, native, progress, proof, workload
 from marelab.allocators import Allocator
 from marelab.choose import spare_kib
 from marelab.design import Design
 from marelab.errors import LabError
-from marelab.rows import Rows
+from marelab.rows import Rows, check_space
 
 EPILOG = """  mare lab study preset -o DIR          a study of at most 45 minutes on this machine
   mare lab study chapter5 -o DIR        the published study's treatments, cut to what the machine has
@@ -31,7 +30,7 @@ The same command goes on with a study that was interrupted.
 """
 
 VERSION = 1
-SPACE = 64 << 20  # bytes of disk that must be free
+FLOOR = "bump"  # what it serves is never reused, so the guard may end it where others live: that leaves out nobody else
 
 
 def add_arguments(parser) -> None:
@@ -40,6 +39,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--blocks", type=int, metavar="N", help="replications beside the warm-up (default: the design's)")
     parser.add_argument("--minutes", type=float, metavar="M", help="stop after the last whole block within M minutes (default: the design's)")
     parser.add_argument("--seed", type=int, default=1, help="of orders and scripts (default: 1)")
+    parser.add_argument("--floor", action="store_true", help="also run an allocator that only counts up: shown as the floor, never ranked")
     parser.add_argument("--plan", action="store_true", help="only say what would be run, and what is cut")
     parser.add_argument("--rerun", type=int, metavar="ROW", help="run the ROWth run of the results in -o again and print it; nothing is recorded")
     parser.add_argument("--json", action="store_true", help="JSON on standard output")
@@ -57,7 +57,7 @@ def workload_path(design: Design) -> str:
 def chosen_allocators(args, design: Design) -> list[Allocator]:
     found = allocators.load(args.catalogue, args.allocator)
     names = args.allocators or (",".join(design.allocators) if design.allocators else None)
-    return allocators.select(found, names)
+    return allocators.select(found, names) + ([workload.floor()] if args.floor else [])
 
 
 def cell_id(cell: dict) -> str:
@@ -81,7 +81,7 @@ def manifest(seed: int, design: Design, used: list[Allocator]) -> dict:
         "command": design.command, "factors": design.factors, "responses": design.responses, "cpus": design.cpus, "timeout": design.timeout,
         "cells": design.cells, "cuts": design.cuts, "machine": env.machine(),
         "allocators": [{"name": a.name, "library": a.library, "also": list(a.also), "env": dict(a.env), "version": allocators.version(a),
-                        "sha256": allocators.fingerprint(a.objects[0])} for a in used],
+                        "sha256": allocators.fingerprint(a.objects[0]), "floor": a.name == FLOOR} for a in used],
     }
 
 
@@ -158,12 +158,6 @@ def run_once(design: Design, cell: dict, allocator: Allocator, seed: int, worklo
 
 # ---- all runs ----
 
-def check_space(place: Path) -> None:
-    free = shutil.disk_usage(place).free
-    if free < SPACE:
-        raise LabError(f"{place}: only {free >> 20} MB are free there, {SPACE >> 20} MB are needed: make room, or use another folder with -o", code=1)
-
-
 def prove_all(design: Design, used: list[Allocator], workload: str) -> None:
     """Once, in the first cell: no study of an allocator that does not serve."""
     cell = design.cells[0]
@@ -182,14 +176,15 @@ class Runner:
         self.workload = workload_path(design)
         self.done = {(int(r["block"]), r["cell"], r["allocator"]) for r in rows.kept}
         # a cell that the memory guard or the time limit ended once is not tried again: it would end again
-        self.skipped = {r["cell"]: r["problem"] for r in rows.kept if r["killed"] in ("memory", "time")}
+        self.skipped = {r["cell"]: r["problem"] for r in rows.kept if r["killed"] in ("memory", "time") and r["allocator"] != FLOOR}
+        self.sunk = {r["cell"] for r in rows.kept if r["killed"] and r["allocator"] == FLOOR}
 
     def block(self, block: int, bar) -> None:
         for place, (cell, name) in enumerate(order_of(block, self.seed, self.design.cells, list(self.used)), 1):
             key = (block, cell_id(cell), name)
             if key in self.done:
                 continue
-            if key[1] not in self.skipped:
+            if key[1] not in self.skipped and not (name == FLOOR and key[1] in self.sunk):
                 bar.set_postfix_str(f"{name} {key[1]}")
                 self.one(block, place, cell, name)
             bar.update(1)
@@ -203,7 +198,9 @@ class Runner:
                        "script_seed": seed, "problem": problem or "", **figures, "command": shlex.join(argv),
                        "when": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds"),
                        **env.row(self.used[name], designs.cpu_list(self.design, cell))})
-        if figures["killed"] in ("memory", "time"):
+        if figures["killed"] and name == FLOOR:
+            self.sunk.add(cell_id(cell))
+        elif figures["killed"] in ("memory", "time"):
             self.skipped[cell_id(cell)] = problem
             progress.note(f"cell {cell_id(cell)} is left out from here on: under {name} {problem}")
 
@@ -256,7 +253,9 @@ def conduct(design: Design, used: list[Allocator], place: Path, seed: int, block
         runner = Runner(design, used, rows, seed)
         made = runner.all(blocks, minutes)
         problems = [r for r in rows.kept if r["problem"]]
-    return {"folder": str(place), "rows": len(rows.kept), "blocks": made, "problems": len(problems), "skipped": runner.skipped, "cuts": design.cuts}, problems
+    summary = {"folder": str(place), "rows": len(rows.kept), "blocks": made, "problems": len(problems),
+               "skipped": runner.skipped, "cuts": design.cuts}
+    return summary, problems
 
 
 def plan_of(design: Design, used: list[Allocator], blocks: int) -> dict:

@@ -14,7 +14,8 @@ def lab(tmp_path):
     """Runs `mare lab …` in an empty folder."""
 
     def run(*args, timeout=120, **more):
-        return subprocess.run([sys.executable, "-m", "marelab", *map(str, args)], capture_output=True, text=True, timeout=timeout, cwd=tmp_path, **more)
+        words = [sys.executable, "-m", "marelab", *map(str, args)]
+        return subprocess.run(words, capture_output=True, text=True, timeout=timeout, cwd=tmp_path, **more)
 
     return run
 
@@ -30,7 +31,8 @@ def cxx_program(tmp_path_factory):
         #include <cstring>
         #include <string>
         int main(int argc, char **argv) {
-          char *a = new char[100], *b = (char *)malloc(10), *c = (char *)calloc(2, 10), *d = (char *)realloc(b, 2000), *e = (char *)aligned_alloc(64, 640);
+          char *a = new char[100], *b = (char *)malloc(10), *c = (char *)calloc(2, 10);
+          char *d = (char *)realloc(b, 2000), *e = (char *)aligned_alloc(64, 640);
           std::string s(5000, 'x');
           std::printf("%d\\n", a && c && d && e && s.size());
           delete[] a; free(c); free(d); free(e);

@@ -54,7 +54,8 @@ def test_other_preloads_stay_and_other_allocators_leave():
     assert glibc.environment({}) == {}
     assert "tcmalloc" not in glibc.environment({"LD_PRELOAD": "/lib/libtcmalloc.so"})["LD_PRELOAD"]
     tuned = allocators.Allocator("t", env=(("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0"),))
-    assert tuned.environment({"GLIBC_TUNABLES": "glibc.malloc.arena_max=1"})["GLIBC_TUNABLES"] == "glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0"
+    joined = tuned.environment({"GLIBC_TUNABLES": "glibc.malloc.arena_max=1"})["GLIBC_TUNABLES"]
+    assert joined == "glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0"
 
 
 HERE = [a for a in allocators.load().values() if not a.missing]

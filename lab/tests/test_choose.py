@@ -9,6 +9,7 @@ import time
 import pytest
 
 from marelab import choose, recommend
+from marelab.errors import LabError
 
 PROGRAM = ["lua5.4", "-e", "local t = {} for i = 1, 20000 do t[i] = {i} end"]
 
@@ -48,7 +49,8 @@ def test_the_program_itself_was_run_in_whole_blocks_each_in_its_own_order(chosen
 def test_every_row_tells_its_environment(chosen):
     place, _, _ = chosen
     for r in csv.DictReader(open(place / "runs.csv")):
-        for column in ("version", "sha256", "libc", "kernel", "cpu", "affinity", "thp", "load", "steal_ticks", "switches", "preempted", "seed", "order"):
+        for column in ("version", "sha256", "libc", "kernel", "cpu", "affinity", "thp", "load", "steal_ticks",
+                       "switches", "preempted", "seed", "order"):
             assert r[column] != "", column
         assert float(r["wall_s"]) > 0 and int(r["peak_kib"]) > 500 and int(r["minor_faults"]) > 10
 
@@ -152,7 +154,7 @@ def in_process(monkeypatch, tmp_path, capsys, *words):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(share, "record", lambda *a, **k: "left out by this test")
     monkeypatch.setattr(choose, "write_report", lambda place: None)
-    status = cli.main(["choose", "--quick", "--blocks", "4", "--no-trace", "-o", "out", "--json", *words])
+    status = cli.main(["choose", "--quick", "--no-trace", "-o", "out", "--json", *words])
     out = capsys.readouterr()
     assert status == 0, out.err
     return json.loads(out.out)
@@ -172,6 +174,31 @@ def test_what_the_environment_preloads_is_what_the_program_uses_today(monkeypatc
     result = in_process(monkeypatch, tmp_path, capsys, "--allocators", "glibc,mimalloc", "--", "lua5.4", "-e", "x=1")
     assert result["present"] == "jemalloc"
     assert all(a["proof"]["serves"] for a in result["allocators"]) and {a["name"] for a in result["allocators"]} == {"glibc", "jemalloc", "mimalloc"}
+
+
+def test_an_interrupted_choice_answers_from_its_whole_blocks(monkeypatch, tmp_path, capsys):
+    from marelab import measure
+
+    real, count = measure.once, {"runs": 0}
+
+    def once(goal, allocator, *more, **options):
+        if not more and not options:
+            count["runs"] += 1
+            if count["runs"] == 2 * 6 + 2:  # in the seventh block
+                raise KeyboardInterrupt
+        return real(goal, allocator, *more, **options)
+
+    monkeypatch.setattr(measure, "once", once)
+    result = in_process(monkeypatch, tmp_path, capsys, "--blocks", "20", "--allocators", "glibc,mimalloc", "--", "lua5.4", "-e", "x=1")
+    assert result["stopped"] == "it was interrupted" and result["standings"]["wall"]["blocks"] == 5
+
+
+def test_too_little_room_is_told_before_anything_is_measured(monkeypatch, tmp_path, lab):
+    from marelab import rows
+
+    monkeypatch.setattr(rows, "SPACE", 1 << 60)
+    with pytest.raises(LabError, match="make room"):
+        rows.check_space(tmp_path)
 
 
 def test_verdicts_of_memory(chosen):

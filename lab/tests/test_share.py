@@ -24,7 +24,8 @@ def test_samples_are_sorted_by_where_their_innermost_frame_lies():
 def test_glibcs_malloc_is_told_by_symbol_and_by_address():
     library = allocators.c_library()
     low, high = share.malloc_range(library)
-    by_name = f"{HEAD}\t 1 _int_malloc+0x3 ({library})\n\n{HEAD}\t 1 strlen+0x3 ({library})\n\n{HEAD}\t 1 unlink_chunk.constprop.0+0x1 ({library})\n\n"
+    by_name = f"{HEAD}\t 1 _int_malloc+0x3 ({library})\n\n{HEAD}\t 1 strlen+0x3 ({library})\n\n"
+    by_name += f"{HEAD}\t 1 unlink_chunk.constprop.0+0x1 ({library})\n\n"
     assert share.parse(by_name, (library,), glibc=True).allocator == 2
     by_address = f"{HEAD}\t {low + 100:x} [unknown] ({library})\n\n{HEAD}\t {high + 100:x} [unknown] ({library})\n\n"
     assert share.parse(by_address, (library,), glibc=True).allocator == 1

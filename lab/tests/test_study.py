@@ -182,6 +182,18 @@ def test_a_program_without_the_promised_output_is_a_problem_not_a_number(tmp_pat
     assert "no JSON object with 'seconds'" in r.stdout
 
 
+def test_the_floor_is_shown_and_not_ranked(tmp_path, lab):
+    text = ('command = ["{workload}", "--allocations", "{NA}", "--seed", "{seed}"]\nblocks = 3\n[factors]\nNA = [2000, 20000]\n'
+            '[responses]\ntime = "out_seconds"\nmemory = "out_peak_bytes"\n')
+    r = lab("study", write(tmp_path, text), "-o", "s", "--allocators", "glibc,jemalloc", "--floor")
+    assert r.returncode == 0, r.stderr
+    found = results.load(tmp_path / "s")
+    assert found.allocators == ["glibc", "jemalloc"] and len(found.floor) == 2 * 3
+    a = analyse.analyse(found)
+    assert a["responses"]["memory"]["floor"]["ratio"] > 1  # it never reuses
+    assert "bump" not in str(rank.rank(found)["tables"])
+
+
 def test_the_plan_is_told_without_running(lab, tmp_path):
     r = lab("study", write(tmp_path, TOML), "--plan", "--allocators", "glibc", "--json")
     assert json.loads(r.stdout)["runs"] == 4 * 4 and not (tmp_path / "study-d").exists()
@@ -209,7 +221,8 @@ def made_up(place, effect, blocks=6, allocators=("a", "b", "c"), lose=None, seed
                 row += 1
                 t = 0.1 * c["NA"] / 1000 * effect[n] * np.exp(0.01 * rng.normal())
                 m = 1000 * (2 if c["AL"] == "growing" and n == "c" else 1) * (1 + (n == "b")) + int(rng.integers(0, 9))
-                lines.append({"row": row, "block": b, "order": row % 24, "warm_up": int(b == 0), "cell": study.cell_id(c), **c, "problem": "", "killed": "",
+                lines.append({"row": row, "block": b, "order": row % 24, "warm_up": int(b == 0), "cell": study.cell_id(c), **c, "problem": "",
+                              "killed": "",
                               "out_seconds": t, "peak_kib": m, "allocator": n, "steal_ticks": 0, "preempted": 1, "load": "0.1"})
     with open(place / "runs.csv", "w", newline="") as f:
         w = csv.DictWriter(f, lines[0].keys())

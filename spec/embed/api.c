@@ -2,8 +2,10 @@
 #include "mare.h"
 #include "check.h"
 
+#include <poll.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static const mare_api *mare;
 
@@ -109,6 +111,29 @@ static void mistakes(lua_State *L) {
   lua_pop(L, 1);
 }
 
+/* A descriptor, and the host's fibers in a loop of the program's own. */
+static int l_outside(lua_State *L) {
+  int ends[2];
+  CHECK(pipe(ends) == 0);
+  mare->fd_wait(L, ends[0], 'r', 0.01, 0, NULL);
+  CHECK(lua_isnil(L, -2) && strcmp(lua_tostring(L, -1), "timeout") == 0);
+  CHECK(write(ends[1], "x", 1) == 1);
+  mare->fd_wait(L, ends[0], 'b', MARE_FOREVER, 0, NULL);
+  CHECK(strcmp(lua_tostring(L, -2), "r") == 0);
+  close(ends[0]);
+  close(ends[1]);
+  struct pollfd p = { .fd = mare->host_descriptor(L), .events = POLLIN };
+  CHECK(poll(&p, 1, 0) == 0 && mare->host_step(L) == 0);
+  run(L, "require 'mare'.fiber.spawn(function() require 'mare'.sleep(0.01) STEPPED = true end)");
+  for (int i = 0; i < 1000 && lua_getglobal(L, "STEPPED") == LUA_TNIL; i++) {
+    poll(&p, 1, 1000);
+    mare->host_step(L);
+    lua_pop(L, 1);
+  }
+  CHECK(lua_toboolean(L, -1) && poll(&p, 1, 0) == 0);
+  return 0;
+}
+
 /* A process that waits for ever ends with its program. */
 int main(void) {
   lua_State *L = open_state();
@@ -116,7 +141,7 @@ int main(void) {
   mare = mare_api_require(L);
   CHECK(mare && mare == mare_api_get(L));
   CHECK(mare->version == MARE_API_VERSION && mare->size == sizeof *mare && strlen(mare->release) >= 5);
-  CHECK(!mare->fd_wait && !mare->host_step && !mare->host_descriptor);
+  protect(L, l_outside);
   CHECK(mare->workers_set(3) == 0 && mare->workers_get() == 3);
   CHECK(strcmp(mare->error_text(1), "not enough memory") == 0);
   protect(L, l_processes);

@@ -1,5 +1,6 @@
 /* channel: the queue and the two lists of waiters; see channel.h for the invariants. */
 #include "channel/channel.h"
+#include "process/waitable.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,19 +133,18 @@ static int push_front(mr_channel *c, const mr_mail *m) {
 }
 
 /* The first waiter whose wait is still open, claimed; others are only taken out. */
-static mr_fiber *claim_first(mr_wait *head) {
+static mr_wait *claim_first(mr_wait *head) {
   while (!mr_waitq_empty(head)) {
     mr_wait *w = head->next;
-    mr_fiber *f = w->fiber;
     mr_waitq_del(w);
-    if (mr_wait_claim(w)) return f;
+    if (mr_wait_claim(w)) return w;
   }
   return NULL;
 }
 
 /* ---- steps ---- */
 
-mr_step mr_channel_take_receiver(mr_channel *c, mr_fiber **peer) {
+mr_step mr_channel_take_receiver(mr_channel *c, mr_wait **peer) {
   mr_step s = CH_BLOCKED;
   port_acquire(&c->lock);
   if (c->closed) s = CH_CLOSED;
@@ -153,7 +153,7 @@ mr_step mr_channel_take_receiver(mr_channel *c, mr_fiber **peer) {
   return s;
 }
 
-mr_step mr_channel_put(mr_channel *c, const mr_mail *m, mr_fiber *f, mr_fiber **peer) {
+mr_step mr_channel_put(mr_channel *c, const mr_mail *m, mr_wait *node, mr_wait **peer) {
   mr_step s;
   port_acquire(&c->lock);
   if (c->closed) {
@@ -162,9 +162,9 @@ mr_step mr_channel_put(mr_channel *c, const mr_mail *m, mr_fiber *f, mr_fiber **
     s = CH_PEER;
   } else if (c->count < c->capacity) {
     s = push(c, m) ? CH_DONE : CH_NOMEM;
-  } else if (f) {
-    f->mail = *m;
-    mr_waitq_add(&c->senders, &f->wait);
+  } else if (node) {
+    *node->mail = *m;
+    mr_waitq_add(&c->senders, node);
     s = CH_WAIT;
   } else {
     s = CH_BLOCKED;
@@ -173,7 +173,7 @@ mr_step mr_channel_put(mr_channel *c, const mr_mail *m, mr_fiber *f, mr_fiber **
   return s;
 }
 
-mr_step mr_channel_take(mr_channel *c, mr_mail *m, mr_fiber *f, mr_fiber **peer) {
+mr_step mr_channel_take(mr_channel *c, mr_mail *m, mr_wait *node, mr_wait **peer) {
   mr_step s;
   *peer = NULL;
   port_acquire(&c->lock);
@@ -181,14 +181,14 @@ mr_step mr_channel_take(mr_channel *c, mr_mail *m, mr_fiber *f, mr_fiber **peer)
     pop(c, m);
     s = CH_DONE;
     if (c->capacity && c->count < c->capacity && (*peer = claim_first(&c->senders)) != NULL) {
-      if (push(c, &(*peer)->mail)) (*peer)->mail.kind = MAIL_NONE;   /* else it keeps its mail and tries again */
+      if (push(c, (*peer)->mail)) (*peer)->mail->kind = MAIL_NONE;   /* else it keeps its mail and tries again */
     }
   } else if ((*peer = claim_first(&c->senders)) != NULL) {
     s = CH_PEER;
   } else if (c->closed) {
     s = CH_CLOSED;
-  } else if (f) {
-    mr_waitq_add(&c->receivers, &f->wait);
+  } else if (node) {
+    mr_waitq_add(&c->receivers, node);
     s = CH_WAIT;
   } else {
     s = CH_BLOCKED;
@@ -197,21 +197,45 @@ mr_step mr_channel_take(mr_channel *c, mr_mail *m, mr_fiber *f, mr_fiber **peer)
   return s;
 }
 
-void mr_channel_unwait(mr_channel *c, mr_fiber *f) {
+/* Does anybody else wait there? Those whose wait is over go. */
+static int others_wait(mr_wait *head, const mr_fiber *self) {
+  for (mr_wait *w = head->next, *next; w != head; w = next) {
+    next = w->next;
+    if (w->set) {
+      if ((unsigned)atomic_load(&w->set->word) && w->set->fiber != self) return 1;
+      continue;
+    }
+    if (w->fiber == self) continue;
+    if (atomic_load(&w->fiber->ticket) == w->ticket) return 1;
+    mr_waitq_del(w);
+  }
+  return 0;
+}
+
+int mr_channel_link(mr_channel *c, mr_wait *node, int sending) {
   port_acquire(&c->lock);
-  mr_waitq_del(&f->wait);
+  int possible = c->closed || (sending ? c->count < c->capacity : c->count > 0) ||
+                 others_wait(sending ? &c->receivers : &c->senders, node->fiber);
+  if (!possible) mr_waitq_add(sending ? &c->senders : &c->receivers, node);
+  port_unlock(&c->lock);
+  return possible;
+}
+
+void mr_channel_unwait(mr_channel *c, mr_wait *node) {
+  port_acquire(&c->lock);
+  mr_waitq_del(node);
   port_unlock(&c->lock);
 }
 
 void mr_channel_put_back(mr_channel *c, mr_mail *m) {
-  mr_fiber *peer;
+  mr_wait *peer;
   int kept = 1;
   port_acquire(&c->lock);
   if ((peer = claim_first(&c->receivers)) == NULL) kept = push_front(c, m);
   port_unlock(&c->lock);
   if (peer) {
-    peer->mail = *m;
-    mr_ready(peer, MR_WOKEN, NULL);
+    *peer->mail = *m;
+    mr_ready(peer->fiber, MR_WOKEN, NULL);
   } else if (!kept) {
     mr_mail_drop(m);
   }
@@ -288,14 +312,14 @@ static int forget_name(mr_channel *c) {          /* 1: the name held a reference
 
 void mr_channel_close(mr_channel *c, mr_fiber *near) {
   int named = forget_name(c);
-  mr_fiber *f;
+  mr_wait *w;
   do {
     port_acquire(&c->lock);
     c->closed = 1;
-    f = claim_first(&c->receivers);
-    if (!f) f = claim_first(&c->senders);
+    w = claim_first(&c->receivers);
+    if (!w) w = claim_first(&c->senders);
     port_unlock(&c->lock);
-    if (f) mr_ready(f, MR_CLOSED, near);
-  } while (f);
+    if (w) mr_ready(w->fiber, MR_CLOSED, near);
+  } while (w);
   if (named) mr_release(&c->shared);
 }

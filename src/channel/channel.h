@@ -5,8 +5,8 @@
  *  - senders wait only when the queue is full (capacity 0: always full) and no receiver waits;
  *  - receivers wait only when the queue is empty and no sender waits;
  *  - a closed channel has no waiters; what was queued can still be received.
- * No Lua API is called while the lock is held. A waiter's ticket is claimed under the lock; its mail is written or read
- * after the unlock and before mr_ready, by the claimer alone.
+ * No Lua API is called while the lock is held. A waiter's ticket is claimed under the lock; its mail (node->mail) is written or
+ * read after the unlock and before mr_ready, by the claimer alone. One fiber may wait in several places at once (select).
  *
  * The queue is a list of segments, so that pushing and popping cost the same at any depth.
  */
@@ -40,23 +40,25 @@ mr_channel *mr_channel_lookup(const char *name, size_t len);     /* a new refere
 /* Outcomes of one step of an operation. */
 typedef enum {
   CH_DONE,        /* it happened */
-  CH_PEER,        /* a waiting fiber was claimed: *peer; exchange mail with it, then mr_ready it */
-  CH_WAIT,        /* f->wait is queued: park */
+  CH_PEER,        /* a waiting fiber was claimed through its node *peer: exchange mail with it, then mr_ready it */
+  CH_WAIT,        /* the node is queued: park */
   CH_BLOCKED,     /* it would have to wait */
   CH_CLOSED,
   CH_NOMEM
 } mr_step;
 
 /* A waiting receiver, claimed (CH_PEER), or CH_BLOCKED when there is none; CH_CLOSED. */
-mr_step mr_channel_take_receiver(mr_channel *c, mr_fiber **peer);
-/* Queues *m (taken over on CH_DONE), or claims a receiver (CH_PEER), or queues f as a sender with f->mail = *m (CH_WAIT, if f). */
-mr_step mr_channel_put(mr_channel *c, const mr_mail *m, mr_fiber *f, mr_fiber **peer);
+mr_step mr_channel_take_receiver(mr_channel *c, mr_wait **peer);
+/* Queues *m (taken over on CH_DONE), or claims a receiver (CH_PEER), or queues node as a sender with *node->mail = *m (CH_WAIT, if node). */
+mr_step mr_channel_put(mr_channel *c, const mr_mail *m, mr_wait *node, mr_wait **peer);
 /*
  * CH_DONE: *m is the oldest message, owned by the caller, and *peer, if not NULL, a sender whose message took the free place: ready it.
- * CH_PEER: a sender waits with its mail: take it, then ready it. CH_WAIT, if f: f is queued as a receiver.
+ * CH_PEER: a sender waits with its mail: take it, then ready it. CH_WAIT, if node: that is queued as a receiver.
  */
-mr_step mr_channel_take(mr_channel *c, mr_mail *m, mr_fiber *f, mr_fiber **peer);
-void    mr_channel_unwait(mr_channel *c, mr_fiber *f);           /* takes f->wait out of whatever queue */
+mr_step mr_channel_take(mr_channel *c, mr_mail *m, mr_wait *node, mr_wait **peer);
+/* For select, which has asked before: queues node unless something may be possible now (1). Its own other nodes don't count. */
+int     mr_channel_link(mr_channel *c, mr_wait *node, int sending);
+void    mr_channel_unwait(mr_channel *c, mr_wait *node);         /* takes it out of whatever queue */
 /* Puts a message back as the oldest; takes *m over in any case. */
 void    mr_channel_put_back(mr_channel *c, mr_mail *m);
 

@@ -15,7 +15,7 @@
 #define TNAME "channel"
 #define STRING_LOAN 4096               /* a parked sender lends strings from this size on instead of copying them */
 
-static mr_fiber *here(lua_State *L) { return &(*(mr_proc **)lua_getextraspace(L))->main; }
+static mr_fiber *here(lua_State *L) { return (*(mr_proc **)lua_getextraspace(L))->fiber; }
 
 static mr_channel *check(lua_State *L) { 
   mr_shared *o = mr_shared_to(L, 1, mr_channel_type);
@@ -91,20 +91,20 @@ static int unpack_held(lua_State *L, mr_fiber *f) {
   return n;
 }
 
-/* Pushes the values of f->mail, which then is empty. */
-static int push_mail(lua_State *L, mr_fiber *f, mr_channel *c) {
-  int n = f->mail.n, kind = f->mail.kind;
-  f->mail.kind = MAIL_NONE;
+/* Pushes the values of *m, which then is empty. */
+static int push_mail(lua_State *L, mr_fiber *f, mr_mail *m, mr_channel *c) {
+  int n = m->n, kind = m->kind;
+  m->kind = MAIL_NONE;
   switch (kind) {
     case MAIL_SCALARS:
-      for (int i = 0; i < n; i++) mr_scalar_push(L, &f->mail.u.s[i]);
+      for (int i = 0; i < n; i++) mr_scalar_push(L, &m->u.s[i]);
       return n;
     case MAIL_AUX:
       lua_xmove(f->aux, L, n);                   /* deliver_direct has made room */
       return n;
     default:
-      if (PORT_UNLIKELY(in_finaliser(L))) return unpack_apart(L, c, f->mail.u.m);
-      f->held = f->mail.u.m;
+      if (PORT_UNLIKELY(in_finaliser(L))) return unpack_apart(L, c, m->u.m);
+      f->held = m->u.m;
       f->held_from = (mr_shared *)c;
       mr_retain(f->held_from);
       return unpack_held(L, f);
@@ -118,21 +118,21 @@ static int l_loan(lua_State *L) {
 }
 
 /* Copies the string a parked sender lends. On a memory error the sender's wait goes on as if it had just begun. */
-static int push_loan(lua_State *L, mr_fiber *f, mr_fiber *peer) {
+static int push_loan(lua_State *L, mr_fiber *f, mr_wait *peer) {
   lua_pushcfunction(L, l_loan);
-  lua_pushlightuserdata(L, &peer->mail);
+  lua_pushlightuserdata(L, peer->mail);
   int status = lua_pcall(L, 1, 1, 0);
-  mr_ready(peer, status == LUA_OK ? MR_WOKEN : MR_AGAIN, f);
+  mr_ready(peer->fiber, status == LUA_OK ? MR_WOKEN : MR_AGAIN, f);
   if (status != LUA_OK) return lua_error(L);
   return 1;
 }
 
-static int take_from(lua_State *L, mr_fiber *f, mr_channel *c, mr_fiber *peer) {
-  if (peer->mail.kind == MAIL_STRING) return push_loan(L, f, peer);
-  f->mail = peer->mail;
-  peer->mail.kind = MAIL_NONE;
-  mr_ready(peer, MR_WOKEN, f);
-  return push_mail(L, f, c);
+static int take_from(lua_State *L, mr_fiber *f, mr_channel *c, mr_wait *peer) {
+  if (peer->mail->kind == MAIL_STRING) return push_loan(L, f, peer);
+  f->mail = *peer->mail;
+  peer->mail->kind = MAIL_NONE;
+  mr_ready(peer->fiber, MR_WOKEN, f);
+  return push_mail(L, f, &f->mail, c);
 }
 
 static int receive_k(lua_State *L, int status, lua_KContext ctx);
@@ -141,7 +141,7 @@ static int aux_key;
 
 static void make_aux(lua_State *L, mr_fiber *f) {
   f->want_aux = 0;
-  if (f->aux || f->proc->kind == PROC_HOST) return;
+  if (f->aux || f->crew || f->proc->kind == PROC_HOST) return;
   lua_State *aux = lua_newthread(L);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &aux_key);
   f->aux = aux;
@@ -149,17 +149,16 @@ static void make_aux(lua_State *L, mr_fiber *f) {
 
 /* One try, waiting if `wait`; returns results, or parks. */
 static int receive(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadline, int wait) {
-  mr_fiber *peer;
+  mr_wait *peer;
   if (PORT_UNLIKELY(f->held_from != NULL) && !in_finaliser(L)) {
     if (f->held_from == (mr_shared *)c) return unpack_held(L, f);
     mail_back(f);
   }
   if (PORT_UNLIKELY(f->want_aux)) make_aux(L, f);
-  int open = wait && deadline && mr_can_yield(f, L);
-  if (open) mr_wait_open(f, L);
+  int open = wait && deadline && mr_can_yield(f, L) && mr_wait_open(f, L) == MR_OK;
   for (;;) {
     mr_mail m;
-    mr_step s = mr_channel_take(c, &m, open ? f : NULL, &peer);
+    mr_step s = mr_channel_take(c, &m, open ? &f->wait : NULL, &peer);
     if (s == CH_WAIT) {
       f->op = "receive";
       f->on = (mr_shared *)c;
@@ -170,8 +169,8 @@ static int receive(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadline, 
     switch (s) {
       case CH_DONE:
         f->mail = m;
-        if (peer) mr_ready(peer, peer->mail.kind == MAIL_NONE ? MR_WOKEN : MR_AGAIN, f);
-        return push_mail(L, f, c);
+        if (peer) mr_ready(peer->fiber, peer->mail->kind == MAIL_NONE ? MR_WOKEN : MR_AGAIN, f);
+        return push_mail(L, f, &f->mail, c);
       case CH_PEER: return take_from(L, f, c, peer);
       case CH_CLOSED: return fail(L, "closed");
       default: break;
@@ -189,8 +188,8 @@ static int receive_k(lua_State *L, int status, lua_KContext ctx) {
   mr_channel *c = (mr_channel *)f->on;          /* alive: the userdata is at index 1 */
   mr_reason r = mr_wake(f);
   (void)status;
-  if (PORT_LIKELY(r == MR_WOKEN)) return push_mail(L, f, c);
-  mr_channel_unwait(c, f);
+  if (PORT_LIKELY(r == MR_WOKEN)) return push_mail(L, f, &f->mail, c);
+  mr_channel_unwait(c, &f->wait);
   if (r == MR_AGAIN) return receive(L, f, c, f->deadline, 1);
   mr_raise_reason(L, f, r);
   return fail(L, r == MR_CLOSED ? "closed" : "timeout");
@@ -229,7 +228,8 @@ static int l_unpack_view(lua_State *A) {
  * Straight into the parked receiver, on this thread but as the receiver: finalisers that run meanwhile see its process and this
  * thread, and can't wait. 0: it could not be done, nothing has happened.
  */
-static int deliver_direct(mr_fiber *f, mr_fiber *peer, mr_packer *p) {
+static int deliver_direct(mr_fiber *f, mr_wait *node, mr_packer *p) {
+  mr_fiber *peer = node->fiber;
   lua_State *A = peer->aux;
   peer->thread = f->thread;
   lua_pushcfunction(A, l_unpack_view);
@@ -238,23 +238,24 @@ static int deliver_direct(mr_fiber *f, mr_fiber *peer, mr_packer *p) {
     lua_settop(A, 0);
     return 0;
   }
-  peer->mail.kind = MAIL_AUX;
-  peer->mail.n = (unsigned char)lua_gettop(A);
+  node->mail->kind = MAIL_AUX;
+  node->mail->n = (unsigned char)lua_gettop(A);
   return 1;
 }
 
 /* What p holds goes to a claimed receiver. */
-static int deliver(lua_State *L, mr_fiber *f, mr_fiber *peer, mr_packer *p) {
-  int direct = peer->mode == WAIT_YIELD && peer->aux && p == f->thread->packer && !mr_packer_needs_code(p) &&
+static int deliver(lua_State *L, mr_fiber *f, mr_wait *node, mr_packer *p) {
+  mr_fiber *peer = node->fiber;
+  int direct = peer->mode == WAIT_YIELD && peer->aux && !peer->crew && p == f->thread->packer && !mr_packer_needs_code(p) &&
                atomic_load_explicit(&peer->state, memory_order_acquire) == FIBER_PARKED;
-  if (!direct || !deliver_direct(f, peer, p)) {
+  if (!direct || !deliver_direct(f, node, p)) {
     mr_message *m = mr_packer_seal(p);
     if (!m) {
       mr_ready(peer, MR_AGAIN, f);
       return mr_raise(L, MR_ENOMEM);
     }
-    peer->mail.kind = MAIL_MESSAGE;
-    peer->mail.u.m = m;
+    node->mail->kind = MAIL_MESSAGE;
+    node->mail->u.m = m;
   }
   mr_ready(peer, MR_WOKEN, f);
   lua_pushboolean(L, 1);
@@ -264,13 +265,13 @@ static int deliver(lua_State *L, mr_fiber *f, mr_fiber *peer, mr_packer *p) {
 static int l_pack_top(lua_State *L) { return mr_pack(lua_touserdata(L, 2), L, 1, 1, "message") ? lua_error(L) : 0; }
 
 /* The string to lend is on top, and a receiver came in between. */
-static int deliver_top(lua_State *L, mr_fiber *f, mr_fiber *peer) {
+static int deliver_top(lua_State *L, mr_fiber *f, mr_wait *peer) {
   mr_packer *p = mr_packer_for(L, f);
   lua_pushcfunction(L, l_pack_top);
   lua_pushvalue(L, -2);
   lua_pushlightuserdata(L, p);
   if (lua_pcall(L, 2, 0, 0) != LUA_OK) {         /* the receiver is ours to wake, whatever happens */
-    mr_ready(peer, MR_AGAIN, f);
+    mr_ready(peer->fiber, MR_AGAIN, f);
     return lua_error(L);
   }
   return deliver(L, f, peer, p);
@@ -280,10 +281,10 @@ static int send_k(lua_State *L, int status, lua_KContext ctx);
 
 /* Mail to whoever waits, into the queue, or waiting itself. The mail is owned by the caller until it left. */
 static int put(lua_State *L, mr_fiber *f, mr_channel *c, mr_mail *m, uint64_t deadline, int wait) {
-  mr_fiber *peer;
+  mr_wait *peer;
   int open = 0, err;
   for (;;) {
-    mr_step s = mr_channel_put(c, m, open ? f : NULL, &peer);
+    mr_step s = mr_channel_put(c, m, open ? &f->wait : NULL, &peer);
     if (s == CH_WAIT) {
       f->op = "send";
       f->on = (mr_shared *)c;
@@ -294,20 +295,20 @@ static int put(lua_State *L, mr_fiber *f, mr_channel *c, mr_mail *m, uint64_t de
     switch (s) {
       case CH_PEER:
         if (m->kind == MAIL_STRING) return deliver_top(L, f, peer);
-        peer->mail = *m;
-        mr_ready(peer, MR_WOKEN, f);
+        *peer->mail = *m;
+        mr_ready(peer->fiber, MR_WOKEN, f);
         /* fall through */
       case CH_DONE: lua_pushboolean(L, 1); return 1;
-      case CH_CLOSED: mr_mail_drop(m); return fail(L, "closed");
-      case CH_NOMEM: mr_mail_drop(m); return mr_raise(L, MR_ENOMEM);
+      case CH_CLOSED: mr_mail_back(m); return fail(L, "closed");
+      case CH_NOMEM: mr_mail_back(m); return mr_raise(L, MR_ENOMEM);
       default: break;
     }
     if (!wait || deadline == 0) {
-      mr_mail_drop(m);
+      mr_mail_back(m);
       return fail(L, wait ? "timeout" : "full");
     }
     if ((err = mr_wait_open(f, L)) != MR_OK) {
-      mr_mail_drop(m);
+      mr_mail_back(m);
       return mr_raise(L, err);
     }
     open = 1;
@@ -328,7 +329,7 @@ static int lendable(lua_State *L, int first, int n, mr_channel *c) {
 
 /* Values from `first` to the top, which stay on the stack while the sender waits. */
 static int send(lua_State *L, mr_fiber *f, mr_channel *c, int first, uint64_t deadline, int wait) {
-  mr_fiber *peer;
+  mr_wait *peer;
   int n = lua_gettop(L) - first + 1;
   mr_mail m;
   if (PORT_UNLIKELY(n < 1 || lua_isnil(L, first)))
@@ -363,13 +364,13 @@ static int send_k(lua_State *L, int status, lua_KContext ctx) {
     lua_pushboolean(L, 1);
     return 1;
   }
-  mr_channel_unwait(c, f);
+  mr_channel_unwait(c, &f->wait);
   if (r == MR_AGAIN) {
     mr_mail m = f->mail;
     f->mail.kind = MAIL_NONE;
     return put(L, f, c, &m, f->deadline, 1);
   }
-  mr_mail_drop(&f->mail);
+  mr_mail_back(&f->mail);
   mr_raise_reason(L, f, r);
   return fail(L, r == MR_CLOSED ? "closed" : "timeout");
 }
@@ -387,6 +388,77 @@ static int l_channel_send_within(lua_State *L) {
 
 /* channel:try_send(v…) -> true | nil, "closed" | nil, "full" */
 static int l_channel_try_send(lua_State *L) { return send(L, mr_self_fiber(L), check(L), 2, 0, 0); }
+
+/* ---- for select ---- */
+
+static int link_receive(mr_case *c) { return mr_channel_link(c->object, &c->wait, 0); }
+static int link_send(mr_case *c) { return mr_channel_link(c->object, &c->wait, 1); }
+static void unlink_case(mr_case *c) { mr_channel_unwait(c->object, &c->wait); }
+
+static int take_receive(lua_State *L, mr_case *k, mr_reason why) {
+  mr_fiber *f = mr_self_fiber(L);
+  mr_channel *c = k->object;
+  mr_wait *peer;
+  if (why == MR_WOKEN) return push_mail(L, f, &k->mail, c);
+  if (why == MR_CLOSED) return fail(L, "closed");
+  if (PORT_UNLIKELY(f->held_from != NULL) && !in_finaliser(L)) {
+    if (f->held_from == (mr_shared *)c) return unpack_held(L, f);
+    mail_back(f);
+  }
+  if (PORT_UNLIKELY(f->want_aux)) make_aux(L, f);
+  switch (mr_channel_take(c, &f->mail, NULL, &peer)) {
+    case CH_DONE:
+      if (peer) mr_ready(peer->fiber, peer->mail->kind == MAIL_NONE ? MR_WOKEN : MR_AGAIN, f);
+      return push_mail(L, f, &f->mail, c);
+    case CH_PEER: return take_from(L, f, c, peer);
+    case CH_CLOSED: return fail(L, "closed");
+    default: return -1;
+  }
+}
+
+/* The operation is on top. */
+static void prepare_send(lua_State *L, mr_case *k) {
+  int at = lua_gettop(L), n = mr_operation_values(L, at);
+  if (scalars(L, at + 1, n, &k->mail)) return;
+  mr_packer *p = mr_packer_for(L, mr_self_fiber(L));
+  if (mr_pack(p, L, at + 1, n, "message") != 0) lua_error(L);
+  k->mail.u.m = mr_packer_seal(p);
+  if (!k->mail.u.m) mr_raise(L, MR_ENOMEM);
+  k->mail.kind = MAIL_MESSAGE;
+}
+
+static int take_send(lua_State *L, mr_case *k, mr_reason why) {
+  mr_fiber *f = mr_self_fiber(L);
+  mr_wait *peer;
+  if (why == MR_CLOSED) return fail(L, "closed");
+  if (why == MR_AGAIN) {
+    switch (mr_channel_put(k->object, &k->mail, NULL, &peer)) {
+      case CH_PEER:
+        *peer->mail = k->mail;
+        mr_ready(peer->fiber, MR_WOKEN, f);
+        break;
+      case CH_DONE: break;
+      case CH_CLOSED: return fail(L, "closed");
+      case CH_NOMEM: return mr_raise(L, MR_ENOMEM);
+      default: return -1;
+    }
+  }
+  k->mail.kind = MAIL_NONE;
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+static const mr_waitclass receiving = { "receive", link_receive, unlink_case, take_receive, NULL, 1 };
+static const mr_waitclass sending = { "send", link_send, unlink_case, take_send, prepare_send, 0 };
+
+/* channel:sending(v…) -> a case for select: it is ready when the message can go */
+static int l_channel_sending(lua_State *L) {
+  check(L);
+  if (lua_gettop(L) < 2 || lua_isnil(L, 2))
+    return luaL_argerror(L, 2, "the first value of a message can't be nil; send false, or close the channel");
+  mr_operation_push(L, &sending, lua_gettop(L));
+  return 1;
+}
 
 /* ---- the rest ---- */
 
@@ -442,6 +514,7 @@ static const luaL_Reg methods[] = {
   { "send_within", l_channel_send_within },
   { "try_send", l_channel_try_send },
   { "try_receive", l_channel_try_receive },
+  { "sending", l_channel_sending },
   { "close", l_channel_close },
   { "closed", l_channel_closed },
   { "each", l_channel_each },
@@ -453,7 +526,7 @@ static const luaL_Reg methods[] = {
 static const luaL_Reg fast[] = { { "send", l_process_send }, { "receive", l_process_receive }, { NULL, NULL } };
 
 static void push(lua_State *L, mr_shared *o);
-static const mr_class class = { { "channel", mr_channel_destroy, push }, TNAME, meta, methods, fast };
+static const mr_class class = { { .name = "channel", .destroy = mr_channel_destroy, .push = push }, TNAME, meta, methods, fast, &receiving };
 static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
 
 static size_t capacity_arg(lua_State *L, int idx) {

@@ -10,7 +10,8 @@
  *
  * A coroutine above which the process is parked has the status "suspended" for Lua. The lowest bit of the process pointer in its extra
  * space marks it as running meanwhile: others who could look (finalisers that run while the process is parked) must not resume it.
- * Only its own thread of control reads that space otherwise, and it does not run.
+ * Only its own thread of control reads that space otherwise, and it does not run. A fiber's own coroutine is marked unless it runs,
+ * by a second bit when it has ended: its results stay on it.
  */
 #include "module/state.h"
 
@@ -18,10 +19,11 @@ enum { PARKED = -1 };   /* beside the status codes of Lua, all >= 0 */
 
 static inline uintptr_t *mark_of(lua_State *co) { return (uintptr_t *)lua_getextraspace(co); }
 static inline int is_marked(lua_State *co) { return (int)(*mark_of(co) & 1); }
+static inline int is_ended_fiber(lua_State *co) { return (int)(*mark_of(co) & 2); }
 
 /* Suspended in Lua's eyes though it is part of the running chain. */
 static inline int is_held(lua_State *L, lua_State *co) {
-  return is_marked(co) || (co == mr_proc_here(L)->main.L && co != L);
+  return is_marked(co) || (co == mr_proc_here(L)->fiber->L && co != L);
 }
 
 static lua_State *get_coroutine(lua_State *L) {
@@ -32,7 +34,7 @@ static lua_State *get_coroutine(lua_State *L) {
 
 /* One link of the chain: resumes co and restores the fiber's view. */
 static inline int run(lua_State *L, lua_State *co, int narg, int *nres) {
-  mr_fiber *f = &mr_proc_here(L)->main;
+  mr_fiber *f = mr_proc_here(L)->fiber;
   lua_State *top = f->top;
   unsigned char ok = f->top_ok;
   f->top_ok = ok && top == L && lua_isyieldable(L);
@@ -67,7 +69,7 @@ static inline int transfer(lua_State *L, lua_State *co, int narg, int *parked) {
 /* The first resume: moves the arguments too. */
 static inline int start(lua_State *L, lua_State *co, int narg, int *parked) {
   if (PORT_UNLIKELY(is_held(L, co))) {
-    lua_pushliteral(L, "cannot resume non-suspended coroutine");
+    lua_pushstring(L, is_ended_fiber(co) ? "cannot resume dead coroutine" : "cannot resume non-suspended coroutine");
     return -1;
   }
   if (PORT_UNLIKELY(!lua_checkstack(co, narg))) {
@@ -119,7 +121,7 @@ static int l_coroutine_resume(lua_State *L) {
 
 /* Closes co as its resumer: its pending variables run on it. */
 static int reset(lua_State *L, lua_State *co) {
-  mr_fiber *f = &mr_proc_here(L)->main;
+  mr_fiber *f = mr_proc_here(L)->fiber;
   lua_State *top = f->top;
   unsigned char ok = f->top_ok;
   f->top_ok = 0;
@@ -181,7 +183,7 @@ static int l_coroutine_wrap(lua_State *L) {
 
 /* coroutine.yield (...) -> arguments of the next resume */
 static int l_coroutine_yield(lua_State *L) {
-  if (PORT_UNLIKELY(L == mr_proc_here(L)->main.L)) {
+  if (PORT_UNLIKELY(L == mr_proc_here(L)->fiber->L)) {
     lua_pushliteral(L, "attempt to yield from outside a coroutine");
     return lua_error(L);
   }
@@ -196,6 +198,7 @@ static const char *const statuses[] = { "running", "dead", "suspended", "normal"
 static int status_of(lua_State *L, lua_State *co) {
   lua_Debug ar;
   if (L == co) return RUNNING;
+  if (PORT_UNLIKELY(is_marked(co))) return is_ended_fiber(co) ? DEAD : NORMAL;
   switch (lua_status(co)) {
     case LUA_YIELD: return is_held(L, co) ? NORMAL : SUSPENDED;
     case LUA_OK:
@@ -215,7 +218,7 @@ static int l_coroutine_status(lua_State *L) {
 /* coroutine.isyieldable ([co]) -> boolean */
 static int l_coroutine_isyieldable(lua_State *L) {
   lua_State *co = lua_isnone(L, 1) ? L : get_coroutine(L);
-  lua_pushboolean(L, co != mr_proc_here(L)->main.L && lua_isyieldable(co));
+  lua_pushboolean(L, co != mr_proc_here(L)->fiber->L && lua_isyieldable(co));
   return 1;
 }
 
@@ -230,7 +233,7 @@ static int l_coroutine_close(lua_State *L) {
   lua_State *co = get_coroutine(L);
   int status = status_of(L, co);
   if (status != DEAD && status != SUSPENDED) return luaL_error(L, "cannot close a %s coroutine", statuses[status]);
-  if (reset(L, co) == LUA_OK) {
+  if (is_ended_fiber(co) || reset(L, co) == LUA_OK) {
     lua_pushboolean(L, 1);
     return 1;
   }

@@ -147,6 +147,26 @@ static int channel_receive(lua_State *L, int channel, double seconds, lua_KConte
   return lua_gettop(L) - top;
 }
 
+/* ---- the world outside ---- */
+
+static void fd_wait(lua_State *L, int fd, char how, double seconds, lua_KContext ctx, lua_KFunction k) {
+  push_function(L, luaopen_mare, "wait_fd");
+  lua_pushinteger(L, fd);
+  lua_pushstring(L, how == 'b' ? "rw" : how == 'w' ? "w" : "r");
+  lua_callk(L, 2 + push_seconds(L, seconds), 2, ctx, k);
+}
+
+static int call_integer(lua_State *L, const char *name) {
+  push_function(L, luaopen_mare, name);
+  lua_call(L, 0, 1);
+  int n = (int)lua_tointeger(L, -1);
+  lua_pop(L, 1);
+  return n;
+}
+
+static int host_descriptor(lua_State *L) { return call_integer(L, "descriptor"); }
+static int host_step(lua_State *L) { return call_integer(L, "step"); }
+
 /* ---- the table ---- */
 
 static double clock_now(void) { return (double)port_now() * 1e-9; }
@@ -173,6 +193,9 @@ static const mare_api api = {
   .workers_set = workers_set,
   .clock_now = clock_now,
   .error_text = mr_err_text,
+  .fd_wait = fd_wait,
+  .host_descriptor = host_descriptor,
+  .host_step = host_step,
 };
 
 void mr_embed_open(lua_State *L) {

@@ -47,7 +47,9 @@ static int l_sleep(lua_State *L) {
   return mr_park(L, f, deadline, 0, sleep_k);
 }
 
-static const luaL_Reg functions[] = { { "clock", l_clock }, { "sleep", l_sleep }, { NULL, NULL } };
+static const luaL_Reg functions[] = {
+  { "clock", l_clock }, { "sleep", l_sleep }, { "wait_fd", mr_wait_fd }, { "descriptor", mr_host_descriptor }, { "step", mr_host_step }, { NULL, NULL }
+};
 
 /* ---- hosts ---- */
 
@@ -145,10 +147,32 @@ static void open_part(lua_State *L, const char *field, lua_CFunction open) {
   lua_setfield(L, -2, field);
 }
 
+/* mare.NOUN is require "mare.NOUN"; made when first asked for, as most processes use few. */
+static int l_part(lua_State *L) {
+  static const struct { const char *name; lua_CFunction open; } parts[] = {
+    { "select", luaopen_mare_select }, { "selector", luaopen_mare_selector }, { "fiber", luaopen_mare_fiber }, { "timer", luaopen_mare_timer },
+    { "file", luaopen_mare_file }, { "subprocess", luaopen_mare_subprocess }, { "signal", luaopen_mare_signal }
+  };
+  const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  lua_settop(L, 2);
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    if (strcmp(key, parts[i].name) != 0) continue;
+    lua_pushvalue(L, 1);
+    open_part(L, key, parts[i].open);
+    lua_getfield(L, -1, key);
+    return 1;
+  }
+  return 0;
+}
+
 MR_EXPORT int luaopen_mare(lua_State *L) {
   luaL_checkversion(L);
   mr_host_ensure(L);
   lua_createtable(L, 0, 6);
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, l_part);
+  lua_setfield(L, -2, "__index");
+  lua_setmetatable(L, -2);
   mr_set_functions(L, functions);
   lua_pushliteral(L, MARE_VERSION);
   lua_setfield(L, -2, "version");

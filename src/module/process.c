@@ -100,7 +100,7 @@ static int l_spawn(lua_State *L) {
   mr_proc *p = s.start ? mr_proc_spawn(&s, f, &err) : NULL;
   if (!p) {
     if (s.package) mr_inherit_release(s.package);
-    if (s.start) mr_message_free(s.start);
+    if (s.start) mr_message_back(s.start);
     return bad ? lua_error(L) : mr_raise(L, s.start ? err : MR_ENOMEM);
   }
   mr_shared_push_new(L, &p->shared);
@@ -139,7 +139,7 @@ static int wait(lua_State *L, mr_proc *p, uint64_t deadline) {
   }
   int err = mr_wait_open(f, L);
   if (err) return mr_raise(L, err);
-  if (mr_proc_wait(p, f)) {
+  if (mr_proc_wait(p, &f->wait)) {
     mr_wait_abandon(f);
     return push_end(L, p);
   }
@@ -154,7 +154,7 @@ static int wait_k(lua_State *L, int status, lua_KContext deadline) {
   mr_reason r = mr_wake(f);
   (void)status;
   if (r == MR_WOKEN) return push_end(L, p);
-  mr_proc_wait_end(p, f);
+  mr_proc_wait_end(p, &f->wait);
   if (r == MR_AGAIN) return wait(L, p, (uint64_t)deadline);
   mr_raise_reason(L, f, r);
   lua_pushnil(L);
@@ -204,7 +204,20 @@ static const luaL_Reg meta[] = { { "__index", l_handle_index }, { "__tostring", 
 static const luaL_Reg methods[] = { { "wait", l_handle_wait }, { "status", l_handle_status }, { NULL, NULL } };
 
 static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
-static const mr_class class = { { "process", mr_proc_destroy, push }, TNAME, meta, methods, NULL };
+/* ---- for select ---- */
+
+static int link_end(mr_case *c) { return mr_proc_wait(c->object, &c->wait); }
+static void unlink_end(mr_case *c) { mr_proc_wait_end(c->object, &c->wait); }
+
+static int take_end(lua_State *L, mr_case *c, mr_reason why) {
+  mr_proc *p = c->object;
+  (void)why;
+  return atomic_load(&p->status) >= PROC_DONE ? push_end(L, p) : -1;
+}
+
+static const mr_waitclass ending = { "wait", link_end, unlink_end, take_end, NULL, 1 };
+
+static const mr_class class = { { .name = "process", .destroy = mr_proc_destroy, .push = push }, TNAME, meta, methods, NULL, &ending };
 
 /* ---- the rest ---- */
 

@@ -5,7 +5,9 @@
  * value twice.
  */
 #include "module/module.h"
+#include "module/net.h"
 #include "module/state.h"
+#include "process/crew.h"
 
 #include <string.h>
 
@@ -13,7 +15,10 @@ uint64_t mr_secret;
 
 static int is_box(const void *block, size_t size) {
   const mr_box *b = block;
-  return size == sizeof *b && (!b->object || b->tag == (mr_secret ^ (uintptr_t)b->object));
+  if (size != sizeof *b) return 0;
+  if (!b->object) return 1;
+  if (!MR_BOX_OURS(mr_box_rest(b))) return 0;
+  return b->tag == mr_box_tag(b->object) ? 1 : -1;
 }
 
 /* In a forked child no object may be touched, as its lock may be held for ever: no tag is right any more. */
@@ -24,11 +29,12 @@ void mr_check_forked(lua_State *L) {
 }
 
 mr_shared *mr_shared_check(lua_State *L, int idx, const mr_sharetype *type, const char *tname) {
-  mr_shared *o = mr_shared_to(L, idx, type);
+  mr_shared *o = type->moves ? mr_movable_to(L, idx, type) : mr_shared_to(L, idx, type);
   if (PORT_UNLIKELY(!o)) {
     mr_check_forked(L);
     mr_box *b = lua_rawlen(L, idx) == sizeof(mr_box) ? lua_touserdata(L, idx) : NULL;
     if (b && !b->object) luaL_argerror(L, idx, "it was finalised already");   /* reached out of another object's finaliser */
+    if (b && MR_BOX_OURS(mr_box_rest(b)) && b->object->type == type) luaL_error(L, "%s was moved to another process", tname);
     luaL_typeerror(L, idx, tname);
   }
   return o;
@@ -36,10 +42,12 @@ mr_shared *mr_shared_check(lua_State *L, int idx, const mr_sharetype *type, cons
 
 static int l_gc(lua_State *L) {
   mr_box *b = lua_touserdata(L, 1);
-  if (b && lua_rawlen(L, 1) == sizeof *b && b->object && b->tag == (mr_secret ^ (uintptr_t)b->object)) {
+  if (b && lua_rawlen(L, 1) == sizeof *b && b->object && MR_BOX_OURS(mr_box_rest(b))) {
     mr_shared *o = b->object;
+    int own = b->tag == mr_box_tag(o);
     b->object = NULL;
     b->tag = 0;
+    if (own && o->type->moves) o->type->dropped(o);
     mr_release(o);
   }
   return 0;
@@ -135,7 +143,10 @@ void mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
   mr_check_forked(L);
   luaL_checkstack(L, 8, NULL);
   push_weak(L);
-  if (lua_rawgetp(L, -1, o) == LUA_TUSERDATA) {
+  int known = lua_rawgetp(L, -1, o) == LUA_TUSERDATA;
+  if (o->type->moves) {
+    atomic_fetch_add(&((mr_movable *)(void *)o)->epoch, 1);   /* only this userdata owns it now */
+  } else if (known) {
     lua_remove(L, -2);
     return;
   }
@@ -150,7 +161,7 @@ void mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
   if (PORT_UNLIKELY(mr_late_keep(p, o) < 0)) mr_raise(L, MR_ENOMEM);
   mr_retain(o);
   b->object = o;
-  b->tag = mr_secret ^ (uintptr_t)o;
+  b->tag = mr_box_tag(o);
   lua_pushvalue(L, -1);
   lua_rawsetp(L, -3, o);
   lua_remove(L, -2);
@@ -185,6 +196,15 @@ void mr_set_functions(lua_State *L, const luaL_Reg *l) {
   luaL_setfuncs(L, l, 1);
 }
 
+void mr_function_push(lua_State *L, lua_CFunction f) {
+  if (mr_in_process(L)) {
+    lua_pushcfunction(L, f);
+    return;
+  }
+  lua_getfield(L, LUA_REGISTRYINDEX, "mare.host.record");
+  lua_pushcclosure(L, f, 1);
+}
+
 static void start(lua_State *L, mr_proc *p) {
   mr_module_start(L, p);
   if (p->package) mr_package_take(L, p->package);
@@ -194,6 +214,12 @@ static void setup(void) {
   mr_secret = port_entropy() | 1;
   mr_process_setup();
   mr_channel_setup();
+  mr_select_setup();
+  mr_net_setup();
+  mr_tls_setup();
+  mr_file_setup();
+  mr_subprocess_setup();
+  mr_signal_setup();
   mr_share_valid = is_box;
   mr_hooks.open = mr_module_open;
   mr_hooks.start = start;
@@ -222,10 +248,24 @@ uint64_t mr_deadline(lua_State *L, int idx) {
   return port_now() + (uint64_t)(s * 1e9);
 }
 
-int mr_raise(lua_State *L, int err) { return luaL_error(L, "%s", mr_err_text(err)); }
+/* What ends f's process: told once, then it ends where it waits again (crew.c). */
+static int raise_ended(lua_State *L, mr_fiber *f) {
+  if (f->told && mr_can_yield(f, L)) {
+    f->sysyield = SYS_AGAIN;
+    return lua_yield(L, 0);
+  }
+  f->told = 1;
+  return luaL_error(L, "%s", mr_err_text(MR_EENDED));
+}
+
+int mr_raise(lua_State *L, int err) {
+  if (PORT_UNLIKELY(err == MR_EENDED)) return raise_ended(L, mr_self_fiber(L));
+  return luaL_error(L, "%s", mr_err_text(err));
+}
 
 void mr_raise_reason(lua_State *L, mr_fiber *f, mr_reason r) {
   if (r == MR_INTERRUPTED) mr_raise(L, MR_EINTR);
+  if (r == MR_STOPPED && f->crew && f->crew->ending) raise_ended(L, f);
   if (r == MR_STOPPED) mr_raise(L, MR_ESTOPPED);
   if (r == MR_DEADLOCK) luaL_error(L, "%s", f->proc->text ? f->proc->text : mr_err_text(MR_EDEADLOCK));
 }

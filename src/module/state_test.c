@@ -38,6 +38,7 @@ static lua_State *open_process(meter *m) {
   if (!L) return NULL;
   memset(&proc, 0, sizeof proc);
   proc.main.L = proc.main.top = L;
+  proc.fiber = &proc.main;
   *(mr_proc **)lua_getextraspace(L) = &proc;
   mr_module_start(L, &proc);
   return L;

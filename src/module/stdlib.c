@@ -73,7 +73,7 @@ static int l_os_execute(lua_State *L) {
 
 /* The finalisers of this process run, as they would at the end of a script; others end as they stand. */
 static void close_state(lua_State *L, int code) {
-  mr_fiber *f = &mr_proc_here(L)->main;
+  mr_fiber *f = mr_proc_here(L)->fiber;
   mr_exit_within_limit(code);
   f->top_ok = 0;
   f->top = NULL;

@@ -92,6 +92,7 @@ int  port_thread_runnable(const port_thread *t);/* on a CPU or waiting for one, 
 int  port_thread_kick(const port_thread *t);  /* sends it the preemption signal */
 /* Installs the handler of the preemption signal (number from MARE_SIGNAL, default SIGURG). */
 int  port_kick_handler(void (*fn)(void));
+int  port_kick_signal(void);                  /* its number */
 int  port_cpu(void);                          /* on which the caller runs, -1 = unknown */
 void port_thread_elsewhere(void);             /* the calling thread goes on on another CPU, if it may use another */
 int  port_cpus(void);                         /* allowed by affinity and cgroup, at least 1 */

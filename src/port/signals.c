@@ -4,11 +4,13 @@
  *
  * `original` is written once, before there are threads, and only read afterwards.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
+#include "port/poll.h"
 #include "port/port.h"
 #include "port/system.h"
 
@@ -40,6 +42,12 @@ void port_signals_restore(const port_sigmask *save) {
   pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
+void port_signals_original(port_sigmask *mask) {
+  sigset_t m = original;
+  if (!atomic_load_explicit(&known, memory_order_acquire)) pthread_sigmask(SIG_SETMASK, NULL, &m);
+  memcpy(mask->bits, &m, sizeof m);
+}
+
 static void (*interrupt)(void);
 
 static void on_interrupt(int sig) {
@@ -60,3 +68,61 @@ void port_signal_interrupt(void (*fn)(void)) {
 }
 
 void port_exit_now(int code) { _exit(code); }
+
+/* ---- taken by the program ---- */
+
+enum { MOST = 65 };
+static struct sigaction former[MOST];
+static atomic_uint counts[MOST];
+static atomic_int bell = -1;
+
+int port_signal_number(const char *name) {
+  if (strncmp(name, "SIG", 3) == 0) name += 3;
+  for (int n = 1; n < MOST; n++) {
+    const char *known = sigabbrev_np(n);
+    if (known && strcmp(known, name) == 0) return n;
+  }
+  return 0;
+}
+
+const char *port_signal_name(int number) { return sigabbrev_np(number); }
+
+int port_signals_bell(int *fd) {
+  int b = atomic_load(&bell);
+  if (b < 0) {
+    b = port_bell_open();
+    if (b < 0) return errno;
+    atomic_store(&bell, b);
+  }
+  *fd = b;
+  return 0;
+}
+
+void port_signals_clear(void) { port_bell_clear(atomic_load(&bell)); }
+
+unsigned port_signal_count(int number) { return atomic_exchange(&counts[number], 0); }
+
+static void on_signal(int sig) {
+  int err = errno;
+  atomic_fetch_add(&counts[sig], 1);
+  port_bell_ring(atomic_load(&bell));
+  errno = err;
+}
+
+int port_signal_take(int number) {
+  static const int refused[] = { SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP };
+  struct sigaction sa;
+  if (number <= 0 || number >= MOST || number == port_kick_signal()) return EINVAL;
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+    if (number == refused[i]) return EINVAL;
+  memset(&sa, 0, sizeof sa);
+  sa.sa_handler = on_signal;
+#ifndef PORT_TSAN                      /* see port_signal_interrupt */
+  sa.sa_flags = SA_RESTART;
+#endif
+  sigemptyset(&sa.sa_mask);
+  atomic_store(&counts[number], 0);
+  return sigaction(number, &sa, &former[number]) == 0 ? 0 : errno;
+}
+
+void port_signal_give_back(int number) { sigaction(number, &former[number], NULL); }

@@ -3,10 +3,10 @@
  *
  * A lock is a spin lock: it guards tens of instructions, so its holder is gone before a sleep would pay, unless the kernel
  * took the holder's CPU away; then yielding, and after that sleeping for some microseconds, lets it finish.
- * An event's word is 0 (clear), 1 (set) or 2 (its one waiter sleeps, or is about to).
+ * An event's word is 0 (clear), 1 (set), 2 (its one waiter sleeps, or is about to) or 3 (its waiter is in port_poll_wait).
  */
 #define _GNU_SOURCE
-#include "port/port.h"
+#include "port/poll.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -47,8 +47,9 @@ void port_lock_slow(port_lock *l) {
 
 void port_event_set(port_event *e) {
   port_chaos();
-  if (atomic_exchange_explicit(&e->word, 1, memory_order_seq_cst) == 2)
-    syscall(SYS_futex, &e->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+  unsigned was = atomic_exchange_explicit(&e->word, 1, memory_order_seq_cst);
+  if (was == 2) syscall(SYS_futex, &e->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+  else if (was == 3) port_poll_wake();
 }
 
 static int consume(port_event *e) {

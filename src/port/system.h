@@ -16,8 +16,20 @@ typedef struct port_sigmask { uint64_t bits[16]; } port_sigmask;
 /* Around the creation of a child: this thread takes the program's original mask, so that the child inherits it. */
 void port_signals_default(port_sigmask *save);
 void port_signals_restore(const port_sigmask *save);
+void port_signals_original(port_sigmask *mask);           /* what port_signals_default puts on */
 /* SIGINT calls fn, which must be async-signal-safe, instead of ending the program. */
 void port_signal_interrupt(void (*fn)(void));
+int  port_signal_number(const char *name);                /* "INT" or "SIGINT"; 0: no such signal here */
+const char *port_signal_name(int number);                 /* "INT"; NULL: unknown */
+/*
+ * Signals taken by the program. Each one that arrives is counted and rings a bell: port_signals_bell is readable until port_signals_clear.
+ * Taking saves the disposition, giving back restores it. EINVAL: that one can't be taken.
+ */
+int  port_signal_take(int number);
+void port_signal_give_back(int number);
+unsigned port_signal_count(int number);                   /* since the last call */
+int  port_signals_bell(int *fd);                          /* idempotent; before the first take */
+void port_signals_clear(void);
 void port_exit_now(int code) __attribute__((noreturn));   /* async-signal-safe, flushes nothing */
 
 /* ---- files ---- */

@@ -20,7 +20,7 @@
 
 void port_at_fork(void (*child)(void)) { pthread_atfork(NULL, NULL, child); }
 
-static int kick_signal(void) {
+int port_kick_signal(void) {
   static atomic_int number;
   int n = atomic_load_explicit(&number, memory_order_relaxed);
   if (n == 0) {
@@ -51,7 +51,7 @@ static int start(pthread_t *id, void (*fn)(void *), void *arg, const char *name)
   snprintf(s->name, sizeof s->name, "%s", name);
   sigset_t all, old;
   sigfillset(&all);
-  sigdelset(&all, kick_signal());
+  sigdelset(&all, port_kick_signal());
   static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP };
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&all, faults[i]);
   pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -106,7 +106,7 @@ int port_thread_runnable(const port_thread *t) {
 }
 
 /* By number, not by handle: a thread that has just ended is an error here, not a crash. */
-int port_thread_kick(const port_thread *t) { return (int)syscall(SYS_tgkill, getpid(), t->id, kick_signal()); }
+int port_thread_kick(const port_thread *t) { return (int)syscall(SYS_tgkill, getpid(), t->id, port_kick_signal()); }
 
 static void (*kicked)(void);
 static void on_kick(int sig) {
@@ -123,7 +123,7 @@ int port_kick_handler(void (*fn)(void)) {
   sa.sa_handler = on_kick;
   sa.sa_flags = SA_RESTART | SA_ONSTACK;
   sigemptyset(&sa.sa_mask);
-  return sigaction(kick_signal(), &sa, NULL) == 0 ? 0 : errno;
+  return sigaction(port_kick_signal(), &sa, NULL) == 0 ? 0 : errno;
 }
 
 /* Quota / period of the control group, rounded up; 0 = none. */

@@ -1,16 +1,18 @@
 /*
  * deadlock: noticing that nothing can ever run again, and saying who waits for what.
  *
- * Quiet means, under the idle lock: every worker sleeps, no timer is set, no thread runs without a worker, nobody has a
- * fiber in hand, nothing is queued, and every host waits without a deadline and has not been woken. Whoever goes to
- * sleep last checks. Nothing runs then, so the report may read every parked state.
+ * Quiet means, under the idle lock: every worker sleeps, no timer is set, nothing outside the program can wake anybody, no thread
+ * runs without a worker, nobody has a fiber in hand, nothing is queued, and every host waits without a deadline and has not been
+ * woken. Whoever goes to sleep last checks. Nothing runs then, so the report may read every parked state.
  *
  * The order of the reads matters. Who is not counted as busy - a thread in the idle list, one that retires, one that gave
  * its worker away and is about to sleep, the monitor - raises `nmoving` before it takes a fiber out of a slot or the timers,
  * and lowers it when the fiber is queued, or the thread out of the idle list (for which it needs our lock). So if all workers
- * idle (then every slot is empty), timers are read before nmoving and nmoving before the queues, a fiber on its way is seen.
+ * idle (then every slot is empty), timers are read before nmoving and nmoving before the queues, a fiber on its way is seen. So is a
+ * process being born: live is read before nmoving.
  */
 #include "process/rt.h"
+#include "process/crew.h"
 
 #include <lauxlib.h>
 #include <stdarg.h>
@@ -18,20 +20,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A host that was woken goes on counting as waiting until its thread runs. */
+/*
+ * A host that was woken goes on counting as waiting until its thread runs. A fiber of it that waits where Lua can't yield stands on the
+ * thread's stack, above the first one: then only that one counts, and gets the report.
+ */
 static int hosts_wait(mr_runtime *r) {
-  for (mr_proc *h = r->host; h; h = h->live_next)
-    if (atomic_load(&h->main.ticket) != h->main.wait.ticket) return 0;
+  for (mr_proc *h = r->host; h; h = h->live_next) {
+    mr_fiber *f = h->fiber;
+    if (atomic_load(&f->ticket) != f->wait.ticket) return 0;
+    if (f == &h->main && mr_crew_state(h) > CREW_IDLE) return 0;
+  }
   return 1;
 }
 
 static int quiet(mr_runtime *r) {
   if (atomic_load(&r->nidle) != atomic_load(&r->nactive)) return 0;
+  if (atomic_load(&r->nhosts) == 0 && atomic_load(&r->live) == 0) return 0;   /* first of all: who spawns raises nmoving, then live */
   atomic_fetch_add(&r->nmoving, 0);              /* a full barrier: slots were found empty by relaxed loads */
-  return atomic_load(&r->next_due) == UINT64_MAX && atomic_load(&r->nmoving) == 0 && atomic_load(&r->ndetached) == 0 &&
-         !mr_anything_queued() && r->hosts_waiting == atomic_load(&r->nhosts) && hosts_wait(r) &&
-         (atomic_load(&r->nhosts) > 0 || atomic_load(&r->live) > 0) && !atomic_load(&r->deadlocked) &&
-         !atomic_load(&r->stopping) && !atomic_load(&r->interrupted);
+  return atomic_load(&r->next_due) == UINT64_MAX && atomic_load(&r->noutside) == 0 && atomic_load(&r->nmoving) == 0 &&
+         atomic_load(&r->ndetached) == 0 && !mr_anything_queued() && r->hosts_waiting == atomic_load(&r->nhosts) && hosts_wait(r) &&
+         !atomic_load(&r->deadlocked) && !atomic_load(&r->stopping) && !atomic_load(&r->interrupted);
 }
 
 void mr_quiet_check(void) {
@@ -46,10 +54,10 @@ void mr_quiet_check(void) {
   } else if (found) {
     char *report = mr_deadlock_report();
     for (mr_proc *h = r->host; h && n < 16; h = h->live_next) {
-      if (!mr_wait_claim(&h->main.wait)) continue;
+      if (!mr_wait_claim(&h->fiber->wait)) continue;
       free(h->text);
       h->text = report ? mr_text_copy(report) : NULL;
-      wake[n++] = &h->main;
+      wake[n++] = h->fiber;
     }
     free(report);
   }
@@ -107,12 +115,12 @@ static void where(report *o, lua_State *L) {
   }
 }
 
-static void describe(mr_proc *p, void *ud) {
+static void describe_fiber(mr_fiber *f, void *ud) {
   report *o = ud;
-  char name[96], what[128] = "";
-  mr_fiber *f = &p->main;
-  if (atomic_load(&p->status) >= PROC_DONE) return;
+  mr_proc *p = f->proc;
+  char name[96], fiber[96] = "", what[128] = "";
   if (o->count++ >= SHOWN) return;
+  mr_fiber_describe(f, fiber, sizeof fiber);
   if (f->on && f->on->type && f->on->type == mr_proc_type) {
     char other[96];
     snprintf(what, sizeof what, " for %s", who((mr_proc *)f->on, other, sizeof other));
@@ -121,9 +129,13 @@ static void describe(mr_proc *p, void *ud) {
     what[1] = 0;
     mr_hooks.describe(f->on, what + 1, sizeof what - 1);
   }
-  say(o, "  %s: %s%s", who(p, name, sizeof name), f->op ? f->op : "waits", what);
+  say(o, "  %s%s: %s%s", who(p, name, sizeof name), fiber, f->op ? f->op : "waits", what);
   where(o, f->parked_L);
   say(o, "\n");
+}
+
+static void describe(mr_proc *p, void *ud) {
+  if (atomic_load(&p->status) < PROC_DONE) mr_crew_each(p, describe_fiber, ud);
 }
 
 /* Follows "waits for the end of" from every process; a walk longer than there are processes is in a cycle. */

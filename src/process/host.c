@@ -10,6 +10,7 @@
  * state's last block is freed (mr_host_free), because finalisers may call mare after the host was closed: they get an error.
  */
 #include "process/rt.h"
+#include "process/crew.h"
 
 #include <stdlib.h>
 
@@ -112,6 +113,7 @@ void mr_host_close(mr_proc *h) {
   port_acquire(&r->ilock);
   r->nopen--;
   port_unlock(&r->ilock);
+  mr_crew_abandon(h);                            /* its fibers end with the script: they don't run while it waits here */
   if (!leaving && wait_for_all(h, 1) == MR_EDEADLOCK) mr_report_print(h->text);
   if (h->main.held_from) mr_hooks.mail_back(&h->main);
   mr_proc_finish(h, PROC_DONE);

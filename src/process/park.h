@@ -46,7 +46,9 @@ typedef struct mr_mail {
 typedef struct mr_wait {
   struct mr_wait *next, *prev;      /* circular with a head node; next == NULL: not linked */
   mr_fiber *fiber;
+  mr_mail *mail;                    /* of channels: the message that is handed over through this node */
   unsigned ticket;                  /* the odd ticket this node belongs to */
+  struct mr_set *set;               /* NULL, or whose node it is: it stays linked from wait to wait (waitable.h) */
 } mr_wait;
 
 static inline void mr_waitq_init(mr_wait *head) { head->next = head->prev = head; }
@@ -69,6 +71,8 @@ typedef enum { MR_WOKEN = 0, MR_AGAIN, MR_TIMEOUT, MR_CLOSED, MR_INTERRUPTED, MR
 
 int       mr_wait_open(mr_fiber *f, lua_State *L);        /* 0 or an mr_err; opens f->wait's ticket */
 void      mr_wait_abandon(mr_fiber *f);                   /* completed at once after all */
+/* The same where nodes are linked already. 0: somebody has claimed one and woken f: go on as in k. */
+int       mr_wait_cancel(mr_fiber *f);
 /* Must follow a successful claim, exactly once, with no lock held; `near`: the running fiber whose worker takes it, or NULL. */
 void      mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near);
 /* As a tail call: waits, then runs k(L, status, ctx). deadline in port_now() time, UINT64_MAX = none. */

@@ -31,6 +31,7 @@ mr_watch *mr_watch_open(int fd, int *error);          /* NULL: *error is an errn
 void      mr_watch_close(mr_watch *w, mr_fiber *near);/* before the descriptor is closed; wakes waiters with MR_CLOSED */
 int       mr_watch_wait(mr_watch *w, int dir, mr_wait *node);    /* 1: an edge came, try again; 0: queued */
 void      mr_watch_unwait(mr_watch *w, mr_wait *node);
+void      mr_watch_edge(mr_watch *w, int dir, mr_fiber *near);   /* as if an edge had come: for who took only a part of what one stood for */
 int       mr_watch_hup(mr_watch *w);                  /* the peer has closed, or an error is pending */
 int       mr_watch_waited(mr_watch *w, int dir);      /* somebody waits in that direction */
 
@@ -46,5 +47,6 @@ int       mr_source_add(int fd, void (*fn)(void *ud), void *ud); /* 0 or an errn
 
 /* Something outside may wake fibers (a request in flight, a signal that is waited for): +1, -1. As long as the sum is not 0 nothing is a deadlock. */
 void      mr_outside(int change);
+void      mr_wait_outside(mr_fiber *f);               /* f's open wait is for such a thing: counted until it ends */
 
 #endif

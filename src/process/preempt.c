@@ -12,6 +12,7 @@
  * Builds in which a busy loop gets no signal (ThreadSanitizer) keep a count hook set all the time instead.
  */
 #include "process/rt.h"
+#include "process/crew.h"
 
 #include <lauxlib.h>
 
@@ -34,7 +35,7 @@ static void disarm(lua_State *L, mr_fiber *f) {
 }
 
 static void hook(lua_State *L, lua_Debug *ar) {
-  mr_fiber *f = &(*(mr_proc **)lua_getextraspace(L))->main;
+  mr_fiber *f = (*(mr_proc **)lua_getextraspace(L))->fiber;
   mr_thread *t = f->thread;
   (void)ar;
   unsigned poke = atomic_load_explicit(&t->poke, memory_order_relaxed);
@@ -43,6 +44,7 @@ static void hook(lua_State *L, lua_Debug *ar) {
     atomic_fetch_and(&t->poke, ~(unsigned)POKE_INTERRUPT);
     if (atomic_exchange(&mr_rt.interrupted, 0)) luaL_error(L, "%s", mr_err_text(MR_EINTR));
   }
+  if (PORT_UNLIKELY(f->crew != NULL) && f->crew->ending) luaL_error(L, "%s", mr_err_text(MR_EENDED));
   if ((poke & POKE_PREEMPT) && mr_can_yield(f, L)) {
     atomic_fetch_and(&t->poke, ~(unsigned)POKE_PREEMPT);
     f->sysyield = SYS_PREEMPTED;
@@ -129,7 +131,7 @@ static int look_at(mr_worker *w, uint64_t now, int urgent) {
 static void interrupt_main(void) {
   mr_runtime *r = &mr_rt;
   mr_fiber *f = r->main ? &r->main->main : NULL;
-  if (!f || atomic_load(&r->main->status) >= PROC_DONE) {
+  if (!f || atomic_load(&r->main->status) >= PROC_DONE || atomic_load(&f->state) == FIBER_DONE) {
     atomic_fetch_sub(&r->nthreads, 1);           /* this thread ends here: not to be waited for */
     mr_exit(130);
   }
@@ -166,6 +168,11 @@ static int look_round(uint64_t now) {
     urgent = mr_timers_fire(now, NULL) > 0;
     mr_settled();
   }
+  if (!watched && atomic_load(&r->polling)) {
+    atomic_fetch_add(&r->nmoving, 1);
+    urgent += mr_poll(NULL, 0) > 0;
+    mr_settled();
+  }
   for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) busy += look_at(&r->worker[i], now, urgent);
   if (atomic_load(&r->interrupted)) {
     interrupt_main();
@@ -187,6 +194,7 @@ static void monitor(void *arg) {
     port_acquire(&r->ilock);
     int watched = r->watcher != NULL;
     port_unlock(&r->ilock);
+    if (quiet > 4 && !watched && atomic_load(&r->polling)) mr_wake_idle();   /* who finds nothing to run polls from now on */
     uint64_t due = atomic_load(&r->next_due);
     if (!watched && due < until) until = due;
     /* a worker that became busy meanwhile did not see us asleep */

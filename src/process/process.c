@@ -8,6 +8,7 @@
  * `status` becomes PROC_DONE or PROC_FAILED under p->lock; `result`, `text` and `trace` do not change after that.
  */
 #include "process/rt.h"
+#include "process/crew.h"
 
 #include <lauxlib.h>
 #include <stdio.h>
@@ -49,6 +50,14 @@ void mr_proc_each(void (*fn)(mr_proc *p, void *ud), void *ud) {
   }
 }
 
+static void close_ticket(mr_fiber *f, void *ud) {
+  unsigned ticket = atomic_load(&f->ticket);
+  (void)ud;
+  if (ticket & 1) atomic_compare_exchange_strong(&f->ticket, &ticket, ticket + 1);
+  if (f->outside) atomic_fetch_sub(&mr_rt.noutside, 1);
+  f->outside = 0;
+}
+
 /* The ticket is claimed for good: nobody will wake it. Its memory stays, as who sent to it may have pointers there. */
 void mr_proc_abandon(void) {
   for (int i = 0; i < MR_SHARDS; i++) {
@@ -57,8 +66,7 @@ void mr_proc_abandon(void) {
     for (mr_proc *p = head->live_next; p != head; p = next) {
       next = p->live_next;
       if (atomic_load(&p->status) >= PROC_DONE) continue;
-      unsigned ticket = atomic_load(&p->main.ticket);
-      if (ticket & 1) atomic_compare_exchange_strong(&p->main.ticket, &ticket, ticket + 1);
+      mr_crew_each(p, close_ticket, NULL);
       mr_proc_observe(p);
       atomic_store(&p->status, PROC_FAILED);
     }
@@ -91,6 +99,7 @@ mr_proc *mr_proc_new(int kind, const char *name) {
   p->id = atomic_fetch_add(&mr_rt.next_id, 1) + 1;
   p->main.proc = p;
   p->main.wait.fiber = &p->main;
+  p->fiber = &p->main;
   mr_waitq_init(&p->waiters);
   return p;
 }
@@ -136,12 +145,12 @@ static int l_begin(lua_State *L) {
   return a->n;
 }
 
-void mr_proc_begin(mr_thread *t, mr_proc *p, int *nargs) {
+int mr_proc_begin(mr_thread *t, mr_proc *p, int *nargs) {
   begin_args a = { p, 0 };
   lua_State *L = p->main.L;
   if (!L) {                                    /* no memory for a state */
     mr_proc_end(t, p, LUA_ERRMEM, 0);
-    return;
+    return 0;
   }
   p->main.top_ok = 0;                          /* nothing to yield to yet */
   mr_hook_start(L);
@@ -152,14 +161,21 @@ void mr_proc_begin(mr_thread *t, mr_proc *p, int *nargs) {
   p->start = NULL;
   atomic_store(&p->status, PROC_ALIVE);
   p->main.top_ok = 1;
-  if (status == LUA_OK) *nargs = a.n - 1;
-  else mr_proc_end(t, p, status, 0);
+  *nargs = a.n - 1;
+  if (status == LUA_OK) return 1;
+  mr_proc_end(t, p, status, 0);
+  return 0;
 }
 
 /* ---- end ---- */
 
 void mr_mail_drop(mr_mail *m) {
   if (m->kind == MAIL_MESSAGE) mr_message_free(m->u.m);
+  m->kind = MAIL_NONE;
+}
+
+void mr_mail_back(mr_mail *m) {
+  if (m->kind == MAIL_MESSAGE) mr_message_back(m->u.m);
   m->kind = MAIL_NONE;
 }
 
@@ -266,7 +282,7 @@ static void wake_waiters(mr_proc *p, mr_fiber *near) {
   }
 }
 
-static int finish(mr_thread *t, mr_proc *p, int status, int nres) {
+int mr_proc_outcome(mr_proc *p, int status, int nres) {
   lua_State *L = p->main.L;
   if (!L) {
     text_mail(p, mr_err_text(MR_ENOMEM));
@@ -284,7 +300,6 @@ static int finish(mr_thread *t, mr_proc *p, int status, int nres) {
     end = fail(p, L);
   }
   if (p->main.held_from) mr_hooks.mail_back(&p->main);
-  mr_state_close(p, &t->ended);
   return end;
 }
 
@@ -296,9 +311,16 @@ void mr_proc_finish(mr_proc *p, int status) {
 }
 
 void mr_proc_end(mr_thread *t, mr_proc *p, int status, int nres) {
+  p->end = (unsigned char)mr_proc_outcome(p, status, nres);
+  mr_proc_close(t, p, NULL);
+}
+
+void mr_proc_close(mr_thread *t, mr_proc *p, void (*fibers)(struct mr_crew *c)) {
   mr_runtime *r = &mr_rt;
-  if (PORT_UNLIKELY(atomic_load_explicit(&r->dead, memory_order_relaxed))) mr_exit(status != LUA_OK);
-  int end = finish(t, p, status, nres);
+  if (PORT_UNLIKELY(atomic_load_explicit(&r->dead, memory_order_relaxed))) mr_exit(p->end != PROC_DONE);
+  int end = p->end;
+  if (p->main.L) mr_state_close(p, &t->ended);
+  if (p->main.crew) fibers(p->main.crew);
   if (p->start) {
     mr_message_free(p->start);
     p->start = NULL;
@@ -325,17 +347,17 @@ void mr_inherit_release(mr_inherit *i) {
 
 /* ---- waiting for the end ---- */
 
-int mr_proc_wait(mr_proc *p, mr_fiber *f) {
+int mr_proc_wait(mr_proc *p, mr_wait *w) {
   port_acquire(&p->lock);
   int ended = atomic_load(&p->status) >= PROC_DONE;
-  if (!ended) mr_waitq_add(&p->waiters, &f->wait);
+  if (!ended) mr_waitq_add(&p->waiters, w);
   port_unlock(&p->lock);
   return ended;
 }
 
-void mr_proc_wait_end(mr_proc *p, mr_fiber *f) {
+void mr_proc_wait_end(mr_proc *p, mr_wait *w) {
   port_acquire(&p->lock);
-  mr_waitq_del(&f->wait);
+  mr_waitq_del(w);
   port_unlock(&p->lock);
 }
 
@@ -346,6 +368,10 @@ const char *mr_proc_status(mr_proc *p) {
     case PROC_DONE: return "done";
     case PROC_FAILED: return "failed";
     case PROC_NEW: return "ready";
+  }
+  int state = mr_crew_state(p);
+  if (state >= 0) {
+    return state == CREW_RUNNING ? "running" : state == CREW_QUEUED ? "ready" : "waiting";
   }
   switch (atomic_load(&p->main.state)) {
     case FIBER_RUNNING: return "running";

@@ -29,6 +29,14 @@ enum { WAIT_YIELD, WAIT_HANDOVER, WAIT_HOST };
 /* Why the fiber yielded, set just before it does; 0 = the program's own coroutine.yield. */
 enum { SYS_NONE, SYS_PARK, SYS_AGAIN, SYS_PREEMPTED };
 
+/* A place in the heap of what will be due. */
+typedef struct mr_timer {
+  uint64_t due;                      /* (timers' lock) */
+  unsigned at;                       /* (timers' lock) place in the heap, 0 = none */
+  unsigned char kind;                /* TIMER_*: what it is part of */
+} mr_timer;
+enum { TIMER_FIBER, TIMER_CLOCK };
+
 /* The fields a hand-over touches come first, so that it touches few cache lines. */
 struct mr_fiber {
   atomic_uint state;
@@ -39,9 +47,13 @@ struct mr_fiber {
   unsigned char reason;              /* (owner) mr_reason of the last wake-up */
   unsigned char want_aux;            /* (owner) it got a packed message: an auxiliary thread would pay */
   unsigned char timed;               /* (owner) it is in the timers' heap, or was */
+  unsigned char outside;             /* (owner) it is counted as waiting for something outside the program */
+  unsigned char told;                /* (owner) it has got the error that its process's main function has failed */
   lua_State *L;                      /* the state's main thread, on which the body runs */
   lua_State *volatile top;           /* (owner) the coroutine that runs: top of the chain */
+  struct mr_crew *crew;              /* (owner; set for good) its process has more fibers than one: see crew.h */
   mr_wait wait;
+  mr_wait *fired;                    /* the node through which the last wait was claimed; undefined if it was none */
   mr_thread *thread;                 /* (owner) who runs it; in WAIT_HANDOVER and WAIT_HOST who waits */
   mr_proc *proc;
   mr_mail mail;                      /* coming in while it receives, going out while it sends */
@@ -52,13 +64,14 @@ struct mr_fiber {
   mr_shared *held_from;              /* (owner) its channel, counted; NULL: there is no such message */
   lua_State *parked_L;               /* (owner) the coroutine that called the blocking function, for reports */
   mr_fiber *next;                    /* in one run queue (its lock) */
+  void *set;                         /* (owner) a host's fiber in select: what module/ has to unlink if it never goes on */
   const char *hint;                  /* (owner) about where its stack is, for prefetching */
   lua_State *aux;                    /* (owner) idle coroutine into which others unpack; anchored in the registry */
   lua_State *user_L;                 /* (owner) whose debug hook is saved while ours is armed */
   lua_Hook user_hook;
   int user_mask, user_count;
-  uint64_t due;                      /* (timers' lock) */
-  unsigned timer, timer_ticket;      /* (timers' lock) place in the heap, 0 = none */
+  mr_timer timer;
+  unsigned timer_ticket;             /* (timers' lock) */
 };
 
 /* What processes inherit besides their arguments: one message for many of them. */
@@ -68,10 +81,12 @@ void mr_inherit_release(mr_inherit *i);
 enum { PROC_NEW, PROC_ALIVE, PROC_DONE, PROC_FAILED };
 struct mr_proc {
   mr_shared shared;                  /* first: handles are shared objects */
+  mr_fiber *fiber;                   /* (owner) the one that runs, or ran last */
   atomic_uchar status;
   unsigned char kind;                /* PROC_PLAIN … */
   unsigned char finalisers;          /* (owner) 1: something in the state may have a finaliser, 2: they run for the last time */
   unsigned char system_heap;
+  unsigned char end;                 /* (owner) how its first fiber ended: PROC_DONE or PROC_FAILED */
   atomic_uchar joining;              /* a host: waits for the end of all processes */
   atomic_uchar leaving;              /* a host: its program exits, so its end waits for nothing */
   atomic_uchar observed;             /* somebody learnt of its end */
@@ -123,6 +138,7 @@ struct mr_thread {
   _Atomic(mr_fiber *) current;       /* the running fiber; written by its own thread, read by the signal handler and the monitor */
   mr_packer *packer;                 /* (own) */
   mr_packer *gc_packer;              /* (own) for sends out of finalisers, which can interrupt a pack */
+  char *scratch;                     /* (own) what sockets read into, made at the first read; stays with the record */
   mr_thread *next;                   /* in the spare or idle list (idle lock) */
   unsigned char gave_way;            /* (own) its last fiber went back to the queue */
   unsigned char seasoned;            /* (own) it has had a worker */
@@ -142,12 +158,17 @@ static inline mr_proc *mr_self(lua_State *L) {
   mr_proc *p = (mr_proc *)lua_touserdata(L, lua_upvalueindex(1));
   return p ? p : *(mr_proc **)lua_getextraspace(L);
 }
-static inline mr_fiber *mr_self_fiber(lua_State *L) { return &mr_self(L)->main; }
+static inline mr_fiber *mr_self_fiber(lua_State *L) { return mr_self(L)->fiber; }
 
-static inline int mr_wait_claim(const mr_wait *w) {
+int mr_set_claim(mr_wait *w);
+/* The node has just been taken out of its object's queue, whose lock is held. 1: its fiber is the caller's to wake. */
+static inline int mr_wait_claim(mr_wait *w) {
   unsigned t = w->ticket;
+  if (PORT_UNLIKELY(w->set != NULL)) return mr_set_claim(w);
   port_chaos();
-  return atomic_compare_exchange_strong(&w->fiber->ticket, &t, t + 1);
+  if (!atomic_compare_exchange_strong(&w->fiber->ticket, &t, t + 1)) return 0;
+  w->fiber->fired = w;
+  return 1;
 }
 
 /* ---- processes (process.c) ---- */
@@ -160,13 +181,14 @@ typedef struct mr_spawn {
   int kind;                          /* PROC_PLAIN or PROC_MAIN */
 } mr_spawn;
 void     mr_mail_drop(mr_mail *m);
+void     mr_mail_back(mr_mail *m);                /* its sender's: see mr_message_back */
 extern const mr_sharetype *mr_proc_type;         /* set by module/: how a handle is pushed */
 mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err);  /* holds one reference for the caller */
 void     mr_proc_destroy(mr_shared *o);          /* the destroy of handles' type */
 const char *mr_proc_status(mr_proc *p);          /* "new" "running" "ready" "waiting" "done" "failed" */
-/* 1: it has ended, `result` is fixed; 0: f->wait is queued, park with mr_proc_wait_end as clean-up. */
-int      mr_proc_wait(mr_proc *p, mr_fiber *f);
-void     mr_proc_wait_end(mr_proc *p, mr_fiber *f);
+/* 1: it has ended, `result` is fixed; 0: w is queued, park with mr_proc_wait_end as clean-up. */
+int      mr_proc_wait(mr_proc *p, mr_wait *w);
+void     mr_proc_wait_end(mr_proc *p, mr_wait *w);
 void     mr_proc_observe(mr_proc *p);
 /*
  * Lua gives no finaliser to what is made while a state closes. 1: p's state does and the reference to o that the caller has taken
@@ -183,6 +205,7 @@ typedef struct mr_state_hooks {
   int (*reset)(lua_State *L);                    /* lua_resetthread: closes pending variables, leaves the error on top */
   void (*describe)(mr_shared *o, char *buf, size_t size);   /* "channel 'results'" for reports; no Lua */
   void (*forked)(void);                          /* in a forked child: mare's values become unusable */
+  void (*unlink)(mr_fiber *f);                   /* a fiber with a `set` never goes on */
   void (*mail_back)(mr_fiber *f);                /* gives the message that its fiber holds back to its channel */
 } mr_state_hooks;
 extern mr_state_hooks mr_hooks;

@@ -30,11 +30,13 @@ typedef struct mr_runtime {
   atomic_uint ndetached;                       /* threads that run a fiber without a worker */
   atomic_uint nmoving;                         /* threads not counted as busy that may have a fiber in hand: see deadlock.c */
   atomic_uint nblocked;                        /* fibers in WAIT_HANDOVER waits */
+  atomic_uint noutside;                        /* what something outside the program may wake: see poll.h */
+  atomic_int polling;                          /* there are descriptors to poll */
   atomic_uint nthreads;
   unsigned max_blocked;
 
   port_lock tlock;                             /* timers */
-  mr_fiber **timer;
+  mr_timer **timer;
   unsigned ntimers, timer_size;
   _Atomic uint64_t next_due;                   /* UINT64_MAX = none */
 
@@ -65,8 +67,12 @@ extern PORT_TLS mr_thread *mr_tls;
 void mr_run_thread(void *thread);              /* body of every worker thread */
 void mr_enqueue(mr_worker *w, mr_fiber *f, int front);   /* a READY fiber; w NULL = global; wakes an idle worker if any */
 void mr_wake_idle(void);
+void mr_watcher_left(void);                    /* there is no watcher now, though somebody may idle */
+void mr_ready_due(mr_fiber *f, mr_reason why, mr_worker *w);   /* as mr_ready, to the front of w's queue */
+void mr_ready_polled(mr_fiber *f, mr_worker *w);         /* as mr_ready(f, MR_WOKEN, …), but wakes no worker */
 int  mr_anything_queued(void);
 void mr_learn_patience(mr_thread *t, uint64_t waited);   /* how long the last wait took, spinning and sleeping */
+int  mr_fiber_parked(mr_fiber *f);                       /* its thread, after it yielded to wait: 0: woken already, it goes on */
 void mr_settled(void);                         /* lowers nmoving, and checks: others may have gone to sleep seeing it raised */
 void mr_quiet_check(void);                     /* after something began to wait: deadlock? */
 
@@ -82,6 +88,12 @@ void mr_thread_free(mr_thread *t);
 /* timer.c */
 int  mr_timer_set(mr_fiber *f, uint64_t due);  /* 0 or MR_ENOMEM */
 void mr_timer_cancel(mr_fiber *f);
+int  mr_timer_in(mr_timer *t, uint64_t due, int *first); /* (timers' lock) 0 or MR_ENOMEM; *first: then mr_monitor_poke(due) afterwards */
+void mr_timer_out(mr_timer *t);                          /* (timers' lock) if it is in */
+
+/* poll.c; w: the caller's worker, whose queue gets what is ready, NULL = the global one; idle: the caller looks there next */
+unsigned mr_poll(mr_worker *w, int idle);      /* without waiting; how many fibers became ready */
+int  mr_poll_wait(port_event *e, uint64_t deadline, mr_worker *w, unsigned *count);  /* 1: e was set; raises nmoving, the caller lowers it */
 unsigned mr_timers_fire(uint64_t now, mr_worker *w);     /* wakes what is due; how many */
 
 /* state.c */
@@ -102,8 +114,10 @@ void mr_monitor_resume(void);                  /* a worker went from idle to bus
 void mr_hook_start(lua_State *L);              /* builds without signals set a permanent hook */
 
 /* process.c */
-void mr_proc_begin(mr_thread *t, mr_proc *p, int *nargs);    /* leaves function and arguments on the stack, or ends it */
-void mr_proc_end(mr_thread *t, mr_proc *p, int status, int nres);
+int  mr_proc_begin(mr_thread *t, mr_proc *p, int *nargs);    /* 1: function and arguments are on the stack; 0: it has ended and is gone */
+void mr_proc_end(mr_thread *t, mr_proc *p, int status, int nres);   /* as its only fiber ends */
+int  mr_proc_outcome(mr_proc *p, int status, int nres);      /* keeps the results of its first fiber: PROC_DONE or PROC_FAILED */
+void mr_proc_close(mr_thread *t, mr_proc *p, void (*fibers)(struct mr_crew *c));   /* then, when nothing of it will run: the end; p is gone */
 void mr_proc_list(mr_proc *p);
 void mr_proc_unlist(mr_proc *p);
 char *mr_proc_failure(mr_proc *p);             /* what is to be printed, malloc'd; NULL: nothing any more */

@@ -10,6 +10,7 @@
  *  - Fields marked (holder) are touched only by the thread that holds the worker and runs no fiber.
  */
 #include "process/rt.h"
+#include "process/crew.h"
 
 #include <stdlib.h>
 
@@ -191,7 +192,11 @@ static void hand_over(mr_thread *t, mr_fiber *f) {
   if (old) mr_enqueue(w, old, 0);
 }
 
-void mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near) {
+/*
+ * The claimer's last step. Returns what is to be queued: f, the token of its crew if that was idle, or NULL: a host's thread has been told,
+ * or f's own thread still unwinds and will see it.
+ */
+static inline mr_fiber *make_ready(mr_fiber *f, mr_reason why, int where) {
   mr_thread *host = f->mode == WAIT_HOST ? f->thread : NULL;   /* read now: once READY, f may go its way and end */
   f->reason = (unsigned char)why;
   port_chaos();
@@ -201,12 +206,46 @@ void mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near) {
   else was = atomic_exchange_explicit(&f->state, FIBER_READY, memory_order_acq_rel);
   if (host) {
     port_event_set(&host->event);
-    return;
+    return NULL;
   }
-  if (was != FIBER_PARKED) return;            /* its thread still unwinds and will see it */
-  if (atomic_load_explicit(&mr_rt.live, memory_order_relaxed) > MR_PREFETCH_FROM) mr_state_prefetch(f);
+  if (was != FIBER_PARKED) return NULL;
+  mr_crew *c = f->crew;
+  if (PORT_LIKELY(!c)) return f;
+  return mr_crew_push(f, where) ? &c->token : NULL;
+}
+
+void mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near) {
+  if ((f = make_ready(f, why, CREW_LAST)) == NULL) return;
+  if (atomic_load_explicit(&mr_rt.live, memory_order_relaxed) > MR_PREFETCH_FROM && !f->crew) mr_state_prefetch(f);
   if (near) hand_over(near->thread, f);
   else mr_enqueue(NULL, f, 0);
+}
+
+void mr_ready_due(mr_fiber *f, mr_reason why, mr_worker *w) {
+  if ((f = make_ready(f, why, CREW_FIRST)) != NULL) mr_enqueue(w, f, 1);
+}
+
+void mr_ready_polled(mr_fiber *f, mr_worker *w) {
+  if ((f = make_ready(f, MR_WOKEN, CREW_LAST)) == NULL) return;
+  if (!w) {
+    global_push(f, 0);
+    return;
+  }
+  queue_push(w, f, 0);
+  if (PORT_UNLIKELY(atomic_load(&w->thread) == 0)) rescue(w);
+}
+
+/* A fiber that can't sit in queues itself: through its crew, if it has one. */
+static void requeue(mr_fiber *f, mr_worker *w, int where) {
+  if (PORT_LIKELY(!f->crew)) mr_enqueue(w, f, 0);
+  else if (mr_crew_push(f, where)) mr_enqueue(w, &f->crew->token, 0);
+}
+
+/* The thread of f, which yielded in order to wait: 0: it has been woken already and goes on. */
+int mr_fiber_parked(mr_fiber *f) {
+  unsigned parking = FIBER_PARKING;
+  port_chaos();
+  return atomic_compare_exchange_strong_explicit(&f->state, &parking, FIBER_PARKED, memory_order_acq_rel, memory_order_acquire);
 }
 
 /* ---- dispatch ---- */
@@ -216,7 +255,9 @@ static mr_fiber *take_slot(mr_worker *w) {
   return atomic_exchange_explicit(&w->slot, NULL, memory_order_acq_rel);
 }
 
-static void fire_due(mr_worker *w) {
+/* What is due, and now and then what is ready outside. */
+static void fire_due(mr_worker *w, int poll) {
+  if (poll && atomic_load_explicit(&mr_rt.polling, memory_order_relaxed)) mr_poll(w, 0);
   uint64_t due = atomic_load_explicit(&mr_rt.next_due, memory_order_relaxed);
   if (due == UINT64_MAX) return;
   uint64_t now = port_now();
@@ -227,8 +268,8 @@ static mr_fiber *find(mr_worker *w) {
   mr_fiber *f;
   unsigned tick = atomic_load_explicit(&w->tick, memory_order_relaxed);
   if (PORT_UNLIKELY(tick % TURNS == 0 || w->turn)) {
+    fire_due(w, !w->turn);
     w->turn = 0;
-    fire_due(w);
     if ((f = global_pop()) != NULL) {
       w->served = 1;
       return f;
@@ -244,7 +285,7 @@ static mr_fiber *find(mr_worker *w) {
   w->streak = 0;
   if ((f = queue_pop(w)) != NULL) return f;
   if ((f = take_slot(w)) != NULL) return f;
-  fire_due(w);
+  fire_due(w, 0);
   if ((f = queue_pop(w)) != NULL) return f;
   if ((f = global_pop()) != NULL) return f;
   return steal(w);
@@ -314,7 +355,8 @@ static mr_fiber *spin(mr_worker *w, uint64_t patience) {
       port_pause();
       if ((f = global_pop()) == NULL) f = steal(w);
     }
-    if (!f && ++round > 6) share_cpu(w);
+    if (!f && ++round % 4 == 0 && atomic_load_explicit(&r->polling, memory_order_relaxed) && mr_poll(w, 1)) f = queue_pop(w);
+    if (!f && round > 6) share_cpu(w);
   } while (!f && port_now() < end && !atomic_load_explicit(&r->stopping, memory_order_relaxed));
   atomic_fetch_sub(&r->nspinning, 1);
   return f;
@@ -342,22 +384,29 @@ static void leave_idle_list(mr_thread *t, int *spinning) {
   } else {
     *spinning = 1;                            /* somebody woke us and counted us */
   }
-  int successor = 0;
-  if (r->watcher == t) {
-    r->watcher = NULL;
-    successor = r->idle != NULL && atomic_load(&r->next_due) != UINT64_MAX;
-  }
+  int watched = r->watcher == t;
+  if (watched) r->watcher = NULL;
   port_unlock(&r->ilock);
-  if (successor) mr_wake_idle();
+  if (watched) mr_watcher_left();
 }
 
-/* Until when this thread may sleep; it becomes the watcher if there is none. */
-static uint64_t sleep_until(mr_thread *t, unsigned round) {
+/*
+ * No successor is woken: that would cost each event outside a thread's wake-up. The monitor sees to timers and descriptors until a worker
+ * idles again.
+ */
+void mr_watcher_left(void) {
+  mr_runtime *r = &mr_rt;
+  if (atomic_load(&r->next_due) != UINT64_MAX || atomic_load_explicit(&r->polling, memory_order_relaxed)) mr_monitor_resume();
+}
+
+/* Until when this thread may sleep; it becomes the watcher if there is none. *watches: it is. */
+static uint64_t sleep_until(mr_thread *t, unsigned round, int *watches) {
   mr_runtime *r = &mr_rt;
   uint64_t until = UINT64_MAX;
   port_acquire(&r->ilock);
   if (!r->watcher) r->watcher = t;
-  if (r->watcher == t) {
+  *watches = r->watcher == t;
+  if (*watches) {
     until = atomic_load(&r->next_due);
     if (atomic_load(&r->nidle) < r->nactive) {
       uint64_t watch = port_now() + watch_interval(round);
@@ -378,10 +427,18 @@ static mr_fiber *sleep_idle(mr_thread *t, mr_worker *w, int *spinning) {
   for (unsigned round = 0;; round++) {
     if (mr_anything_queued() || atomic_load(&r->stopping) || w->id >= (unsigned)atomic_load(&r->target)) break;
     mr_quiet_check();
-    if (port_event_wait(&t->event, sleep_until(t, round))) break;
-    uint64_t now = port_now();
-    atomic_fetch_add(&r->nmoving, 1);
+    unsigned polled = 0;
+    int set, watches;
+    uint64_t until = sleep_until(t, round, &watches);
+    if (watches && atomic_load(&r->polling)) {
+      set = mr_poll_wait(&t->event, until, w, &polled);
+    } else {
+      set = port_event_wait(&t->event, until);
+      atomic_fetch_add(&r->nmoving, 1);
+    }
     moving = 1;
+    if (set || polled) break;
+    uint64_t now = port_now();
     if (atomic_load(&r->next_due) <= now && mr_timers_fire(now, w)) break;
     if ((f = take_stale(w)) != NULL) break;
     atomic_fetch_sub(&r->nmoving, 1);
@@ -420,58 +477,98 @@ static void give_to_waiter(mr_thread *t, mr_worker *w, mr_fiber *f) {
   port_event_set(&waiter->event);
 }
 
-/* The thread is back from its fiber. 0: the monitor has given its worker to another. */
-static int leave_fiber(mr_thread *t, mr_worker *w) {
+/* The caller stops running c, which is queued if more of it is ready. */
+static void leave_crew(mr_crew *c, mr_worker *w) {
+  if (mr_crew_leave(c)) mr_enqueue(w, &c->token, 0);
+}
+
+/*
+ * The thread is back from its fiber. 0: the monitor has given its worker to another; then it has also left the crew, before it counts as
+ * gone: what is ready there must be in a queue when others look whether anything is left.
+ */
+static int leave_fiber(mr_thread *t, mr_worker *w, mr_crew *c) {
   uintptr_t mine = (uintptr_t)t | 1;
   set_current(t, NULL);
   if (PORT_LIKELY(atomic_compare_exchange_strong(&w->thread, &mine, (uintptr_t)t))) {
     if (PORT_UNLIKELY(t->ended.heap != NULL)) mr_state_recycle(w, &t->ended);
-    if (PORT_UNLIKELY(t->gave_way)) {
-      t->gave_way = 0;
-      w->turn = !w->served;                     /* in turns, or one of the two queues would starve */
-    }
+    if (PORT_UNLIKELY(t->gave_way)) w->turn = !w->served;   /* in turns, or one of the two queues would starve */
     return 1;
   }
   if (t->ended.heap) mr_state_recycle(NULL, &t->ended);
   t->worker = NULL;
+  if (c) leave_crew(c, NULL);
   atomic_fetch_sub(&mr_rt.ndetached, 1);
   mr_quiet_check();
   return 0;
 }
 
-static void resume(mr_thread *t, mr_fiber *f) {
+/* f begins or goes on, until it stops: mr_crew_resume does what more than one fiber in a process needs. */
+static inline int run(mr_thread *t, mr_fiber *f, int nargs, int *nres) {
+  atomic_store_explicit(&f->state, FIBER_RUNNING, memory_order_relaxed);
+  f->top_ok = 1;
+  f->top = f->L;
+  set_current(t, f);
+  if (PORT_UNLIKELY(f->crew != NULL)) return mr_crew_resume(f, nargs, nres);
+  f->sysyield = SYS_NONE;
+  return lua_resume(f->L, NULL, nargs, nres);
+}
+
+/*
+ * Returns the crew of its process, which the caller still runs; NULL: there is none (a parked fiber may be elsewhere by now), or no process
+ * any more.
+ */
+static mr_crew *resume(mr_thread *t, mr_fiber *f) {
   mr_proc *p = f->proc;
-  int nargs = 0, nres = 0, again;
+  mr_crew *c;
+  int nargs = 0, nres = 0, goes_on;
   f->thread = t;
-  do {
-    again = 0;
-    atomic_store_explicit(&f->state, FIBER_RUNNING, memory_order_relaxed);
-    f->top_ok = 1;
-    f->top = f->L;
-    f->sysyield = SYS_NONE;
+  if (PORT_UNLIKELY(atomic_load_explicit(&p->status, memory_order_relaxed) == PROC_NEW)) {
     set_current(t, f);
-    if (PORT_UNLIKELY(atomic_load_explicit(&p->status, memory_order_relaxed) == PROC_NEW)) {
-      mr_proc_begin(t, p, &nargs);
-      if (!atomic_load_explicit(&t->current, memory_order_relaxed)) return;                /* it could not begin and has ended */
-    }
-    int status = lua_resume(f->L, NULL, nargs, &nres);
+    f->top = f->L;
+    atomic_store_explicit(&f->state, FIBER_RUNNING, memory_order_relaxed);
+    if (!mr_proc_begin(t, p, &nargs)) return NULL;
+  }
+  do {
+    goes_on = 0;
+    int status = run(t, f, nargs, &nres);
     nargs = 0;
+    c = f->crew;
     if (status != LUA_YIELD) {
-      mr_proc_end(t, p, status, nres);
-    } else if (f->sysyield == SYS_PARK) {
-      unsigned parking = FIBER_PARKING;
+      if (!c) {
+        mr_proc_end(t, p, status, nres);
+        return NULL;
+      }
+      if (mr_crew_ended(t, f, status, nres)) return NULL;
       set_current(t, NULL);
-      port_chaos();
-      again = !atomic_compare_exchange_strong_explicit(&f->state, &parking, FIBER_PARKED, memory_order_acq_rel,
-                                                       memory_order_acquire);
+    } else if (f->sysyield == SYS_PARK) {
+      set_current(t, NULL);
+      goes_on = !mr_fiber_parked(f);
     } else {
+      int preempted = f->sysyield == SYS_PREEMPTED;
       set_current(t, NULL);
       t->gave_way = 1;                        /* or it would find itself before those in the global queue */
       atomic_store_explicit(&f->state, FIBER_READY, memory_order_relaxed);
       /* What had a whole quantum goes to the global queue: busy workers never steal, and long queues even out there. */
-      mr_enqueue(f->sysyield == SYS_PREEMPTED ? NULL : t->worker, f, 0);
+      requeue(f, preempted ? NULL : t->worker, preempted ? CREW_INTERRUPTED : CREW_LAST);
     }
-  } while (again);
+  } while (goes_on);
+  return c;
+}
+
+#define CREW_RUN 61                           /* so many of its fibers in a row, while others wait */
+
+/*
+ * The process of f, which has stopped: the next of its fibers, or NULL when there is none or it is others' turn; then the process is
+ * queued if need be. What gave way goes behind the others.
+ */
+static mr_fiber *next_of_crew(mr_thread *t, mr_worker *w, mr_crew *c, unsigned *row) {
+  if (!t->gave_way && (*row)++ < CREW_RUN) {
+    mr_fiber *f = mr_crew_next(c);
+    if (f) atomic_store_explicit(&w->tick, atomic_load_explicit(&w->tick, memory_order_relaxed) + 1, memory_order_relaxed);
+    return f;
+  }
+  leave_crew(c, t->gave_way ? NULL : w);
+  return NULL;
 }
 
 /* 0: there is a place for it again. mr_workers_set decides by w->thread, under the same lock, whether it must start another. */
@@ -510,16 +607,22 @@ static void work(mr_thread *t) {
     mr_fiber *f = next_fiber(t, w);
     if (!f) continue;
     atomic_store_explicit(&w->tick, atomic_load_explicit(&w->tick, memory_order_relaxed) + 1, memory_order_relaxed);
-    if (PORT_UNLIKELY(f->mode == WAIT_HANDOVER)) {
-      give_to_waiter(t, w, f);
-      return;
-    }
-    if (PORT_UNLIKELY(!f->L)) mr_state_get(w, f->proc);   /* fails: mr_proc_begin sees it */
-    atomic_store_explicit(&t->poke, 0, memory_order_relaxed);
-    atomic_store_explicit(&w->thread, (uintptr_t)t | 1, memory_order_release);
-    resume(t, f);
-    w = t->worker;                              /* another one, if the fiber blocked its thread meanwhile */
-    holds = leave_fiber(t, w);
+    if (PORT_UNLIKELY(f->crew != NULL)) f = mr_crew_next(f->crew);
+    unsigned row = 0;
+    do {
+      if (PORT_UNLIKELY(f->mode == WAIT_HANDOVER)) {
+        give_to_waiter(t, w, f);
+        return;
+      }
+      if (PORT_UNLIKELY(!f->L)) mr_state_get(w, f->proc);   /* fails: mr_proc_begin sees it */
+      atomic_store_explicit(&t->poke, 0, memory_order_relaxed);
+      atomic_store_explicit(&w->thread, (uintptr_t)t | 1, memory_order_release);
+      mr_crew *c = resume(t, f);
+      w = t->worker;                            /* another one, if the fiber blocked its thread meanwhile */
+      holds = leave_fiber(t, w, c);
+      f = PORT_UNLIKELY(c != NULL) && holds ? next_of_crew(t, w, c, &row) : NULL;
+      t->gave_way = 0;
+    } while (f);
   }
 }
 

@@ -7,6 +7,7 @@
  * once no thread is left. Processes that were parked for ever have been ended by an error then, or abandoned.
  */
 #include "process/rt.h"
+#include "process/crew.h"
 #include "port/system.h"
 
 #include <stdio.h>
@@ -91,13 +92,17 @@ void mr_stop(void) {
 enum { BATCH = 256 };
 typedef struct { mr_fiber *fiber[BATCH]; int n; } batch;
 
-static void claim(mr_proc *p, void *ud) {
+static void claim_fiber(mr_fiber *f, void *ud) {
   batch *b = ud;
-  unsigned ticket = atomic_load(&p->main.ticket);
-  if (atomic_load(&p->status) >= PROC_DONE || b->n == BATCH || !(ticket & 1)) return;
-  if (!atomic_compare_exchange_strong(&p->main.ticket, &ticket, ticket + 1)) return;
-  mr_proc_observe(p);                           /* the report has told of it */
-  b->fiber[b->n++] = &p->main;
+  unsigned ticket = atomic_load(&f->ticket);
+  if (b->n == BATCH || !(ticket & 1)) return;
+  if (!atomic_compare_exchange_strong(&f->ticket, &ticket, ticket + 1)) return;
+  mr_proc_observe(f->proc);                     /* the report has told of it */
+  b->fiber[b->n++] = f;
+}
+
+static void claim(mr_proc *p, void *ud) {
+  if (atomic_load(&p->status) < PROC_DONE) mr_crew_each(p, claim_fiber, ud);
 }
 
 /* Whoever is still parked gets an error there, as long as that ends processes. */

@@ -15,7 +15,7 @@ typedef struct mr_code { mr_shared head; size_t size; char bytes[]; } mr_code;
 
 static void destroy(mr_shared *o) { free(o); }
 static void push_nothing(lua_State *L, mr_shared *o) { (void)o; lua_pushnil(L); }
-static const mr_sharetype code_type = { "code", destroy, push_nothing };
+static const mr_sharetype code_type = { .name = "code", .destroy = destroy, .push = push_nothing };
 
 /* ---- the store: direct mapped by content; whoever finds an entry locked does without ---- */
 

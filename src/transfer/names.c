@@ -233,6 +233,13 @@ int mr_pack_shared(mr_packer *p, uint32_t number) {
   if (size < sizeof(mr_shared *) || (mr_share_valid && !mr_share_valid(block, size))) return mr_fail(p, number, NULL);
   mr_shared *o = *(mr_shared *const *)block;
   if (!o) return mr_fail(p, number, "object was finalised already and cannot be sent any more");
+  if (o->type->stays) return mr_fail(p, number, o->type->stays);
+  if (o->type->moves) {
+    if (mr_share_valid && mr_share_valid(block, size) < 0) return mr_fail(p, number, "object was moved to another process");
+    const char *busy = o->type->busy ? o->type->busy(o) : NULL;
+    if (busy) return mr_fail(p, number, busy);
+    p->moves = 1;
+  }
   lua_pop(L, 2);
   mr_def *d = mr_take(p, &p->s[DEF], sizeof *d);
   memset(d, 0, sizeof *d);

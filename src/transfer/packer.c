@@ -114,7 +114,7 @@ void mr_packer_reset(mr_packer *p) {
   p->section = p->nnewborn = p->nameless = 0;
   p->current = NOBODY;
   p->problem = NULL;
-  p->anchor = p->newborn = p->looked = p->needscode = p->need = 0;
+  p->anchor = p->newborn = p->looked = p->needscode = p->moves = p->need = 0;
   if (PORT_UNLIKELY(++p->era == 0)) first_era(p);
 }
 
@@ -132,7 +132,7 @@ void mr_packer_free(mr_packer *p) {
   free(p);
 }
 
-int mr_packer_needs_code(const mr_packer *p) { return p->needscode; }
+int mr_packer_needs_code(const mr_packer *p) { return p->needscode || p->moves; }
 
 static char *copy_far(const mr_packer *p, char *str, char *to) {
   const size_t *far = (const size_t *)(void *)p->far.at;
@@ -166,7 +166,13 @@ mr_message *mr_packer_seal(mr_packer *p) {
   m->needscode = p->needscode;
   mr_shared **shared = (mr_shared **)(void *)(m + 1);
   if (m->nshared) memcpy(shared, p->shared.at, p->shared.length);
-  for (uint32_t i = 0; i < m->nshared; i++) mr_retain(shared[i]);
+  for (uint32_t i = 0; i < m->nshared; i++) {
+    mr_retain(shared[i]);
+    if (shared[i]->type->moves) {
+      mr_movable *v = (mr_movable *)shared[i];
+      atomic_store(&v->sealed, atomic_fetch_add(&v->epoch, 1) + 1);
+    }
+  }
   char *to = (char *)(shared + m->nshared), *str = to;
   for (int i = 0; i < STREAMS; i++) {
     size_t length = p->s[i].length;
@@ -186,8 +192,19 @@ size_t mr_message_size(const mr_message *m) { return m->size; }
 void mr_message_free(mr_message *m) {
   if (!m) return;
   mr_shared **shared = (mr_shared **)(void *)(m + 1);
-  for (uint32_t i = 0; i < m->nshared; i++) mr_release(shared[i]);
+  for (uint32_t i = 0; i < m->nshared; i++) {
+    mr_movable *v = (mr_movable *)shared[i];
+    if (PORT_UNLIKELY(shared[i]->type->moves) && atomic_load(&v->epoch) == atomic_load(&v->sealed)) shared[i]->type->dropped(shared[i]);
+    mr_release(shared[i]);
+  }
   free(m);
+}
+
+void mr_message_back(mr_message *m) {
+  mr_shared **shared = (mr_shared **)(void *)(m + 1);
+  for (uint32_t i = 0; i < m->nshared; i++)
+    if (shared[i]->type->moves) atomic_fetch_sub(&((mr_movable *)shared[i])->epoch, 1);
+  mr_message_free(m);
 }
 
 int mr_unpack(lua_State *L, const mr_message *m) {

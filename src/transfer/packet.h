@@ -115,7 +115,7 @@ struct mr_packer {
   uint64_t globals;                            /* address of the sender's globals */
   uint8_t searches, filtered;                  /* objects looked for without the filter; it has been filled */
   uint64_t modules[8];                         /* filter over the addresses in package.loaded */
-  uint8_t needscode, need, large;              /* large: some buffer is too large to be kept */
+  uint8_t needscode, need, moves, large;              /* large: some buffer is too large to be kept */
 };
 
 /* Results inside pack: 0, or one of these, handed up unchanged. */

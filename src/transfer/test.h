@@ -61,7 +61,7 @@ static void thing_push(lua_State *L, mr_shared *o) {
   lua_setmetatable(L, -2);
 }
 static void thing_destroy(mr_shared *o) { free(o); }
-static const mr_sharetype thing_type = { "thing", thing_destroy, thing_push };
+static const mr_sharetype thing_type = { .name = "thing", .destroy = thing_destroy, .push = thing_push };
 
 static inline thing *thing_new(void) {
   thing *t = calloc(1, sizeof *t);

@@ -28,14 +28,28 @@ typedef struct mr_sharetype {
   const char *name;                            /* "channel" */
   void (*destroy)(mr_shared *o);               /* last reference gone */
   void (*push)(lua_State *L, mr_shared *o);
+  const char *stays;                           /* NULL, or why it can't leave its process: the remedy in the error */
+  unsigned char moves;                         /* it is a mr_movable */
+  void (*dropped)(mr_shared *o);               /* of movables: the owner's userdata was collected; others' references may last */
+  const char *(*busy)(mr_shared *o);           /* of movables, or NULL: why it can't go just now; NULL: it can */
 } mr_sharetype;
-/* Set by whoever makes those userdata: is that one of them? A program can give anything any metatable (debug.setmetatable). NULL: trust. */
+/*
+ * Set by whoever makes those userdata: is that one of them (1), a husk (-1) or neither (0)? A program can give anything any metatable
+ * (debug.setmetatable). NULL: trust.
+ */
 extern int (*mr_share_valid)(const void *block, size_t size);
 struct mr_shared { const mr_sharetype *type; atomic_size_t refs; };
 static inline void mr_retain(mr_shared *o) { atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed); }
 static inline void mr_release(mr_shared *o) {
   if (atomic_fetch_sub_explicit(&o->refs, 1, memory_order_acq_rel) == 1) o->type->destroy(o);
 }
+
+/*
+ * movable: a shared object that one process owns. Sealing a message with it gives it a new epoch, and so does unpacking; the userdata of
+ * earlier epochs are husks. The sender that could not deliver takes its message back, and its userdata is none. A message that dies
+ * with the epoch of its sealing (`sealed`) was received by nobody: its movables are dropped with it.
+ */
+typedef struct mr_movable { mr_shared shared; atomic_uint epoch, sealed; } mr_movable;
 
 typedef struct mr_packer mr_packer;            /* a reusable buffer */
 typedef struct mr_message mr_message;          /* a sealed block */
@@ -59,6 +73,7 @@ int         mr_message_needs_code(const mr_message *m);   /* so errors other tha
 int         mr_unpack_view(lua_State *L, const mr_packer *p);
 int         mr_unpack(lua_State *L, const mr_message *m);
 void        mr_message_free(mr_message *m);    /* drops the references it holds */
+void        mr_message_back(mr_message *m);    /* the same by the sender: nobody has seen it, what it moved is the sender's again */
 size_t      mr_message_size(const mr_message *m);
 
 /* ---- scalars: what needs no packing; 16 bytes ---- */

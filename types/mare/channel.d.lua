@@ -52,6 +52,13 @@ function channel:send_within(seconds, value, ...) end
 ---@return '"closed"'|'"full"'|nil reason
 function channel:try_send(value, ...) end
 
+---A case for `select`, which is ready when the message can be sent. Nothing is copied or checked before `select`.
+---@param value any not nil
+---@param ... any
+---@return mare.sending
+---@nodiscard
+function channel:sending(value, ...) end
+
 ---Takes the oldest message, or waits for one.
 ---
 ---Raises an error in a finaliser when it would have to wait, and "not enough memory" when the message doesn't fit into the

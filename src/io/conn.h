@@ -1,0 +1,86 @@
+/*
+ * conn: a stream socket that is connected (or becomes so), with or without TLS on it.
+ *
+ * Ownership. A connection belongs to one process at a time - it is moved in messages, not shared - so its fields need no lock: a process
+ * runs on one thread at a time. Its descriptor is watched from its opening to its closing.
+ *
+ * Reading. Bytes come into the thread's scratch buffer and go from there into a Lua string; only what was not asked for stays in `in`, which
+ * owns memory only then. At most one fiber reads (`reading`). `dry`: the last read got less than it asked for, so the kernel has nothing
+ * until the next edge and a read would only say so.
+ *
+ * Writing. What is written goes to the kernel at once, or, buffered, into `out` first. One fiber writes at a time (`writing`); others
+ * wait in `turns`, first come first served, so that what one call writes stays together.
+ */
+#ifndef IO_CONN_H
+#define IO_CONN_H
+
+#include "port/net.h"
+#include "process/poll.h"
+#include "process/waitable.h"
+#include "io/bytes.h"
+
+typedef struct mr_tls mr_tls;
+
+typedef struct mr_conn {
+  mr_movable base;                   /* first */
+  int fd;                            /* -1: closed */
+  mr_watch *watch;                   /* NULL: closed */
+  unsigned char dry, eof, sent;      /* eof: the peer has ended its side; sent: ours is ended */
+  unsigned char reading, writing;    /* a fiber is in the operation */
+  unsigned short selected, selects_read;   /* calls of select that wait for it; and those of them that wait for bytes */
+  unsigned char waits_for;           /* the direction the fiber that writes waits in */
+  unsigned char lost;                /* bytes were lost: Lua had no memory for their string */
+  int rerr, werr;                    /* errno values that stay: the direction is broken */
+  mr_bytes in, out;
+  size_t buffered;                   /* `out` may hold so much; 0: nothing is held back */
+  uint64_t patience;                 /* ns each operation may wait unless it says otherwise; UINT64_MAX: for ever */
+  mr_wait *turns;                    /* the first of the fibers that want to write; circular, without a head */
+  mr_tls *tls;                       /* owned, or NULL */
+  struct {                           /* of the fiber that reads */
+    unsigned char kind;
+    size_t n;                        /* of WANT_COUNT: bytes; of WANT_UNTIL: how many at most */
+    size_t seen;                     /* bytes of `in` that were looked at in vain */
+    uint64_t deadline;
+  } want;
+  struct {                           /* of the fiber that writes */
+    unsigned char kind;              /* module/conn.c's */
+    int index, last;                 /* indices in its stack */
+    size_t offset;                   /* of the string at index, sent already */
+    size_t done;                     /* bytes sent or buffered in all */
+    uint64_t deadline;
+  } job;
+} mr_conn;
+extern const mr_sharetype *mr_conn_type;          /* set by module/ */
+
+enum { WANT_SOME, WANT_COUNT, WANT_LINE, WANT_KEPT_LINE, WANT_ALL, WANT_UNTIL };
+
+/* Takes the descriptor over, also when it fails. One reference, the caller's; NULL: *err is an errno value. */
+mr_conn *mr_conn_new(int fd, int *err);
+/* With a watch that is open already (of a connect). */
+mr_conn *mr_conn_adopt(int fd, mr_watch *w);
+void     mr_conn_destroy(mr_shared *o);
+void     mr_conn_dropped(mr_shared *o);            /* its owner has forgotten it: says what can be said without waiting, and closes */
+const char *mr_conn_busy(mr_shared *o);
+/* Ends it for both sides at once; waiters are woken. What `out` holds is lost. */
+void     mr_conn_drop(mr_conn *c, mr_fiber *near);
+
+#define MR_SCRATCH 65536
+char    *mr_scratch(mr_fiber *f);                  /* MR_SCRATCH bytes of the thread; NULL: no memory */
+
+/* One try. Bytes, 0 at the end of the stream, or minus an errno value: -EAGAIN wants a wait for mr_conn_direction. */
+long     mr_conn_read(mr_conn *c, void *p, size_t n);
+long     mr_conn_write(mr_conn *c, const port_slice *s, int n);
+long     mr_conn_raw_read(mr_conn *c, void *p, size_t n);   /* below TLS */
+int      mr_conn_direction(mr_conn *c, int usual);          /* MR_READ or MR_WRITE */
+int      mr_conn_ready(mr_conn *c, mr_fiber *f);            /* 1: a read would not wait; may fetch something */
+void     mr_conn_linger(mr_conn *c, mr_fiber *f);           /* before it is closed: takes what has come, or the peer would lose what we sent */
+/* How many of the first len bytes at p fulfil what is wanted: 0 = more are needed, -1 = it is too long. *give: how many are the result. */
+typedef struct mr_pattern { const char *p; size_t len; } mr_pattern;   /* of WANT_UNTIL */
+long     mr_conn_match(mr_conn *c, const char *p, size_t len, const mr_pattern *pattern, size_t *give);
+void     mr_conn_turn_add(mr_conn *c, mr_wait *w);
+void     mr_conn_turn_del(mr_conn *c, mr_wait *w); /* also when it is not there */
+
+extern const mr_waitclass mr_conn_wait;            /* a read would not wait */
+extern const mr_waitclass mr_conn_wait_writing;    /* a write would not wait, at least not for its first bytes */
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * listener: a socket that accepts. Unlike connections it is shared: several processes may accept from it at once.
+ *
+ * Whoever uses the descriptor or the watch is counted in `users`; the closer sets the CLOSED bit, and whoever leaves last then really closes.
+ * So no descriptor is closed under a system call, and none that is used again is touched.
+ */
+#ifndef IO_LISTENER_H
+#define IO_LISTENER_H
+
+#include "port/net.h"
+#include "process/poll.h"
+#include "process/waitable.h"
+
+typedef struct mr_listener {
+  mr_shared shared;                  /* first */
+  int fd;
+  mr_watch *watch;
+  atomic_uint users;
+  uint64_t patience;                 /* ns accept waits unless it says otherwise */
+  mr_shared *context;                /* of TLS, referenced; or NULL */
+  port_addr path;                    /* of a Unix socket: its file goes with it */
+} mr_listener;
+extern const mr_sharetype *mr_listener_type;      /* set by module/ */
+
+/* Takes the descriptor over, also when it fails. */
+mr_listener *mr_listener_new(int fd, int *err);
+void mr_listener_destroy(mr_shared *o);
+int  mr_listener_enter(mr_listener *l);            /* 0: it is closed */
+void mr_listener_leave(mr_listener *l, mr_fiber *near);
+void mr_listener_close(mr_listener *l, mr_fiber *near);
+void mr_listener_unwait(mr_listener *l, mr_wait *node);
+/* (entered) One try: 0, EAGAIN or another errno value. Another waiting fiber is told that there may be more. */
+int  mr_listener_accept(mr_listener *l, int *fd, mr_fiber *near);
+
+#endif

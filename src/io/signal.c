@@ -1,0 +1,125 @@
+/* signal: see signal.h. Handlers only count and ring a bell (port/signals.c); the poller hands out what they counted. */
+#include "io/signal.h"
+#include "port/system.h"
+#include "process/poll.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { SIGNALS = 65 };
+
+const mr_sharetype *mr_signal_type;
+
+static port_lock lock;
+static mr_signal *listeners[SIGNALS];  /* (lock) by number */
+
+/* The first waiter that can be claimed goes into `woken`. (lock held) */
+static void claim(mr_signal *s, mr_wait *woken) {
+  while (!mr_waitq_empty(&s->waiters)) {
+    mr_wait *w = s->waiters.next;
+    mr_waitq_del(w);
+    if (!mr_wait_claim(w)) continue;
+    mr_waitq_add(woken, w);
+    return;
+  }
+}
+
+static void ready(mr_wait *woken, mr_reason why, mr_fiber *near) {
+  while (!mr_waitq_empty(woken)) {
+    mr_wait *w = woken->next;
+    mr_waitq_del(w);
+    mr_ready(w->fiber, why, near);
+  }
+}
+
+static void hand_out(void *ud) {
+  mr_wait woken;
+  (void)ud;
+  mr_waitq_init(&woken);
+  port_signals_clear();                          /* before counting: what comes now rings again */
+  port_acquire(&lock);
+  for (int n = 1; n < SIGNALS; n++) {
+    unsigned count = listeners[n] ? port_signal_count(n) : 0;
+    for (mr_signal *s = count ? listeners[n] : NULL; s; s = s->next) {
+      s->pending += count;
+      claim(s, &woken);
+    }
+  }
+  port_unlock(&lock);
+  ready(&woken, MR_WOKEN, NULL);
+}
+
+/* (lock held) */
+static int open_bell(void) {
+  static int done;
+  int fd, err = done ? 0 : port_signals_bell(&fd);
+  if (!err && !done && (err = mr_source_add(fd, hand_out, NULL)) == 0) done = 1;
+  return err;
+}
+
+mr_signal *mr_signal_new(int number, int *err) {
+  mr_signal *s = calloc(1, sizeof *s);
+  *err = ENOMEM;
+  if (!s) return NULL;
+  s->shared.type = mr_signal_type;
+  atomic_init(&s->shared.refs, 1);
+  s->number = number;
+  mr_waitq_init(&s->waiters);
+  port_acquire(&lock);
+  *err = number > 0 && number < SIGNALS ? open_bell() : EINVAL;
+  if (!*err && !listeners[number]) *err = port_signal_take(number);
+  if (!*err) {
+    s->next = listeners[number];
+    listeners[number] = s;
+  }
+  port_unlock(&lock);
+  if (!*err) return s;
+  free(s);
+  return NULL;
+}
+
+void mr_signal_close(mr_signal *s, mr_fiber *near) {
+  mr_wait woken;
+  mr_waitq_init(&woken);
+  port_acquire(&lock);
+  if (!s->closed) {
+    s->closed = 1;
+    mr_signal **at = &listeners[s->number];
+    while (*at != s) at = &(*at)->next;
+    *at = s->next;
+    if (!listeners[s->number]) port_signal_give_back(s->number);
+  }
+  while (!mr_waitq_empty(&s->waiters)) claim(s, &woken);
+  port_unlock(&lock);
+  ready(&woken, MR_CLOSED, near);
+}
+
+void mr_signal_destroy(mr_shared *o) {
+  mr_signal_close((mr_signal *)o, NULL);
+  free(o);
+}
+
+unsigned mr_signal_take(mr_signal *s, int *closed) {
+  port_acquire(&lock);
+  unsigned n = s->pending;
+  s->pending = 0;
+  *closed = s->closed;
+  port_unlock(&lock);
+  return n;
+}
+
+int mr_signal_wait(mr_signal *s, mr_wait *w) {
+  mr_wait_outside(w->fiber);
+  port_acquire(&lock);
+  int now = s->pending || s->closed;
+  if (!now) mr_waitq_add(&s->waiters, w);
+  port_unlock(&lock);
+  return now;
+}
+
+void mr_signal_unwait(mr_signal *s, mr_wait *w) {
+  (void)s;
+  port_acquire(&lock);
+  mr_waitq_del(w);
+  port_unlock(&lock);
+}

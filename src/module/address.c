@@ -1,0 +1,207 @@
+/* address: where a socket is or should be, as Lua programs write it; and names. */
+#include "module/net.h"
+#include "port/errors.h"
+
+#include <string.h>
+
+/* ---- failures ---- */
+
+int mr_net_fail(lua_State *L, const char *message, const char *code) {
+  lua_pushnil(L);
+  lua_pushstring(L, message);
+  lua_pushstring(L, code);
+  return 3;
+}
+
+int mr_net_error(lua_State *L, int err) {
+  char buf[128];
+  if (err == ETIMEDOUT) return mr_net_fail(L, "timeout", "ETIMEDOUT");
+  return mr_net_fail(L, port_error_text(err, buf, sizeof buf), port_error_name(err));
+}
+
+int mr_net_fail_at(lua_State *L, int err, const char *what) {
+  char buf[128];
+  lua_pushnil(L);
+  lua_pushfstring(L, "%s: %s", what, port_error_text(err, buf, sizeof buf));
+  lua_pushstring(L, port_error_name(err));
+  return 3;
+}
+
+int mr_net_fail_wait(lua_State *L, mr_fiber *f, mr_reason r) {
+  mr_raise_reason(L, f, r);
+  if (r == MR_TIMEOUT) return mr_net_fail(L, "timeout", "ETIMEDOUT");
+  return mr_net_fail(L, "closed", "EBADF");
+}
+
+static int stay(lua_State *L, int status, lua_KContext ctx) {
+  (void)L;
+  (void)status;
+  (void)ctx;
+  return 0;
+}
+
+mr_reason mr_park_here(lua_State *L, mr_fiber *f, uint64_t deadline, lua_KContext ctx, lua_KFunction k) {
+  mr_park(L, f, deadline, ctx, f->mode == WAIT_YIELD ? k : stay);
+  return mr_wake(f);
+}
+
+uint64_t mr_deadline_or(lua_State *L, int idx, uint64_t patience) {
+  if (!lua_isnoneornil(L, idx)) return mr_deadline(L, idx);
+  return patience == UINT64_MAX ? UINT64_MAX : patience == 0 ? 0 : port_now() + patience;
+}
+
+/* ---- where ---- */
+
+int mr_port_get(lua_State *L, int idx) {
+  int is;
+  lua_Integer n = lua_tointegerx(L, idx, &is);
+  luaL_argcheck(L, is && n >= 0 && n <= 65535, idx, "a port is a whole number from 0 to 65535");
+  return (int)n;
+}
+
+static int bad_where(lua_State *L, int idx, const char *text) {
+  lua_pushfstring(L, "'%s' is no address: write a port, \"host:port\", \"[ipv6]:port\", \":port\" or \"unix:/path\"", text);
+  return luaL_argerror(L, idx, lua_tostring(L, -1));
+}
+
+static void path_get(lua_State *L, int idx, const char *path, size_t len, mr_where *w) {
+  char name[PORT_ADDR_TEXT];
+  w->is_path = 1;
+  if (len > 1 && path[0] == '@' && len < sizeof name) {           /* an abstract name */
+    memcpy(name, path, len);
+    name[0] = 0;
+    path = name;
+  }
+  int err = port_addr_unix(&w->path, path, len);
+  luaL_argcheck(L, err != ENAMETOOLONG, idx, "the path of a Unix socket can have 107 bytes; use a shorter one");
+  luaL_argcheck(L, err == 0, idx, "the path of a Unix socket can't be empty");
+}
+
+static int digits(lua_State *L, int idx, const char *s, const char *text) {
+  long n = 0;
+  if (!*s) bad_where(L, idx, text);
+  for (; *s; s++) {
+    if (*s < '0' || *s > '9') bad_where(L, idx, text);
+    n = n * 10 + (*s - '0');
+    luaL_argcheck(L, n <= 65535, idx, "a port is a whole number from 0 to 65535");
+  }
+  return (int)n;
+}
+
+static void text_get(lua_State *L, int idx, mr_where *w) {
+  size_t len;
+  const char *s = lua_tolstring(L, idx, &len), *colon = strrchr(s, ':');
+  if (strncmp(s, "unix:", 5) == 0) {
+    path_get(L, idx, s + 5, len - 5, w);
+  } else if (*s == '[') {
+    const char *end = strchr(s, ']');
+    if (!end || end[1] != ':') bad_where(L, idx, s);
+    w->host = lua_pushlstring(L, s + 1, (size_t)(end - s) - 1);
+    w->port = digits(L, idx, end + 2, s);
+  } else if (!colon) {
+    w->port = digits(L, idx, s, s);
+  } else {
+    if (strchr(s, ':') != colon) bad_where(L, idx, s);
+    w->host = lua_pushlstring(L, s, (size_t)(colon - s));
+    w->port = digits(L, idx, colon + 1, s);
+  }
+}
+
+static void table_get(lua_State *L, int idx, mr_where *w) {
+  size_t len;
+  if (lua_getfield(L, idx, "path") != LUA_TNIL) {
+    const char *path = luaL_checklstring(L, -1, &len);
+    path_get(L, idx, path, len, w);
+    return;
+  }
+  lua_pop(L, 1);
+  int type = lua_getfield(L, idx, "host");
+  luaL_argcheck(L, type == LUA_TNIL || type == LUA_TSTRING, idx, "field 'host' must be a string");
+  w->host = lua_tostring(L, -1);
+  int is;
+  lua_getfield(L, idx, "port");
+  lua_Integer n = lua_tointegerx(L, -1, &is);
+  luaL_argcheck(L, is && n >= 0 && n <= 65535, idx, "field 'port' must be a whole number from 0 to 65535 (or give 'path')");
+  w->port = (int)n;
+}
+
+void mr_where_get(lua_State *L, int idx, mr_where *w) {
+  memset(w, 0, sizeof *w);
+  switch (lua_type(L, idx)) {
+    case LUA_TNUMBER: w->port = mr_port_get(L, idx); break;
+    case LUA_TSTRING: text_get(L, idx, w); break;
+    case LUA_TTABLE: table_get(L, idx, w); break;
+    default: luaL_typeerror(L, idx, "address (port, \"host:port\", \"unix:/path\" or table)");
+  }
+}
+
+void mr_where_pair(lua_State *L, int idx, mr_where *w) {
+  memset(w, 0, sizeof *w);
+  w->host = luaL_checkstring(L, idx);
+  w->port = mr_port_get(L, idx + 1);
+}
+
+int mr_push_addr(lua_State *L, const port_addr *a) {
+  char text[PORT_ADDR_TEXT];
+  size_t len = port_addr_text(a, text);
+  if (len && text[0] == 0) text[0] = '@';
+  lua_pushlstring(L, text, len);
+  if (port_addr_port(a) < 0) return 1;
+  lua_pushinteger(L, port_addr_port(a));
+  return 2;
+}
+
+/* ---- names: a resolver's request, owned by a userdata so that no error loses it ---- */
+
+static int l_names_gc(lua_State *L) {
+  mr_resolve **box = lua_touserdata(L, 1);
+  if (*box) mr_request_drop(&(*box)->request);
+  *box = NULL;
+  return 0;
+}
+
+mr_resolve *mr_names_push(lua_State *L, const char *host, int datagram) {
+  static const char key;
+  mr_resolve **box = lua_newuserdatauv(L, sizeof *box, 0);
+  *box = NULL;
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &key) != LUA_TTABLE) {
+    lua_pop(L, 1);
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, l_names_gc);
+    lua_setfield(L, -2, "__gc");
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
+  }
+  lua_setmetatable(L, -2);
+  port_query q = { .host = host, .datagram = datagram != 0 };
+  *box = mr_resolve_new(&q);
+  if (!*box) mr_raise(L, MR_ENOMEM);
+  return *box;
+}
+
+mr_resolve *mr_names_at(lua_State *L, int idx) { return *(mr_resolve **)lua_touserdata(L, idx); }
+
+static int outcome(lua_State *L, mr_resolve *q) { return q->n > 0 ? 0 : mr_net_fail(L, q->text, q->code); }
+
+int mr_names_wait(lua_State *L, mr_resolve *q, uint64_t deadline, lua_KContext ctx, lua_KFunction k) {
+  mr_fiber *f = mr_self_fiber(L);
+  if (q->known) return 0;
+  if (deadline == 0) return mr_net_fail(L, "timeout", "ETIMEDOUT");
+  int err = mr_wait_open(f, L);
+  if (err) return mr_raise(L, err);
+  mr_request_submit(&q->request, MR_NAMES);
+  if (mr_event_wait(&q->request.done, &f->wait)) {
+    mr_wait_abandon(f);
+    return outcome(L, q);
+  }
+  f->op = "resolve";
+  mr_reason r = mr_park_here(L, f, deadline, ctx, k);
+  return mr_names_ended(L, q, r);
+}
+
+int mr_names_ended(lua_State *L, mr_resolve *q, mr_reason r) {
+  mr_fiber *f = mr_self_fiber(L);
+  if (r == MR_WOKEN) return outcome(L, q);
+  mr_event_unwait(&q->request.done, &f->wait);
+  return mr_net_fail_wait(L, f, r);
+}

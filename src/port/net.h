@@ -1,0 +1,62 @@
+/*
+ * net: sockets and their addresses. Every descriptor made here is non-blocking and closed on exec; nothing here ever waits or raises
+ * SIGPIPE. Contract as in port.h: results are 0 or an errno value; counts of bytes are >= 0, or minus an errno value.
+ * PORT_EAGAIN and its like are the errno values that callers tell apart.
+ */
+#ifndef PORT_NET_H
+#define PORT_NET_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PORT_WOULD_BLOCK(e) ((e) == EAGAIN || (e) == EWOULDBLOCK)
+
+/* ---- addresses ---- */
+typedef struct port_addr { unsigned len; _Alignas(8) unsigned char bytes[128]; } port_addr;
+enum { PORT_INET = 4, PORT_INET6 = 6, PORT_UNIX = 1 };
+#define PORT_ADDR_TEXT 112                   /* room for any host or path, and the final 0 */
+
+int port_addr_numeric(port_addr *a, const char *host, int port);  /* EINVAL: it is a name, or nonsense; "fe80::1%eth0" works */
+int port_addr_any(port_addr *a, int family, int port);            /* every interface */
+int port_addr_unix(port_addr *a, const char *path, size_t len);   /* "\0name": abstract; ENAMETOOLONG */
+int port_addr_native(port_addr *a, const void *sockaddr, size_t len, int port);   /* as resolvers give it */
+void port_addr_map(port_addr *a);                                 /* an IPv4 address as sockets of IPv6 know it */
+int port_addr_family(const port_addr *a);                         /* 0: none */
+int port_addr_port(const port_addr *a);                           /* -1: it has none */
+/* Host or path; its length. A mapped IPv4 address is shown as what it is. */
+size_t port_addr_text(const port_addr *a, char buf[PORT_ADDR_TEXT]);
+
+/* ---- sockets ---- */
+enum { PORT_STREAM, PORT_DATAGRAM };
+typedef struct port_slice { const char *p; size_t len; } port_slice;
+#define PORT_SLICES 16                       /* at most so many in one call */
+
+int  port_net_socket(int family, int type, int *fd);
+void port_net_close(int fd);
+int  port_net_bind(int fd, const port_addr *a);
+int  port_net_listen(int fd, int backlog);
+int  port_net_accept(int fd, int *conn);
+int  port_net_connect(int fd, const port_addr *a);   /* EINPROGRESS: under way */
+int  port_net_connected(int fd);             /* after EINPROGRESS: 0, EINPROGRESS, or why it failed */
+long port_net_read(int fd, void *p, size_t n);
+long port_net_write(int fd, const port_slice *s, int n);
+long port_net_receive(int fd, void *p, size_t n, port_addr *from);
+long port_net_send(int fd, const void *p, size_t n, const port_addr *to);   /* to NULL: where it is connected to */
+int  port_net_readable(int fd);              /* 1: a read would not block */
+int  port_net_writable(int fd);
+int  port_net_shutdown(int fd, int read, int write);
+int  port_net_local(int fd, port_addr *a);
+int  port_net_peer(int fd, port_addr *a);
+int  port_net_disconnect(int fd);            /* of a datagram socket */
+int  port_net_unlink_stale(const port_addr *a);   /* the file of a Unix socket that nobody listens on any more; else nothing */
+void port_net_unlink_own(const port_addr *a);     /* the file of a Unix socket; of others nothing */
+
+/* ---- options ---- */
+/* Names: nodelay keepalive reuseaddr reuseport rcvbuf sndbuf broadcast v6only ttl (flags are 0 and 1), linger (seconds, -1 = off). */
+int  port_net_option_known(const char *name);
+int  port_net_option_get(int fd, const char *name, int *value);   /* ENOPROTOOPT: not of this kind of socket */
+int  port_net_option_set(int fd, const char *name, int value);
+int  port_net_nodelay(int fd);               /* sent at once; no error where it means nothing */
+
+#endif
