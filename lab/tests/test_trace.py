@@ -296,6 +296,13 @@ def test_a_ring_keeps_the_last_events(tmp_path):
     assert d["trace"]["ring_events"] == 5000
 
 
+def test_a_ring_spans_processes(tmp_path):
+    t = record(tmp_path, case("server"), 60, ring=100000)
+    assert len(t.images) == 60 and total_of(t, 7001) == 6000
+    few = record(tmp_path, case("server"), 60, ring=1000, name="few")
+    assert 5 <= len(few.images) <= 10
+
+
 def test_stacks_name_the_functions_that_allocate(tmp_path):
     t = record(tmp_path, case("server"), 3, stacks=1)
     stacks = [s for d in descriptions(t) for s in d["stacks"]]

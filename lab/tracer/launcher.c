@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 static _Atomic int interrupted, asked_to_end;
@@ -92,6 +93,15 @@ static void catch_signals(void)
   signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error of write, as a full disk is */
 }
 
+/* A file each for up to 1024 processes at once; the program keeps the limit it was given. */
+static void allow_files(void)
+{
+  struct rlimit files;
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
 /* Reaps whoever ended; 0 once there is nobody left. */
 static int reap(trace *t)
 {
@@ -163,6 +173,7 @@ int main(int argc, char **argv)
   program = fork();
   if (program == 0) become_program(&t);
   if (program < 0 || !start_clock(&t)) { drop_mapping(&t); die("can't start the program"); }
+  allow_files();
   watch(&t);
   t.ended_us = now_us() - t.map->began_us;
   int limit = t.limit_us != 0;

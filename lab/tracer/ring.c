@@ -6,6 +6,7 @@
 #include "launcher.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int keep_chunk(trace *t, size_t i, const mtr_entry *entry, const uint64_t *words, uint32_t events)
 {
@@ -34,6 +35,8 @@ void write_kept(trace *t)
   while (t->oldest) {
     kept *k = t->oldest;
     write_chunk(t, k->image, &k->entry, k->words);
+    if (t->images[k->image].fd >= 0) close(t->images[k->image].fd); /* there may be more images than descriptors */
+    t->images[k->image].fd = -1;
     t->oldest = k->next;
     free(k);
   }
