@@ -7,7 +7,6 @@ alternated rounds.
 
 import json
 import os
-import resource
 import shutil
 import statistics
 import subprocess
@@ -16,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from marelab import env, format, native
+from marelab import allocators, env, format, measure, native
 
 HERE = Path(__file__).resolve().parent
 LOOP = ["--allocations", "5000000", "--long-share", "0", "--alive", "64", "--touch", "none"]
@@ -76,13 +75,11 @@ def script(folder: Path, rounds: int) -> dict:
 def hundred_million(folder: Path) -> dict:
     traced(folder, [native.path("workload"), *HUNDRED_MILLION])
     t = format.load(folder)
+    argv = (native.path("describe"), str(t.main().file))
     start = time.perf_counter()
-    d = json.loads(subprocess.run([native.path("describe"), str(t.main().file)], capture_output=True, text=True, check=True).stdout)
+    d = json.loads(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
     seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # of all children: an upper bound
-    alone = subprocess.run(["/usr/bin/time", "-f", "%M", native.path("describe"), str(t.main().file)], stdout=subprocess.DEVNULL,
-                           stderr=subprocess.PIPE, text=True)
-    peak = int(alone.stderr.split()[-1]) if alone.returncode == 0 else peak
+    peak = measure.once(measure.Target(argv), allocators.AS_IS).peak_kib
     return {"events": d["events"], "seconds": seconds, "peak_kib": peak, "blocks_at_peak": d["live"]["most_blocks"],
             "limit_kib": 256 * 1024 + d["live"]["most_blocks"] * 32 // 1024, "impossible_steps": d["order"]["impossible_steps"]}
 
