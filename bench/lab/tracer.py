@@ -1,5 +1,6 @@
-"""What tracing costs, and describing: nanoseconds per event with a core free and with none, a table-heavy Lua script (heaptrack beside it, where it is here),
-bytes per event, and the time and memory of describing a hundred million events. For a quiet machine; every figure is the median of alternated rounds.
+"""What tracing costs, and describing: nanoseconds per event with a core free and with none, a table-heavy Lua script (heaptrack beside it, where it
+is here), bytes per event, and the time and memory of describing a hundred million events. For a quiet machine; every figure is the median of
+alternated rounds.
 
     python bench/lab/tracer.py [rounds]
 """
@@ -43,7 +44,8 @@ def per_event(folder: Path, rounds: int, threads: int, pinned: bool) -> dict:
         with_tracer.append(json.loads(traced(folder, argv, **options).stdout))
         header = format.load(folder).header
     (a, b), (cpu_a, cpu_b) = ([statistics.median(r[key] for r in runs[1:]) for runs in (plain, with_tracer)] for key in ("seconds", "cpu_seconds"))
-    return {"threads": threads, "one_cpu": pinned, "plain_s": a, "traced_s": b, "events": header["events"], "bytes_per_event": header["bytes"] / header["events"],
+    return {"threads": threads, "one_cpu": pinned, "plain_s": a, "traced_s": b, "events": header["events"],
+            "bytes_per_event": header["bytes"] / header["events"],
             "ns_per_event": (b - a) * 1e9 / header["events"] * threads, "own_cpu_ns_per_event": (cpu_b - cpu_a) * 1e9 / header["events"],
             "stalls": header["stalls"]}
 
@@ -78,7 +80,8 @@ def hundred_million(folder: Path) -> dict:
     d = json.loads(subprocess.run([native.path("describe"), str(t.main().file)], capture_output=True, text=True, check=True).stdout)
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # of all children: an upper bound
-    alone = subprocess.run(["/usr/bin/time", "-f", "%M", native.path("describe"), str(t.main().file)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    alone = subprocess.run(["/usr/bin/time", "-f", "%M", native.path("describe"), str(t.main().file)], stdout=subprocess.DEVNULL,
+                           stderr=subprocess.PIPE, text=True)
     peak = int(alone.stderr.split()[-1]) if alone.returncode == 0 else peak
     return {"events": d["events"], "seconds": seconds, "peak_kib": peak, "blocks_at_peak": d["live"]["most_blocks"],
             "limit_kib": 256 * 1024 + d["live"]["most_blocks"] * 32 // 1024, "impossible_steps": d["order"]["impossible_steps"]}

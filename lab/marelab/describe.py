@@ -113,7 +113,8 @@ def describe(trace: format.Trace, process: str | None = None, short: float = 0.1
     h = trace.header
     known = {
         "version": 1,
-        "trace": {"folder": str(trace.folder), **{k: h.get(k) for k in ("command", "complete", "status", "limit_reached", "ring_events", "lost_events",
+        "trace": {"folder": str(trace.folder), **{k: h.get(k) for k in ("command", "complete", "status", "limit_reached", "ring_events",
+                                                                        "lost_events",
                                                                         "clock_gap_ms", "stall_seconds", "stack_every")}},
         "process": {"pid": image.pid, "image": image.number, "command": image.command, "executable": image.executable},
         "processes": [{"pid": i.pid, "image": i.number, "command": i.command, "words": i.words, "seconds": i.seconds} for i in trace.images],
@@ -131,8 +132,9 @@ def memory(image: format.Image, live_peak: int) -> dict:
     share = min(live_peak / anonymous, 1.0) if anonymous else None
     note = None
     if share is not None and anonymous > 16 << 20 and share < 0.5:
-        note = (f"malloc sees {share:.0%} of this program's memory ({live_peak / 1e6:.1f} of {anonymous / 1e6:.1f} MB): the rest it takes from the system itself "
-                "(an allocator of its own, thread stacks, a garbage collector); another malloc cannot change that part")
+        note = (f"malloc sees {share:.0%} of this program's memory ({live_peak / 1e6:.1f} of {anonymous / 1e6:.1f} MB): "
+                "the rest it takes from the system itself (an allocator of its own, thread stacks, a garbage collector); "
+                "another malloc cannot change that part")
     return {"anonymous_peak_bytes": anonymous or None, "malloc_share": share, "note": note}
 
 
@@ -148,7 +150,8 @@ def text(d: dict) -> str:
     rows = [
         ("program", " ".join(d["process"]["command"] or d["trace"]["command"])),
         ("time", f"{d['seconds']:.2f} s (the clock's largest gap: {d['trace']['clock_gap_ms']:.1f} ms)"),
-        ("allocations", f"{a['number']:,} of {a['megabytes']:,.2f} MB, {a['mean']:,.1f} bytes on average" + (f"; {a['failed']:,} failed" if a["failed"] else "")),
+        ("allocations", f"{a['number']:,} of {a['megabytes']:,.2f} MB, {a['mean']:,.1f} bytes on average"
+                        + (f"; {a['failed']:,} failed" if a["failed"] else "")),
         ("sizes", f"{a['distinct_sizes']:,} distinct; the ten most frequent are {percent(a['top_ten_share'])}: "
                   + ", ".join(f"{s['size']} ({percent(s['share'])})" for s in a["top_sizes"])),
         ("routines", routines + labels(a["labels"])),
@@ -157,12 +160,14 @@ def text(d: dict) -> str:
     if f["unknown"]:
         rows.append(("", f"{f['unknown']:,} of blocks allocated before the trace, or by the parent before a fork"))
     if d["thread_count"] > 1:
-        rows.append(("threads", f"{d['thread_count']:,}; {percent(f['by_another_thread_share'])} of the blocks freed by another thread than allocated them"))
+        rows.append(("threads", f"{d['thread_count']:,}; {percent(f['by_another_thread_share'])} of the blocks freed by another thread than "
+                                "allocated them"))
     short, medium = r["limits_seconds"]
     rows += [
         ("retention", f"short (up to {short:g} s) {percent(r['short']['share'])}, medium (up to {medium:g} s) {percent(r['medium']['share'])}, "
                       f"long {percent(r['long']['share'])}"),
-        ("never freed", f"{r['never_freed']['number']:,} blocks ({percent(r['never_freed']['share'])}; counted as long), {r['never_freed']['bytes'] / 1e6:,.3f} MB"),
+        ("never freed", f"{r['never_freed']['number']:,} blocks ({percent(r['never_freed']['share'])}; counted as long), "
+                        f"{r['never_freed']['bytes'] / 1e6:,.3f} MB"),
         ("pattern", f"{d['pattern']['name']}: {d['pattern']['reason']}"),
         ("live memory", f"at most {live['peak_bytes'] / 1e6:,.3f} MB in {live['peak_blocks']:,} blocks, after {live['peak_seconds']:.2f} s"),
     ]

@@ -1,4 +1,5 @@
-"""Figures of a description, as the study's: sizes (4.3), long-lived allocations (4.4), shares (4.19, 4.20), and what it lacked: live memory, lifetimes."""
+"""Figures of a description, as the study's: sizes (4.3), long-lived allocations (4.4), shares (4.19, 4.20); and what it lacked: live memory and
+lifetimes."""
 
 from pathlib import Path
 
@@ -42,7 +43,8 @@ def long_lived(d: dict):
 def top_ten(d: dict):
     """4.19: the shares of the ten most frequent sizes."""
     top = d["allocations"]["top_sizes"]
-    figure, axes = frame(f"The ten most frequent sizes: {100 * d['allocations']['top_ten_share']:.1f} % of all allocations", "size (bytes)", "share (%)")
+    share = 100 * d["allocations"]["top_ten_share"]
+    figure, axes = frame(f"The ten most frequent sizes: {share:.1f} % of all allocations", "size (bytes)", "share (%)")
     axes.bar([str(s["size"]) for s in top], [100 * s["share"] for s in top], color=INK)
     return figure
 

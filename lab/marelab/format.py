@@ -41,7 +41,8 @@ class Trace:
     def main(self) -> Image:
         """The process image with the most events."""
         if not self.images:
-            raise LabError(f"{self.folder}: no process recorded anything (a program that never allocates, or one that LD_PRELOAD didn't reach)", code=1)
+            raise LabError(f"{self.folder}: no process recorded anything (a program that never allocates, or one that LD_PRELOAD didn't reach)",
+                           code=1)
         return max(self.images, key=lambda i: i.words)
 
     def image(self, name: str | None) -> Image:

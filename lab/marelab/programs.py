@@ -18,7 +18,8 @@ def tables(descriptions: list[dict]) -> dict[str, list[list]]:
     rows = list(zip(names(descriptions), descriptions))
     return {
         "memory": [["program", "allocations", "megabytes", "mean_bytes", "distinct_sizes", "top_ten_share"],
-                   *([n, a["number"], a["megabytes"], a["mean"], a["distinct_sizes"], a["top_ten_share"]] for n, d in rows for a in [d["allocations"]])],
+                   *([n, a["number"], a["megabytes"], a["mean"], a["distinct_sizes"], a["top_ten_share"]]
+                     for n, d in rows for a in [d["allocations"]])],
         "routines": [["program", *ROUTINES], *([n, *(d["allocations"]["routines"][r]["share"] for r in ROUTINES)] for n, d in rows)],
         "frees": [["program", "frees", "null_share", "by_another_thread_share"],
                   *([n, f["number"], f["null_share"], f["by_another_thread_share"]] for n, d in rows for f in [d["frees"]])],
@@ -42,5 +43,6 @@ def text(descriptions: list[dict]) -> str:
         average = ["average", *(float(np.mean(c)) if not isinstance(c[0], str) else "" for c in columns[1:])]
         cells = [[h.replace("_share", "").replace("_", " ") for h in head], *([shown(h, v) for h, v in zip(head, row)] for row in (*rows, average))]
         widths = [max(map(len, column)) for column in zip(*cells)]
-        blocks.append("\n".join("  ".join(v.ljust(w) if i == 0 else v.rjust(w) for i, (v, w) in enumerate(zip(row, widths))).rstrip() for row in cells))
+        lines = ("  ".join(v.ljust(w) if i == 0 else v.rjust(w) for i, (v, w) in enumerate(zip(row, widths))) for row in cells)
+        blocks.append("\n".join(line.rstrip() for line in lines))
     return "\n\n".join(blocks)

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from marelab import format, native, target
@@ -60,19 +61,35 @@ def run(args: argparse.Namespace) -> int:
 
 def record(argv: list[str], out: str | Path | None = None, *, limit: int | None = None, ring: int = 0, stacks: int = 0, force: bool = False,
            **popen) -> format.Trace:
-    """Traces a program; keyword arguments go to subprocess.run (stdin, stdout, env, cwd …)."""
+    """Traces a program; keyword arguments go to subprocess.Popen (stdin, stdout, env, cwd …), and `timeout` in seconds."""
     target.check(argv)
     folder = make_folder(Path(out or os.path.basename(argv[0]) + ".trace"), force)
     limit = room(folder, limit, ring)
-    command = [native.path("launcher"), "--library", native.path("tracer"), "--out", str(folder.resolve()), "--limit", str(limit), "--ring", str(ring),
+    command = [native.path("launcher"), "--library", native.path("tracer"), "--out", str(folder.resolve()), "--limit", str(limit), "--ring",
+               str(ring),
                "--stacks", str(stacks), "--", *argv]
-    ended = subprocess.run(command, **popen)
+    ended = launch(command, **popen)
     trace = format.load(folder)
-    if ended.returncode == 125 and not trace.header["complete"]:
+    if ended == 125 and not trace.header["complete"]:
         raise LabError("the trace could not be made; see above", code=1)
-    if ended.returncode == 127 and not trace.header["processes"]:
+    if ended == 127 and not trace.header["processes"]:
         raise LabError(f"'{argv[0]}' did not start", code=1)
     return trace
+
+
+def launch(command: list[str], timeout: float | None = None, **popen) -> int:
+    """Ctrl-C is the program's, which is in our terminal's group: the launcher goes on to the trace's end, and so do we."""
+    process = subprocess.Popen(command, **popen)
+    deadline = time.monotonic() + timeout if timeout is not None else None
+    while True:
+        try:
+            return process.wait(None if deadline is None else max(deadline - time.monotonic(), 0))
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and not popen.get("start_new_session"):
+                continue
+            process.kill()
+            process.wait()
+            raise
 
 
 def make_folder(folder: Path, force: bool) -> Path:
@@ -96,7 +113,8 @@ def room(folder: Path, limit: int | None, ring: int) -> int:
     wanted = max(wanted, ring * 16)
     if free < (limit if limit is not None else LEAST_ROOM):
         folder.rmdir()
-        raise LabError(f"{free >> 20} MiB are free in {folder.parent.resolve()}, too little for a trace: choose another folder with -o, or a smaller --limit")
+        raise LabError(f"{free >> 20} MiB are free in {folder.parent.resolve()}, too little for a trace: choose another folder with -o, "
+                       "or a smaller --limit")
     return wanted
 
 
@@ -109,8 +127,8 @@ def summary(trace: format.Trace) -> list[str]:
     elif h["status"] < 0:
         lines.append(f"the program was ended by signal {-h['status']}")
     if h["limit_reached"]:
-        lines.append(f"recording stopped after {h['limit_seconds']:.1f} s, at the limit of {h['limit_bytes'] / 1e6:,.0f} MB: a higher --limit records more, "
-                     "--ring N keeps the end instead")
+        lines.append(f"recording stopped after {h['limit_seconds']:.1f} s, at the limit of {h['limit_bytes'] / 1e6:,.0f} MB: "
+                     "a higher --limit records more, --ring N keeps the end instead")
     if h["write_error"]:
         lines.append(f"recording stopped because the trace could not be written: {h['write_error']}")
     if h["stalls"]:

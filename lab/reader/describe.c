@@ -12,8 +12,9 @@ typedef struct { const char *path, *joint; uint32_t limits[2]; int partial; } op
 
 static int parse(int argc, char **argv, options *o)
 {
-  static const struct option known[] = { { "short", 1, NULL, 's' }, { "medium", 1, NULL, 'm' }, { "partial", 0, NULL, 'p' }, { "joint", 1, NULL, 'j' },
-                                         { NULL, 0, NULL, 0 } };
+  static const struct option known[] = {
+    { "short", 1, NULL, 's' }, { "medium", 1, NULL, 'm' }, { "partial", 0, NULL, 'p' }, { "joint", 1, NULL, 'j' }, { NULL, 0, NULL, 0 }
+  };
   *o = (options){ .limits = { 100, 1000 } };
   for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) switch (c) {
     case 's': o->limits[0] = (uint32_t)strtoul(optarg, NULL, 10); break;
@@ -48,7 +49,8 @@ int main(int argc, char **argv)
   rd_error error;
   rd_event event;
   if (!parse(argc, argv, &o)) {
-    fputs("usage: describe-trace FILE [--short MS] [--medium MS] [--partial] [--joint FILE], with MS of --medium not below that of --short\n", stderr);
+    fputs("usage: describe-trace FILE [--short MS] [--medium MS] [--partial] [--joint FILE], with MS of --medium not below that of --short\n",
+          stderr);
     return 2;
   }
   rd_reader *r = rd_open(o.path, o.partial, &error);

@@ -1,7 +1,7 @@
 /*
- * Gathering. A block's birth enters it into the table of live blocks with its two clocks; its death takes it out and counts its lifetime. What a realloc is
- * about to move waits in its stream's `pending`, a small stack, as a signal handler's calls may nest. Tables that must know the length of the
- * trace beforehand (pattern, phases, curves) double their step instead.
+ * Gathering. A block's birth enters it into the table of live blocks with its two clocks; its death takes it out and counts its lifetime. What a
+ * realloc is about to move waits in its stream's `pending`, a small stack, as a signal handler's calls may nest. Tables that must know the length
+ * of the trace beforehand (pattern, phases, curves) double their step instead.
  */
 #include "measures.h"
 #include <stdlib.h>

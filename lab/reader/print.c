@@ -28,11 +28,13 @@ static void allocations(FILE *f, ms_measures *m)
   ct_item *top = ct_sorted(&m->sizes, 1);
   uint64_t ten = 0;
   for (size_t i = 0; i < distinct && i < 10; i++) ten += top[i].number;
-  fprintf(f, " \"allocations\": {\"number\": %llu, \"bytes\": %llu, \"megabytes\": %.6f, \"mean\": %.6f, \"distinct_sizes\": %zu, \"top_ten_share\": %.8f,\n",
-          (ull)t->number, (ull)t->bytes, (double)t->bytes / 1e6, t->number ? (double)t->bytes / (double)t->number : 0, distinct, share(ten, t->number));
+  fprintf(f, " \"allocations\": {\"number\": %llu, \"bytes\": %llu, \"megabytes\": %.6f, \"mean\": %.6f,\n", (ull)t->number, (ull)t->bytes,
+          (double)t->bytes / 1e6, t->number ? (double)t->bytes / (double)t->number : 0);
+  fprintf(f, "  \"distinct_sizes\": %zu, \"top_ten_share\": %.8f,\n", distinct, share(ten, t->number));
   fprintf(f, "  \"sizes_not_counted\": %llu, \"failed\": %llu,\n  \"top_sizes\": [", (ull)m->sizes.refused, (ull)m->failed);
   for (size_t i = 0; i < distinct && i < 10; i++)
-    fprintf(f, "%s{\"size\": %llu, \"number\": %llu, \"share\": %.8f}", i ? ", " : "", (ull)top[i].key, (ull)top[i].number, share(top[i].number, t->number));
+    fprintf(f, "%s{\"size\": %llu, \"number\": %llu, \"share\": %.8f}", i ? ", " : "", (ull)top[i].key, (ull)top[i].number,
+            share(top[i].number, t->number));
   fputs("],\n  \"routines\": {", f);
   for (int i = 0; i < MS_ROUTINES; i++)
     fprintf(f, "%s\"%s\": {\"number\": %llu, \"bytes\": %llu, \"share\": %.8f}", i ? ", " : "", routines[i], (ull)m->routine[i].number,
@@ -50,7 +52,8 @@ static void frees(FILE *f, const ms_measures *m)
 {
   fprintf(f, " \"frees\": {\"number\": %llu, \"null\": %llu, \"null_share\": %.8f, \"by_another_thread\": %llu, \"by_another_thread_share\": %.8f,\n",
           (ull)m->frees, (ull)m->null_frees, share(m->null_frees, m->frees), (ull)m->by_another, share(m->by_another, m->freed_blocks));
-  fprintf(f, "  \"unknown\": %llu, \"labels\": {\"delete\": %llu, \"delete_array\": %llu}},\n", (ull)m->unknown, (ull)m->free_labels[0], (ull)m->free_labels[1]);
+  fprintf(f, "  \"unknown\": %llu, \"labels\": {\"delete\": %llu, \"delete_array\": %llu}},\n", (ull)m->unknown, (ull)m->free_labels[0],
+          (ull)m->free_labels[1]);
   fprintf(f, " \"reallocs\": {\"number\": %llu, \"in_place\": %llu, \"moved\": %llu, \"failed\": %llu, \"freed\": %llu, \"null\": %llu},\n",
           (ull)m->reallocs, (ull)m->in_place, (ull)m->moved, (ull)m->realloc_failed, (ull)m->realloc_freed, (ull)m->realloc_null);
 }
@@ -123,8 +126,9 @@ static void threads(FILE *f, const ms_measures *m)
   fprintf(f, " \"thread_count\": %u,\n \"threads\": [", m->thread_count);
   for (uint32_t i = 0; i < m->thread_count && i < 256; i++) {
     const ms_thread *t = &m->threads[i];
-    fprintf(f, "%s\n  {\"number\": %u, \"tid\": %u, \"allocations\": %llu, \"bytes\": %llu, \"frees\": %llu, \"frees_of_others\": %llu}", i ? "," : "", i, t->tid,
-            (ull)t->allocations, (ull)t->bytes, (ull)t->frees, (ull)t->of_others);
+    fprintf(f, "%s\n  {\"number\": %u, \"tid\": %u, \"allocations\": %llu, \"bytes\": %llu, ", i ? "," : "", i, t->tid, (ull)t->allocations,
+            (ull)t->bytes);
+    fprintf(f, "\"frees\": %llu, \"frees_of_others\": %llu}", (ull)t->frees, (ull)t->of_others);
   }
   fputs("],\n", f);
 }
@@ -156,7 +160,8 @@ static void stacks(FILE *f, ms_measures *m)
 
 void ms_print(FILE *f, ms_measures *m, const rd_reader *r)
 {
-  fprintf(f, "{\"version\": 1, \"seconds\": %.6f, \"started\": %.6f, \"events\": %llu, \"operations\": %llu,\n", (double)(m->last_us - m->first_us) / 1e6,
+  fprintf(f, "{\"version\": 1, \"seconds\": %.6f, \"started\": %.6f, \"events\": %llu, \"operations\": %llu,\n",
+          (double)(m->last_us - m->first_us) / 1e6,
           (double)m->first_us / 1e6, (ull)(m->operations + m->null_frees + m->failed), (ull)m->operations);
   allocations(f, m);
   frees(f, m);
@@ -170,12 +175,13 @@ void ms_print(FILE *f, ms_measures *m, const rd_reader *r)
 
 static void cell(FILE *f, unsigned phase, uint64_t key)
 {
-  fprintf(f, "%u,%u,%u,%u,%u,", phase, ms_joint_field(key, MS_ROUTINE), ms_joint_field(key, MS_END), ms_joint_field(key, MS_BY), ms_joint_field(key, MS_TO));
+  fprintf(f, "%u,%u,%u,%u,%u,", phase, ms_joint_field(key, MS_ROUTINE), ms_joint_field(key, MS_END), ms_joint_field(key, MS_BY),
+          ms_joint_field(key, MS_TO));
 }
 
 /*
- * One row per cell; size is the mean of the cell's sizes, life the class's bounds in operations (-1: never freed), born -1. Then the largest blocks, each
- * with the operation at which it was born.
+ * One row per cell; size is the mean of the cell's sizes, life the class's bounds in operations (-1: never freed), born -1. Then the largest
+ * blocks, each with the operation at which it was born.
  */
 void ms_print_joint(FILE *f, ms_measures *m)
 {

@@ -1,7 +1,7 @@
 /*
- * The merge. Each stream has at most one parsed group ahead. The stream with the earliest time goes next, unless its group waits for another stream; then
- * that one is advanced first, group by group (a stack of streams under way). In a sound trace these waits are never circular; should a damaged one be,
- * the wait is given up and counted.
+ * The merge. Each stream has at most one parsed group ahead. The stream with the earliest time goes next, unless its group waits for another
+ * stream; then that one is advanced first, group by group (a stack of streams under way). In a sound trace these waits are never circular; should a
+ * damaged one be, the wait is given up and counted.
  */
 #define _GNU_SOURCE
 #include "reader.h"
@@ -104,10 +104,12 @@ static int check_header(rd_reader *r, uint64_t size, rd_error *e)
   const mtr_header *h = &r->header;
   if (size < sizeof *h || !read_at(r->fd, &r->header, sizeof *h, 0))
     return fail(e, r->path, 0, "too short for a trace; give a file that `mare lab trace` wrote (PID-N.mtr)");
-  if (memcmp(h->magic, MTR_MAGIC, 8) != 0) return fail(e, r->path, 0, "not a trace: it doesn't begin with " MTR_MAGIC "; give a file that `mare lab trace` wrote");
+  if (memcmp(h->magic, MTR_MAGIC, 8) != 0)
+    return fail(e, r->path, 0, "not a trace: it doesn't begin with " MTR_MAGIC "; give a file that `mare lab trace` wrote");
   if (h->version != MTR_VERSION) {
     char what[128];
-    snprintf(what, sizeof what, "trace format version %u, this program reads version %u; trace again, or use the mare that wrote it", h->version, MTR_VERSION);
+    snprintf(what, sizeof what, "trace format version %u, this program reads version %u; trace again, or use the mare that wrote it", h->version,
+             MTR_VERSION);
     return fail(e, r->path, 8, what);
   }
   if (h->header_bytes < sizeof *h || h->header_bytes > size) return fail(e, r->path, 12, "the header's size is impossible: the file is damaged");

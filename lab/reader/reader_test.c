@@ -145,7 +145,9 @@ static ms_measures *measure(uint64_t *relaxed)
 static void a_region_taken_over_waits_for_its_last_owner(void)
 {
   FILE *f = begin();
-  const uint64_t one[] = { mtr_word(MTR_THREAD, 11), mtr_word(MTR_TIME, 9000), region(BLOCK, 1), from(0, 0, 0), 0, mtr_event(MTR_MALLOC, BLOCK, 0, 24) };
+  const uint64_t one[] = {
+    mtr_word(MTR_THREAD, 11), mtr_word(MTR_TIME, 9000), region(BLOCK, 1), from(0, 0, 0), 0, mtr_event(MTR_MALLOC, BLOCK, 0, 24)
+  };
   const uint64_t two[] = { mtr_word(MTR_THREAD, 12), mtr_word(MTR_TIME, 1000), region(BLOCK, 2), from(1, 6, 6), 6, mtr_event(MTR_FREE, BLOCK, 0, 0) };
   put(f, 2, 0, two, 6);
   put(f, 1, 0, one, 6);
@@ -160,8 +162,10 @@ static void a_region_taken_over_waits_for_its_last_owner(void)
 static void what_was_on_its_way_comes_first_too(void)
 {
   FILE *f = begin();
-  const uint64_t one[] = { mtr_word(MTR_TIME, 9000), region(BLOCK, 1), from(0, 0, 0), 0, mtr_event(MTR_MALLOC, BLOCK + 64, 0, 24), mtr_word(MTR_TIME, 9001),
-                           mtr_event(MTR_MALLOC, BLOCK, 0, 24) };
+  const uint64_t one[] = {
+    mtr_word(MTR_TIME, 9000), region(BLOCK, 1), from(0, 0, 0), 0, mtr_event(MTR_MALLOC, BLOCK + 64, 0, 24),
+    mtr_word(MTR_TIME, 9001), mtr_event(MTR_MALLOC, BLOCK, 0, 24)
+  };
   const uint64_t two[] = { mtr_word(MTR_TIME, 1000), region(BLOCK, 2), from(1, 5, 5), 5, mtr_event(MTR_FREE, BLOCK, 0, 0) };
   put(f, 1, 0, one, 7);
   put(f, 2, 0, two, 5);
@@ -227,7 +231,8 @@ static void big_sizes_alignments_and_stacks_are_read(void)
   put(f, 1, 0, w, sizeof w / 8);
   fclose(f);
   ms_measures *m = measure(NULL);
-  CHECK(m->total.bytes == UINT64_C(1) << 40 && m->routine[MS_ALIGNED].number == 1 && m->stacks.count == 1 && m->frames[2] == 77 && m->frames[3] == 78);
+  CHECK(m->total.bytes == UINT64_C(1) << 40 && m->routine[MS_ALIGNED].number == 1 && m->stacks.count == 1 && m->frames[2] == 77
+        && m->frames[3] == 78);
   ms_free(m);
 }
 

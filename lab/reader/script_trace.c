@@ -1,6 +1,7 @@
 /*
- * script-trace TRACE SCRIPT [--partial] [--events N]: turns one process's trace into a script that the workload program replays; a line of JSON on standard
- * output says what could not be kept. A stream becomes a thread: it is what one thread after another did, so no more of them run than did at once.
+ * script-trace TRACE SCRIPT [--partial] [--events N]: turns one process's trace into a script that the workload program replays; a line of JSON on
+ * standard output says what could not be kept. A stream becomes a thread: it is what one thread after another did, so no more of them run than did
+ * at once.
  *
  * Blocks from before the trace are left out, as are calls that failed and free(NULL). Times are kept to the millisecond, for --paced.
  */

@@ -56,7 +56,8 @@ def test_blocks_change_hands_in_a_replay_as_in_the_trace(tmp_path):
 
 
 def test_a_paced_replay_takes_as_long_as_the_original(tmp_path):
-    t = record(tmp_path, "/bin/sh", "-c", f"exec {sys.executable} -c 'import time; time.sleep(0.4); x = [str(i) for i in range(5000)]; time.sleep(0.3)'")
+    code = "import time; time.sleep(0.4); x = [str(i) for i in range(5000)]; time.sleep(0.3)"
+    t = record(tmp_path, sys.executable, "-c", code)
     _, script = script_of(t, tmp_path)
     fast, paced = (workload.response(["--replay", str(script), *o], dict(os.environ))["seconds"] for o in ([], ["--paced"]))
     assert paced >= 0.65 > fast
@@ -106,11 +107,13 @@ def test_a_damaged_script_is_refused_or_harmless(tmp_path, data):
 
 def test_the_command_shows_every_allocator(tmp_path):
     t = record(tmp_path, *LUA, stdout=subprocess.DEVNULL)
-    r = subprocess.run([sys.executable, "-m", "marelab", "replay", t.folder, "--runs", "1", "--allocators", "glibc,jemalloc"], capture_output=True, text=True,
+    r = subprocess.run([sys.executable, "-m", "marelab", "replay", t.folder, "--runs", "1", "--allocators", "glibc,jemalloc"], capture_output=True,
+                       text=True,
                        timeout=60)
     assert r.returncode == 0, r.stderr
     assert "glibc " in r.stdout and "jemalloc " in r.stdout and "a check, not the truth" in r.stdout
-    r = subprocess.run([sys.executable, "-m", "marelab", "replay", t.folder, "--runs", "2", "--allocators", "glibc", "--json"], capture_output=True, text=True,
+    r = subprocess.run([sys.executable, "-m", "marelab", "replay", t.folder, "--runs", "2", "--allocators", "glibc", "--json"], capture_output=True,
+                       text=True,
                        timeout=60)
     assert [run["round"] for run in json.loads(r.stdout)["runs"]] == [1, 2]
 

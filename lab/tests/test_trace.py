@@ -19,7 +19,8 @@ LUA = "local t = {} for i = 1, 3000 do t[i % 100] = {i, tostring(i):rep(i % 40)}
 
 
 def valgrind(argv, cwd) -> tuple[int, int, int]:
-    r = subprocess.run(["valgrind", "--run-libc-freeres=no", "--run-cxx-freeres=no", *map(str, argv)], capture_output=True, text=True, cwd=cwd, timeout=100)
+    r = subprocess.run(["valgrind", "--run-libc-freeres=no", "--run-cxx-freeres=no", *map(str, argv)], capture_output=True, text=True, cwd=cwd,
+                       timeout=100)
     m = re.search(r"total heap usage: ([\d,]+) allocs, ([\d,]+) frees, ([\d,]+) bytes", r.stderr)
     assert m, r.stderr
     return tuple(int(x.replace(",", "")) for x in m.groups())
@@ -31,8 +32,11 @@ def totals(d: dict) -> tuple[int, int, int]:
     return a["number"], f["number"] - f["null"] + r["number"], a["bytes"]
 
 
-@pytest.mark.parametrize("argv", [("lua5.4", "-e", LUA), ("/bin/ls", "/"), ("sqlite3", ":memory:", "create table t(a); insert into t values (1), (2); select sum(a) from t"),
-                                  ("sort", "/etc/passwd")], ids=lambda argv: argv[0])
+SQL = "create table t(a); insert into t values (1), (2); select sum(a) from t"
+
+
+@pytest.mark.parametrize("argv", [("lua5.4", "-e", LUA), ("/bin/ls", "/"), ("sqlite3", ":memory:", SQL), ("sort", "/etc/passwd")],
+                         ids=lambda argv: argv[0])
 def test_counts_equal_valgrinds_total_heap_usage(tmp_path, argv):
     assert shutil.which(argv[0]) and shutil.which("valgrind")
     t = record(tmp_path, *argv, stdout=subprocess.DEVNULL)
@@ -292,6 +296,13 @@ def test_a_ring_keeps_the_last_events(tmp_path):
     assert d["trace"]["ring_events"] == 5000
 
 
+def test_a_ring_spans_processes(tmp_path):
+    t = record(tmp_path, case("server"), 60, ring=100000)
+    assert len(t.images) == 60 and total_of(t, 7001) == 6000
+    few = record(tmp_path, case("server"), 60, ring=1000, name="few")
+    assert 5 <= len(few.images) <= 10
+
+
 def test_stacks_name_the_functions_that_allocate(tmp_path):
     t = record(tmp_path, case("server"), 3, stacks=1)
     stacks = [s for d in descriptions(t) for s in d["stacks"]]
@@ -303,6 +314,33 @@ def test_too_little_disk_is_said_before_the_program_starts(tmp_path, monkeypatch
     with pytest.raises(LabError, match="3 MiB are free .* too little"):
         trace.record(["/bin/true"], tmp_path / "t")
     assert not (tmp_path / "t").exists()
+
+
+def test_a_disk_that_fills_up_ends_recording_not_the_program(tmp_path):
+    import resource
+    (tmp_path / "t").mkdir()
+    command = [native.path("launcher"), "--library", native.path("tracer"), "--out", str(tmp_path / "t"), "--",
+               "sh", "-c", f"echo ready; read x; exec {case('exchange')} 2 100000"]
+    p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert p.stdout.readline() == b"ready\n"
+    resource.prlimit(p.pid, resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))  # the launcher's files alone
+    p.communicate(b"go\n", timeout=60)
+    assert p.returncode == 0
+    from marelab import format
+    t = format.load(tmp_path / "t")
+    assert t.header["write_error"] == "File too large" and not t.header["limit_reached"]
+    assert "could not be written: File too large" in "\n".join(trace.summary(t))
+    assert max(d["allocations"]["number"] for d in descriptions(t)) > 10000  # what was written is whole
+
+
+def test_an_interrupt_is_the_programs_and_the_trace_is_finished(tmp_path):
+    p = subprocess.Popen([sys.executable, "-m", "marelab", "trace", "-o", str(tmp_path / "t"), "--", "sh", "-c", "echo ready; exec cat"],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    assert p.stdout.readline() == b"ready\n"
+    os.killpg(p.pid, signal.SIGINT)
+    _, said = p.communicate(timeout=60)
+    assert p.returncode == 130 and b"ended by signal 2" in said and b"Traceback" not in said
+    assert json.loads((tmp_path / "t" / "trace.json").read_text())["complete"]
 
 
 def test_a_killed_launcher_leaves_a_trace_that_says_so(tmp_path):
@@ -338,7 +376,8 @@ def test_a_program_with_an_allocator_of_its_own_is_told(tmp_path):
 # ---- the command line ----
 
 def lab(*args, **options):
-    return subprocess.run([sys.executable, "-m", "marelab", *map(str, args)], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, **options)
+    return subprocess.run([sys.executable, "-m", "marelab", *map(str, args)], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+                          **options)
 
 
 def test_trace_gives_the_programs_output_and_status(tmp_path):

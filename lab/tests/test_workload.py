@@ -73,7 +73,8 @@ def test_a_seed_gives_one_script(tmp_path):
     scripts = []
     for seed in (1, 1, 2):
         scripts.append(tmp_path / f"script{len(scripts)}")
-        assert subprocess.run([native.path("workload"), "--alive", "20", "--death", "random", "--seed", str(seed), "--save", scripts[-1]]).returncode == 0
+        assert subprocess.run([native.path("workload"), "--alive", "20", "--death", "random", "--seed", str(seed), "--save",
+                               scripts[-1]]).returncode == 0
     a, b, c = (s.read_bytes() for s in scripts)
     assert a == b != c
 
@@ -107,7 +108,8 @@ def test_memory_is_the_allocators_alone_at_the_peak_and_after_the_last_free():
 
 def test_a_parent_of_400_megabytes_is_not_inherited():
     code = "import subprocess, sys; x = bytearray(400 << 20); print(subprocess.run(sys.argv[1:], capture_output=True, text=True).stdout)"
-    out = subprocess.run([sys.executable, "-c", code, native.path("workload"), "--allocations", "1000"], capture_output=True, text=True, timeout=60).stdout
+    out = subprocess.run([sys.executable, "-c", code, native.path("workload"), "--allocations", "1000"], capture_output=True, text=True,
+                         timeout=60).stdout
     assert json.loads(out)["peak_bytes"] < 20e6
 
 
@@ -187,7 +189,8 @@ def limit_memory():
 
 
 def test_the_command_runs_it_under_an_allocator():
-    r = subprocess.run([sys.executable, "-m", "marelab", "workload", "--under", "bump", "--", "--allocations", "1000"], capture_output=True, text=True, timeout=60)
+    r = subprocess.run([sys.executable, "-m", "marelab", "workload", "--under", "bump", "--", "--allocations", "1000"], capture_output=True,
+                       text=True, timeout=60)
     assert r.returncode == 0 and json.loads(r.stdout)["allocations"] == 1000
     r = subprocess.run([sys.executable, "-m", "marelab", "workload", "--under", "nothing"], capture_output=True, text=True, timeout=60)
     assert r.returncode == 2 and "no allocator 'nothing'" in r.stderr

@@ -62,10 +62,12 @@ class Writer:
         folder.mkdir()
         data = self.data()
         (folder / "4242-0.mtr").write_bytes(data)
-        process = {"pid": 4242, "image": 0, "parent": 1, "forked": False, "file": "4242-0.mtr", "command": ["made"], "executable": "/made", "started": 0.0,
+        process = {"pid": 4242, "image": 0, "parent": 1, "forked": False, "file": "4242-0.mtr", "command": ["made"], "executable": "/made",
+                   "started": 0.0,
                    "ended": self.clock / 1e6, "ended_by": "exit", "words": len(data) // 8, "streams": 1, "lost": 0, "stalls": 0,
                    "anonymous_peak_bytes": 0, "maps": None}
-        header = {"version": 1, "complete": True, "command": ["made"], "directory": "/", "started": "2026-01-01T00:00:00Z", "seconds": self.clock / 1e6,
+        header = {"version": 1, "complete": True, "command": ["made"], "directory": "/", "started": "2026-01-01T00:00:00Z",
+                  "seconds": self.clock / 1e6,
                   "status": 0, "events": len(self.groups), "bytes": len(data), "limit_bytes": 1 << 31, "limit_reached": False, "limit_seconds": None,
                   "write_error": None, "ring_events": 0, "stack_every": 0, "clock_gap_ms": 1.0, "stalls": 0, "stall_seconds": 0.0, "lost_events": 0,
                   "untraced_processes": 0, "processes": [process]}

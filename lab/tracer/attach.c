@@ -2,8 +2,8 @@
  * Finding the launcher's mapping and taking a record in it: at the program's first allocation, and in each forked child at its first event.
  *
  * It runs before libc's constructors, perhaps before `environ` is set, so it uses system calls and no function that could allocate. The descriptor is
- * closed at once: a traced process keeps none. The table and the streams are private; the table is wiped in a forked child (by any kind of fork), which
- * is how the child notices. A child of vfork shares them with its parent, which sleeps meanwhile.
+ * closed at once: a traced process keeps none. The table and the streams are private; the table is wiped in a forked child (by any kind of fork),
+ * which is how the child notices. A child of vfork shares them with its parent, which sleeps meanwhile.
  */
 #define _GNU_SOURCE
 #include "attach.h"

@@ -1,6 +1,6 @@
 /*
- * This process's place in the trace: its record in the mapping, its table of regions and its streams. All three are made anew in a forked child, before
- * its first event.
+ * This process's place in the trace: its record in the mapping, its table of regions and its streams. All three are made anew in a forked child,
+ * before its first event.
  */
 #ifndef MARE_LAB_ATTACH_H
 #define MARE_LAB_ATTACH_H

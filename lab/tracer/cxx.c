@@ -1,7 +1,7 @@
 /*
  * The C++ operators, under their Itanium names. Where they are built on malloc and free, as in libstdc++ and libc++, they only label the block that
- * the inner call records. An allocator may serve some of them itself (jemalloc, tcmalloc, mimalloc do) and never call our malloc: then the operator is
- * recorded here as a malloc or free. A program that defines its own operators never comes here.
+ * the inner call records. An allocator may serve some of them itself (jemalloc, tcmalloc, mimalloc do) and never call our malloc: then the operator
+ * is recorded here as a malloc or free. A program that defines its own operators never comes here.
  */
 #define _GNU_SOURCE
 #include "real.h"
@@ -27,8 +27,8 @@ static void *next(_Atomic(void *) *cache, const char *name)
 }
 
 /*
- * new: the label is for the inner call, which uses it up; where it is still there afterwards, nobody called us, and the block is recorded here. The array
- * forms call the others: the outer one is what the program said.
+ * new: the label is for the inner call, which uses it up; where it is still there afterwards, nobody called us, and the block is recorded here. The
+ * array forms call the others: the outer one is what the program said.
  */
 static inline int label_inner(unsigned label)
 {

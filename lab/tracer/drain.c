@@ -40,7 +40,8 @@ static int open_file(trace *t, image *im)
                    .trace_began_us = t->map->began_us, .image_began_us = t->map->began_us + im->began_us };
   memcpy(h.magic, MTR_MAGIC, 8);
   snprintf(path, sizeof path, "%s/%u-%u.mtr", t->o->folder, im->pid, im->number);
-  im->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  im->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (im->bytes ? O_APPEND : O_TRUNC), 0666);
+  if (im->fd >= 0 && im->bytes) return 1; /* it was closed in between */
   struct iovec v = { &h, sizeof h };
   if (im->fd < 0 || !write_all(im->fd, &v, 1)) return 0;
   im->bytes = sizeof h;
@@ -67,6 +68,7 @@ void write_chunk(trace *t, size_t i, const mtr_entry *entry, const uint64_t *wor
   if (t->failed) return;
   if ((im->fd < 0 && !open_file(t, im)) || !write_all(im->fd, v, 2)) {
     write_failed(t);
+    if (im->fd >= 0 && im->bytes && ftruncate(im->fd, (off_t)im->bytes) != 0) t->failed = errno; /* only whole chunks stay */
     return;
   }
   im->words += entry->words;

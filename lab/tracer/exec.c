@@ -1,6 +1,6 @@
 /*
- * The program starts another: the tracer goes with it, in front of whatever the program put into LD_PRELOAD. Everything happens on the stack, because the
- * caller may be a child of vfork or a signal handler; what doesn't fit there is started as it is, untraced.
+ * The program starts another: the tracer goes with it, in front of whatever the program put into LD_PRELOAD. Everything happens on the stack,
+ * because the caller may be a child of vfork or a signal handler; what doesn't fit there is started as it is, untraced.
  */
 #define _GNU_SOURCE
 #include "attach.h"

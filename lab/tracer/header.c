@@ -51,9 +51,11 @@ static void process(FILE *f, const image *im, const trace *t)
   }
   fputs("], \"executable\": ", f);
   text(f, im->executable);
-  fprintf(f, ",\n     \"started\": %.6f, \"ended\": %.6f, \"ended_by\": \"%s\", \"words\": %" PRIu64 ", \"streams\": %u,\n", (double)im->began_us / 1e6,
+  fprintf(f, ",\n     \"started\": %.6f, \"ended\": %.6f, \"ended_by\": \"%s\", \"words\": %" PRIu64 ", \"streams\": %u,\n",
+          (double)im->began_us / 1e6,
           (double)(im->live ? t->ended_us : im->ended_us) / 1e6, im->ended_by ? im->ended_by : "unknown", im->words, im->streams);
-  fprintf(f, "     \"lost\": %" PRIu64 ", \"stalls\": %" PRIu64 ", \"anonymous_peak_bytes\": %" PRIu64 ", \"maps\": ", im->lost, im->stalls, im->anonymous);
+  fprintf(f, "     \"lost\": %" PRIu64 ", \"stalls\": %" PRIu64 ", \"anonymous_peak_bytes\": %" PRIu64 ", \"maps\": ", im->lost, im->stalls,
+          im->anonymous);
   if (im->has_maps) fprintf(f, "\"%u-%u.maps\"}", im->pid, im->number);
   else fputs("null}", f);
 }
@@ -82,8 +84,10 @@ static void body(FILE *f, const trace *t, int complete)
   fputs(", \"write_error\": ", f);
   if (t->failed) text(f, strerror(t->failed));
   else fputs("null", f);
-  fprintf(f, ",\n \"ring_events\": %" PRIu64 ", \"stack_every\": %u, \"clock_gap_ms\": %.3f,\n", t->o->ring, t->o->stack_every, (double)t->gap_us / 1e3);
-  fprintf(f, " \"stalls\": %" PRIu64 ", \"stall_seconds\": %.6f, \"lost_events\": %" PRIu64 ", \"untraced_processes\": %u,\n", stalls, (double)stall_us / 1e6,
+  fprintf(f, ",\n \"ring_events\": %" PRIu64 ", \"stack_every\": %u, \"clock_gap_ms\": %.3f,\n", t->o->ring, t->o->stack_every,
+          (double)t->gap_us / 1e3);
+  fprintf(f, " \"stalls\": %" PRIu64 ", \"stall_seconds\": %.6f, \"lost_events\": %" PRIu64 ", \"untraced_processes\": %u,\n", stalls,
+          (double)stall_us / 1e6,
           lost, t->map->untraced);
   fputs(" \"processes\": [\n", f);
   for (size_t i = 0; i < t->count; i++) {

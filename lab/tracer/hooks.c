@@ -2,8 +2,8 @@
  * The functions that stand before the program's allocator. A free is recorded before its call, everything else after it returned; FORMAT.md says
  * why that order is enough.
  *
- * Until the real functions are known, which takes dlsym, which may allocate, requests go to glibc's own names; those few blocks are remembered, freed to
- * where they came from, and not recorded.
+ * Until the real functions are known, which takes dlsym, which may allocate, requests go to glibc's own names; those few blocks are remembered,
+ * freed to where they came from, and not recorded.
  */
 #define _GNU_SOURCE
 #include "real.h"
@@ -64,7 +64,11 @@ static int first_posix(void **p, size_t a, size_t n)
   return block ? 0 : ENOMEM;
 }
 static void *first_valloc(size_t n) { tr_start(); return starting ? remember(__libc_memalign(4096, n)) : tr_real.valloc(n); }
-static void *first_pvalloc(size_t n) { tr_start(); return starting ? remember(__libc_memalign(4096, (n + 4095) & ~(size_t)4095)) : tr_real.pvalloc(n); }
+static void *first_pvalloc(size_t n)
+{
+  tr_start();
+  return starting ? remember(__libc_memalign(4096, (n + 4095) & ~(size_t)4095)) : tr_real.pvalloc(n);
+}
 
 tr_real_t tr_real = {
   first_malloc, first_calloc, first_realloc, first_free, first_posix, first_aligned, first_memalign, first_valloc, first_pvalloc

@@ -3,8 +3,9 @@
  *
  *   launch-trace --library FILE --out FOLDER [--limit BYTES] [--ring EVENTS] [--stacks N] -- program args...
  *
- * It prints nothing of its own accord: everything it knows is in FOLDER/trace.json. It ends with the program's status, as a shell would give it; 125 when the trace could not be begun, 127 when the program could not be started. Processes that the program leaves behind are adopted
- * and traced until they end; an interrupt after the program's end stops waiting for them.
+ * It prints nothing of its own accord: everything it knows is in FOLDER/trace.json. It ends with the program's status, as a shell would give it;
+ * 125 when the trace could not be begun, 127 when the program could not be started. Processes that the program leaves behind are adopted and traced
+ * until they end; an interrupt after the program's end stops waiting for them.
  */
 #define _GNU_SOURCE
 #include "launcher.h"
@@ -17,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 static _Atomic int interrupted, asked_to_end;
@@ -74,6 +76,7 @@ static void become_program(trace *t)
   signal(SIGINT, SIG_DFL);
   signal(SIGQUIT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
+  signal(SIGXFSZ, SIG_DFL);
   execvp(t->o->command[0], t->o->command);
   int error = errno;
   fprintf(stderr, "mare lab: trace: can't start %s: %s\n", t->o->command[0], strerror(error));
@@ -87,6 +90,16 @@ static void catch_signals(void)
   sigaction(SIGQUIT, &a, NULL);
   a.sa_handler = on_term;
   sigaction(SIGTERM, &a, NULL);
+  signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error of write, as a full disk is */
+}
+
+/* A file each for up to 1024 processes at once; the program keeps the limit it was given. */
+static void allow_files(void)
+{
+  struct rlimit files;
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
 }
 
 /* Reaps whoever ended; 0 once there is nobody left. */
@@ -160,6 +173,7 @@ int main(int argc, char **argv)
   program = fork();
   if (program == 0) become_program(&t);
   if (program < 0 || !start_clock(&t)) { drop_mapping(&t); die("can't start the program"); }
+  allow_files();
   watch(&t);
   t.ended_us = now_us() - t.map->began_us;
   int limit = t.limit_us != 0;

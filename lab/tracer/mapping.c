@@ -1,6 +1,7 @@
 /*
- * The mapping's life: made in /dev/shm (or TMPDIR where that is too small), its pages reserved before anybody writes to them, so that a full file system is
- * an error here and not a SIGBUS in the program. Files of launchers that were killed are removed by the next one. The clock has a thread of its own.
+ * The mapping's life: made in /dev/shm (or TMPDIR where that is too small), its pages reserved before anybody writes to them, so that a full file
+ * system is an error here and not a SIGBUS in the program. Files of launchers that were killed are removed by the next one. The clock has a thread
+ * of its own.
  */
 #define _GNU_SOURCE
 #include "launcher.h"

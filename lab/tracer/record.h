@@ -2,11 +2,11 @@
  * Recording one event: the fast path, and what it needs of the rest.
  *
  * A writer is a stream's writing end. It is held by one thread at a time: `tr_self.writer` for ordinary calls, `tr_self.nested` for what a
- * signal handler does while `busy` says that its thread is in mid-record (or in a realloc). Words are filled in beyond the published position and then
- * published by a store each, to the chunk (for the launcher) and to the writer (for threads that take a region from it).
+ * signal handler does while `busy` says that its thread is in mid-record (or in a realloc). Words are filled in beyond the published position and
+ * then published by a store each, to the chunk (for the launcher) and to the writer (for threads that take a region from it).
  *
- * Nothing is written before the region's owner was checked: after a fork the table is empty (MADV_WIPEONFORK), so the first event of the child goes the
- * slow way, which notices, and never touches the parent's chunk. Events without an address look at `tr_regions->alive` themselves.
+ * Nothing is written before the region's owner was checked: after a fork the table is empty (MADV_WIPEONFORK), so the first event of the child goes
+ * the slow way, which notices, and never touches the parent's chunk. Events without an address look at `tr_regions->alive` themselves.
  */
 #ifndef MARE_LAB_RECORD_H
 #define MARE_LAB_RECORD_H

@@ -1,9 +1,9 @@
 /*
- * The recording side and the draining side in one process, with threads that hand made-up blocks to each other as fast as they can: built under AddressSanitizer
- * with UBSan, and under ThreadSanitizer. What comes out is read back and must hold no impossible step.
+ * The recording side and the draining side in one process, with threads that hand made-up blocks to each other as fast as they can: built under
+ * AddressSanitizer with UBSan, and under ThreadSanitizer. What comes out is read back and must hold no impossible step.
  *
- * A block is an address nobody dereferences. Its maker records it, then offers it in a slot; who takes it records its free, then lets the address be used
- * again: the order that a program with a real allocator keeps.
+ * A block is an address nobody dereferences. Its maker records it, then offers it in a slot; who takes it records its free, then lets the address
+ * be used again: the order that a program with a real allocator keeps.
  */
 #define _GNU_SOURCE
 #include "../reader/measures.h"

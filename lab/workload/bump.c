@@ -1,7 +1,7 @@
 /*
- * An allocator that only counts up: each thread takes 1 MiB pieces of the address space and hands out the next bytes; free does nothing. No allocator can
- * be faster while it gives out cold memory, so it is shown as a floor, with the memory it wastes, and never subtracted. It may be called in a signal handler:
- * the position is moved by one atomic addition.
+ * An allocator that only counts up: each thread takes 1 MiB pieces of the address space and hands out the next bytes; free does nothing. No
+ * allocator can be faster while it gives out cold memory, so it is shown as a floor, with the memory it wastes, and never subtracted. It may be
+ * called in a signal handler: the position is moved by one atomic addition.
  *
  * A block's size stands in the 8 bytes before it, for realloc. Blocks of a quarter piece and more have a mapping of their own.
  */

@@ -1,6 +1,6 @@
 /*
- * The timed part. Threads are made, pinned, and wait; memory is read; they start together. Each runs its operations and waits again, with all its memory,
- * until what is resident after the last free has been read.
+ * The timed part. Threads are made, pinned, and wait; memory is read; they start together. Each runs its operations and waits again, with all its
+ * memory, until what is resident after the last free has been read.
  *
  * The calls below are the program's own calls through the dynamic linker: this file is compiled without builtin allocation functions, and a
  * test looks for them in the binary. A block handed to another thread goes through a shared slot: stored with release, taken with acquire.
@@ -81,20 +81,13 @@ static inline void put(worker *w, const sc_op *op, unsigned flags, void *p)
   else w->own[op->to] = p;
 }
 
-static unsigned class_of(uint64_t value)
-{
-  if (value < 8) return (unsigned)value;
-  unsigned octave = 63u - (unsigned)__builtin_clzll(value);
-  return 8 + (octave - 3) * 4 + (unsigned)((value >> (octave - 2)) & 3);
-}
-
 static void note(worker *w, enum en_routine r, uint64_t since)
 {
   uint64_t ns = now_ns() - since;
   ns = ns > clock_cost ? ns - clock_cost : 0;
   en_latency *l = &w->latency[r];
   l->count++;
-  l->classes[class_of(ns)]++;
+  l->classes[ct_class(ns)]++;
   if (ns > l->most) l->most = ns;
 }
 
@@ -210,7 +203,7 @@ static void gather(en_result *r, const worker *w, uint32_t n)
       const en_latency *from = &w[i].latency[k];
       to->count += from->count;
       if (from->most > to->most) to->most = from->most;
-      for (int c = 0; c < EN_CLASSES; c++) to->classes[c] += from->classes[c];
+      for (int c = 0; c < CT_CLASSES; c++) to->classes[c] += from->classes[c];
     }
   }
   r->operations = r->allocations + r->frees;

@@ -2,13 +2,13 @@
 #ifndef MARE_LAB_ENGINE_H
 #define MARE_LAB_ENGINE_H
 
+#include "../reader/counts.h"
 #include "script.h"
 
 enum en_touch { EN_NONE, EN_FIRST, EN_ENDS, EN_LINE, EN_ALL };
 enum en_routine { EN_MALLOC, EN_CALLOC, EN_REALLOC, EN_FREE, EN_ROUTINES };
-#define EN_CLASSES 252
 
-typedef struct en_latency { uint64_t count, most, classes[EN_CLASSES]; } en_latency;
+typedef struct en_latency { uint64_t count, most, classes[CT_CLASSES]; } en_latency;
 
 typedef struct en_result {
   double seconds, cpu_seconds, wait_seconds;

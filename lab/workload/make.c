@@ -1,7 +1,7 @@
 /*
- * The study's program (its figure 5.2) with its factors, and those it lacked. Per thread NA / NT allocations; a share of them lives to the end, born first
- * (peak) or spread evenly (growing); of the others `alive` live together. First in, first out and random: from then on one dies for each that is born; last in, first
- * out: all die, then as many are born anew. A share of them dies by the next thread's hand.
+ * The study's program (its figure 5.2) with its factors, and those it lacked. Per thread NA / NT allocations; a share of them lives to the end,
+ * born first (peak) or spread evenly (growing); of the others `alive` live together. First in, first out and random: from then on one dies for each
+ * that is born; last in, first out: all die, then as many are born anew. A share of them dies by the next thread's hand.
  */
 #include "script.h"
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * This process's memory, read without the C library's streams, so that no buffer of theirs is allocated while the allocator is being measured. VmHWM can be
- * set back through clear_refs; where that isn't allowed, the peak is at least what is resident.
+ * This process's memory, read without the C library's streams, so that no buffer of theirs is allocated while the allocator is being measured.
+ * VmHWM can be set back through clear_refs; where that isn't allowed, the peak is at least what is resident.
  */
 #define _GNU_SOURCE
 #include "engine.h"

@@ -1,10 +1,11 @@
 /*
- * A script from a joint distribution (describe-trace --joint): phase by phase as many births of each kind as the trace had, spread over the phase in random
- * order, each with its size, lifetime on the allocation clock, thread and freeing thread; the largest blocks at their own times. A block that a realloc ends goes
- * on as a block of the realloc cells of its phase.
+ * A script from a joint distribution (describe-trace --joint): phase by phase as many births of each kind as the trace had, spread over the phase
+ * in random order, each with its size, lifetime on the allocation clock, thread and freeing thread; the largest blocks at their own times. A block
+ * that a realloc ends goes on as a block of the realloc cells of its phase.
  *
- * The clock counts operations, as the original's did: a death comes when it is due, else a birth whose time has come, else whichever is next. Draws are
- * without replacement, so the totals of each phase are the trace's, apart from rounding when NA is another (then births are stretched, lifetimes are not).
+ * The clock counts operations, as the original's did: a death comes when it is due, else a birth whose time has come, else whichever is next. Draws
+ * are without replacement, so the totals of each phase are the trace's, apart from rounding when NA is another (then births are stretched,
+ * lifetimes are not).
  */
 #define _GNU_SOURCE
 #include "script.h"
@@ -73,8 +74,10 @@ static int parse_row(const char *line, cell *c)
   unsigned long long size, number;
   long long from, until, born;
   int used = 0;
-  if (sscanf(line, "%u,%u,%u,%u,%u,%llu,%lld,%lld,%llu,%lld%n", &phase, &routine, &end, &by, &to, &size, &from, &until, &number, &born, &used) != 10) return 0;
-  if (phase >= PHASES || routine > 3 || end > NEVER || by > 63 || to > 63 || (end != NEVER && (from < 0 || until < from)) || (line[used] && line[used] != '\n')) return 0;
+  if (sscanf(line, "%u,%u,%u,%u,%u,%llu,%lld,%lld,%llu,%lld%n", &phase, &routine, &end, &by, &to, &size, &from, &until, &number, &born,
+             &used) != 10) return 0;
+  if (phase >= PHASES || routine > 3 || end > NEVER || by > 63 || to > 63 || (end != NEVER && (from < 0 || until < from))) return 0;
+  if (line[used] && line[used] != '\n') return 0;
   if (born >= 0 && number != 1) return 0;
   *c = (cell){ (uint16_t)phase, (uint8_t)routine, (uint8_t)end, (uint8_t)by, (uint8_t)to, size, from, until, born, number };
   return 1;
@@ -207,7 +210,8 @@ static void allocate(maker *m, const cell *c)
 /* What a block that is reallocated becomes: the large block born just then, or one of the phase's realloc cells, of this thread if there is one. */
 static const cell *successor(maker *m, const cell *cells, const due *d)
 {
-  if (m->large < m->large_end && m->large->routine == 2 && m->large->by == d->to && (double)m->large->born * m->stretch <= (double)m->now + 1 && m->large->number == 1)
+  if (m->large < m->large_end && m->large->routine == 2 && m->large->by == d->to && (double)m->large->born * m->stretch <= (double)m->now + 1
+      && m->large->number == 1)
     return m->large++;
   if (!m->tree || !m->realloc_left) return NULL;
   const cell *c = draw(m, cells, m->reallocs_of[d->to], m->reallocs_of[d->to + 1]);

@@ -1,9 +1,9 @@
 /*
  * What each thread of a run is to do: made before the timed part, from factors, from a fitted profile, or from a recorded trace.
  *
- * A block that its own thread frees has a slot among that thread's own; its number is used again. A block that another thread frees or reallocs has a slot
- * of its own among the shared ones, never used again: who frees it waits until it is there. The order in which operations were appended is one in which no
- * wait is in vain, so a run can't deadlock.
+ * A block that its own thread frees has a slot among that thread's own; its number is used again. A block that another thread frees or reallocs has
+ * a slot of its own among the shared ones, never used again: who frees it waits until it is there. The order in which operations were appended is
+ * one in which no wait is in vain, so a run can't deadlock.
  */
 #ifndef MARE_LAB_SCRIPT_H
 #define MARE_LAB_SCRIPT_H

@@ -55,7 +55,8 @@ static int one_of(const char *option, const char *value, const char *const *name
   mistake(option, value, wanted);
 }
 
-enum { ALLOCATIONS = 256, MIN_SIZE, MAX_SIZE, THREADS, CPUS, PATTERN, LONG_SHARE, ALIVE, DEATH, CROSS, TOUCH, SEED, PROFILE, REPLAY, PACED, LATENCY, SAVE, HELP };
+enum { ALLOCATIONS = 256, MIN_SIZE, MAX_SIZE, THREADS, CPUS, PATTERN, LONG_SHARE, ALIVE, DEATH, CROSS, TOUCH, SEED, PROFILE, REPLAY, PACED, LATENCY,
+      SAVE, HELP };
 
 static const struct option known[] = {
   { "allocations", 1, NULL, ALLOCATIONS }, { "min-size", 1, NULL, MIN_SIZE }, { "max-size", 1, NULL, MAX_SIZE }, { "threads", 1, NULL, THREADS },
@@ -152,19 +153,12 @@ static sc_script *make_script(const options *o)
   return s;
 }
 
-static uint64_t last_of(unsigned c)
-{
-  if (c < 8) return c;
-  unsigned octave = 3 + (c - 8) / 4, quarter = (c - 8) % 4;
-  return ((uint64_t)(4 + quarter) << (octave - 2)) + ((UINT64_C(1) << (octave - 2)) - 1);
-}
-
 static uint64_t quantile(const en_latency *l, double q)
 {
   uint64_t wanted = (uint64_t)((double)l->count * q), seen = 0;
-  for (unsigned c = 0; c < EN_CLASSES; c++) {
+  for (unsigned c = 0; c < CT_CLASSES; c++) {
     seen += l->classes[c];
-    if (seen > wanted) return last_of(c) < l->most ? last_of(c) : l->most;
+    if (seen > wanted) return ct_class_last(c) < l->most ? ct_class_last(c) : l->most;
   }
   return l->most;
 }
@@ -174,7 +168,8 @@ static void print_latency(const en_result *r)
   static const char *const names[] = { "malloc", "calloc", "realloc", "free" };
   for (int i = 0; i < EN_ROUTINES; i++) {
     const en_latency *l = &r->latency[i];
-    printf("%s\"%s\": {\"count\": %" PRIu64 ", \"p50\": %" PRIu64 ", \"p99\": %" PRIu64 ", \"p999\": %" PRIu64 ", \"p9999\": %" PRIu64 ", \"max\": %" PRIu64 "}",
+    printf("%s\"%s\": {\"count\": %" PRIu64 ", \"p50\": %" PRIu64 ", \"p99\": %" PRIu64 ", \"p999\": %" PRIu64 ", \"p9999\": %" PRIu64 ", \"max\": "
+           "%" PRIu64 "}",
            i ? ", " : "{", names[i], l->count, quantile(l, 0.5), quantile(l, 0.99), quantile(l, 0.999), quantile(l, 0.9999), l->most);
   }
   printf("}");
@@ -183,7 +178,8 @@ static void print_latency(const en_result *r)
 static void print(const options *o, const sc_script *s, const en_result *r)
 {
   printf("{\"version\": 1, \"seconds\": %.9f, \"cpu_seconds\": %.6f, \"operations\": %" PRIu64 ", \"allocations\": %" PRIu64 ", \"frees\": %" PRIu64
-         ", \"reallocs\": %" PRIu64 ", \"cross_frees\": %" PRIu64 ", ", r->seconds, r->cpu_seconds, r->operations, r->allocations, r->frees, r->reallocs,
+         ", \"reallocs\": %" PRIu64 ", \"cross_frees\": %" PRIu64 ", ", r->seconds, r->cpu_seconds, r->operations, r->allocations, r->frees,
+           r->reallocs,
          r->shared_frees);
   printf("\"requested_peak_bytes\": %" PRIu64 ", \"peak_bytes\": %" PRIu64 ", \"after_bytes\": %" PRIu64 ", \"harness_bytes\": %" PRIu64 ", ",
          r->requested_peak, r->peak_bytes, r->after_bytes, r->harness_bytes);

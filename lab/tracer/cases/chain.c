@@ -1,6 +1,6 @@
 /*
- * chain N: allocates 7001 bytes N + 1 times in all, each in another image, as it goes through the exec family; on the way it replaces LD_PRELOAD, or drops the
- * environment altogether.
+ * chain N: allocates 7001 bytes N + 1 times in all, each in another image, as it goes through the exec family; on the way it replaces LD_PRELOAD,
+ * or drops the environment altogether.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,4 +1,7 @@
-/* Each of 50 threads allocates 7001 bytes and leaves it to a TLS destructor, which allocates 7003, frees the first, and sets the key again, three times over. */
+/*
+ * Each of 50 threads allocates 7001 bytes and leaves it to a TLS destructor, which allocates 7003, frees the first, and sets the key again, three
+ * times over.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 

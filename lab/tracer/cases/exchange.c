@@ -1,4 +1,7 @@
-/* exchange THREADS ROUNDS: threads swap blocks through shared slots, so that most are freed by another thread, and reallocate some. Blocks have odd sizes below 600. */
+/*
+ * exchange THREADS ROUNDS: threads swap blocks through shared slots, so that most are freed by another thread, and reallocate some. Blocks have odd
+ * sizes below 600.
+ */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /*
- * Children without exec: by fork, by a raw clone, from a second thread. Each frees the block it inherited (7001 bytes), allocates 7003 bytes 100 times,
- * begins with free(NULL) (which has no address to notice a fork by) and is waited for, while the parent goes on allocating 7005 bytes.
+ * Children without exec: by fork, by a raw clone, from a second thread. Each frees the block it inherited (7001 bytes), allocates 7003 bytes 100
+ * times, begins with free(NULL) (which has no address to notice a fork by) and is waited for, while the parent goes on allocating 7005 bytes.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

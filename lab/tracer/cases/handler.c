@@ -1,6 +1,6 @@
 /*
- * handler N: a signal handler allocates and frees 703 bytes as often as a timer fires (until it has 200 times at least), while the program allocates and
- * frees 701 bytes N times. To be run over an allocator that allows this (bump). Prints how often each was done.
+ * handler N: a signal handler allocates and frees 703 bytes as often as a timer fires (until it has 200 times at least), while the program
+ * allocates and frees 701 bytes N times. To be run over an allocator that allows this (bump). Prints how often each was done.
  */
 #define _GNU_SOURCE
 #include <signal.h>

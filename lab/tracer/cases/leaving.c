@@ -1,4 +1,7 @@
-/* leaving exit|_exit|kill: ends while three threads allocate 7003 bytes over and over, after each has done so 1000 times and main has allocated 7001 bytes 500 times. */
+/*
+ * leaving exit|_exit|kill: ends while three threads allocate 7003 bytes over and over, after each has done so 1000 times and main has allocated
+ * 7001 bytes 500 times.
+ */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>

@@ -1,4 +1,7 @@
-/* operators N: the C++ operators by their mangled names: N of each form of new, of sizes 2001, 2002, 1984 (aligned: a multiple, so that nothing is rounded) and 2004, each deleted by the form that belongs to it; then malloc(2005), free. */
+/*
+ * operators N: the C++ operators by their mangled names: N of each form of new, of sizes 2001, 2002, 1984 (aligned: a multiple, so that nothing is
+ * rounded) and 2004, each deleted by the form that belongs to it; then malloc(2005), free.
+ */
 #include <stdlib.h>
 
 extern void *_Znwm(size_t), *_Znam(size_t), *_ZnwmSt11align_val_t(size_t, size_t), *_ZnamRKSt9nothrow_t(size_t, const void *);

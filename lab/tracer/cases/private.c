@@ -1,4 +1,7 @@
-/* What a helper thread, a kept descriptor or a handler in this process would break: all descriptors closed and their numbers reused, a new user namespace. */
+/*
+ * What a helper thread, a kept descriptor or a handler in this process would break: all descriptors closed and their numbers reused, a new user
+ * namespace.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,7 @@
-/* A program with an allocator of its own: 64 MiB from mmap, touched, and 1 MiB from malloc. It stays for the launcher to look at it (reads standard input to its end). */
+/*
+ * A program with an allocator of its own: 64 MiB from mmap, touched, and 1 MiB from malloc. It stays for the launcher to look at it (reads standard
+ * input to its end).
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

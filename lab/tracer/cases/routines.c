@@ -1,4 +1,7 @@
-/* Every routine once or more, with sizes that tell them apart; failures and odd arguments among them. Ends with 1 where the allocator does not do as POSIX says. */
+/*
+ * Every routine once or more, with sizes that tell them apart; failures and odd arguments among them. Ends with 1 where the allocator does not do
+ * as POSIX says.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>

@@ -1,4 +1,7 @@
-/* server N: a forking server. N children one after another each take 100 requests from a pipe (7001 bytes allocated and freed each) and leave by _exit. */
+/*
+ * server N: a forking server. N children one after another each take 100 requests from a pipe (7001 bytes allocated and freed each) and leave by
+ * _exit.
+ */
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
