@@ -142,7 +142,10 @@ static void host_polled(mr_thread *t) {
 static int host_nap(mr_thread *t, uint64_t deadline) {
   uint64_t until = deadline;
   unsigned n;
-  if (!host_polls(t, &until)) return port_event_wait(&t->event, deadline);
+  if (!host_polls(t, &until)) {
+    host_polled(t);                              /* it may have been the watcher until now, and nobody else would poll */
+    return port_event_wait(&t->event, deadline);
+  }
   int set = mr_poll_wait(&t->event, until, NULL, &n);
   uint64_t now = port_now();
   if (atomic_load(&mr_rt.next_due) <= now) mr_timers_fire(now, NULL);
