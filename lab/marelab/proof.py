@@ -22,7 +22,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from marelab import measure
+from marelab import measure, target
 from marelab.allocators import Allocator, c_library
 from marelab.errors import LabError
 
@@ -31,7 +31,6 @@ ALIGNED = {"posix_memalign", "aligned_alloc", "memalign", "valloc", "pvalloc"}
 CXX = re.compile(r"_Zn[wa]m|_Zd[la]Pv")
 BINDING = re.compile(rb"binding file (.+?) \[\d+\] to (.+?) \[\d+\]: \w+ symbol `(\w+)'")
 INTERESTING = re.compile(rb"symbol `(?:malloc|free|calloc|realloc|posix_memalign|aligned_alloc|memalign|p?valloc|_Zn[wa]m\w*|_Zd[la]Pv\w*)'")
-CXX_LIBRARIES = re.compile(r"/lib(stdc\+\+|c\+\+|c\+\+abi)\.so")
 # without BPF events, whose start-up costs a second, and without looking up build ids
 PERF = ("perf", "record", "-q", "-e", "cpu-clock:u", "--no-bpf-event", "-B", "-N")
 SPACE = 512 << 20  # bytes of reports at the same time
@@ -129,12 +128,14 @@ class Reader:
 
     def binding(self, by: str, to: str, symbol: str) -> None:
         kind, objects = kind_of(symbol), self.objects
-        if objects is None or to in objects:
+        if not target.defines(to, symbol):
+            pass  # a program's own jump stub, whose binding is looked at by itself
+        elif objects is None or to in objects:
             self.proof.bound[kind, to] += 1
         elif by in objects:
             pass  # what the allocator itself uses underneath is its own matter
-        elif kind == "operator new" and CXX_LIBRARIES.search(to):
-            self.proof.bound[kind, to] += 1  # it calls malloc, whose binding is looked at by itself
+        elif kind == "operator new" and not target.defines(to, "malloc"):
+            self.proof.bound[kind, to] += 1  # libstdc++, or a copy of it: it calls malloc, whose binding is looked at by itself
         elif kind == "aligned" and by == to:
             pass  # the C library's references to itself
         else:
@@ -191,12 +192,12 @@ def witness_kernel(proof: Proof, allocator: Allocator, data: str) -> None:
             proof.without[name] += 1
 
 
-def patient(target: measure.Target) -> measure.Target:
+def patient(goal: measure.Target) -> measure.Target:
     """The same with a wider time limit: binding everything at once, and reporting it, takes a while."""
-    return replace(target, timeout=5 * target.timeout + 30) if target.timeout else target
+    return replace(goal, timeout=5 * goal.timeout + 30) if goal.timeout else goal
 
 
-def prove(allocator: Allocator, target: measure.Target) -> Proof:
+def prove(allocator: Allocator, goal: measure.Target) -> Proof:
     """Runs the target once under the allocator with both witnesses."""
     proof = Proof()
     objects = None if allocator.as_is else allocator.objects
@@ -205,10 +206,10 @@ def prove(allocator: Allocator, target: measure.Target) -> Proof:
         wrap = [*PERF, "-F", "49", "-o", data, "--"] if data else None
         debug = {"LD_DEBUG": "bindings", "LD_BIND_NOW": "1", "LD_DEBUG_OUTPUT": f"{folder}/bindings"}
         with Reader(folder, objects, proof) as reader:
-            outcome = measure.once(patient(target), allocator, debug, wrap)
+            outcome = measure.once(patient(goal), allocator, debug, wrap)
         if reader.full:
             raise LabError(f"the loader's reports need more than {SPACE >> 20} MB in {folder}: prove it on a shorter run of the program", code=1)
-        proof.problem = outcome.problem(target.good)
+        proof.problem = outcome.problem(goal.good)
         if proof.problem and outcome.stderr.strip():
             proof.problem += f"; it said: {outcome.stderr.strip().splitlines()[-1][:200]}"
         if data and os.path.exists(data):
@@ -225,9 +226,9 @@ def check_tunable(proof: Proof, allocator: Allocator) -> None:
         proof.problem = "GLIBC_TUNABLES has no effect here: glibc still uses thread caches"
 
 
-def present(target: measure.Target) -> tuple[Proof, str]:
+def present(goal: measure.Target) -> tuple[Proof, str]:
     """What serves malloc in the program as it is: the proof and the object's path."""
-    proof = prove(Allocator("as it is", as_is=True), target)
+    proof = prove(Allocator("as it is", as_is=True), goal)
     objects = [o for o in proof.objects("malloc")]
     if proof.problem or not objects:
         return proof, ""

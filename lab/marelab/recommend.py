@@ -84,8 +84,14 @@ def verdict(time: Standing, memory: Standing, present: str | None, margin: float
     if present in time.recommended:
         others = [n for n in time.recommended if n != present]
         row = time.row(present)
-        reasons = [f"its {what} is {row['ratio']:.3f} times the best's, {time.best} (95 % interval {row['low']:.3f} to {row['high']:.3f}): "
-                   f"not shown to be more than {margin * 100:.0f} % worse"]
+        if present == time.best:
+            i, b = (time.names.index(n) for n in (next_best(time), present))
+            ratio, low, high = (float(np.exp(m[i, b])) for m in (time.pairs.difference, time.pairs.low, time.pairs.high))
+            reasons = [f"nothing measured is better: with the next one, {next_best(time)}, the {what} is {ratio:.3f} times as much "
+                       f"(95 % interval {low:.3f} to {high:.3f})"]
+        else:
+            reasons = [f"its {what} is {row['ratio']:.3f} times the best's, {time.best} (95 % interval {row['low']:.3f} to {row['high']:.3f}): "
+                       f"not shown to be more than {margin * 100:.0f} % worse"]
         clear = time.widest() <= margin
         sentence = f"Keep {present}." if clear else f"Keep {present}: nothing better has been shown."
         return Verdict(True, present, present, others, sentence, reasons + doubt(time, margin) + thrift(time, memory, present, margin))
@@ -102,6 +108,10 @@ def verdict(time: Standing, memory: Standing, present: str | None, margin: float
         reasons.append(f"with {present} the {what} is {ratio:.3f} times that with {choice} (95 % interval {low:.3f} to {high:.3f})")
     others = [n for n in time.recommended if n != choice]
     return Verdict(False, choice, present, others, f"Use {choice}.", reasons + doubt(time, margin) + thrift(time, memory, choice, margin))
+
+
+def next_best(s: Standing) -> str:
+    return min((n for n in s.names if n != s.best), key=lambda n: s.mean[s.names.index(n)])
 
 
 def doubt(s: Standing, margin: float) -> list[str]:

@@ -1,5 +1,6 @@
 """The program to be studied: found as execvp would find it, and refused before it starts where LD_PRELOAD could not reach it."""
 
+import functools
 import os
 import shutil
 import stat
@@ -45,6 +46,41 @@ def interpreter(f, wide, order, offset, size, count) -> str | None:
         f.seek(at)
         return f.read(min(length, 4096)).rstrip(b"\0").decode(errors="replace")
     return None
+
+
+@functools.cache
+def defined(path: str) -> frozenset[str] | None:
+    """The names an object's dynamic symbol table defines; None where it can't be read.
+
+    A non-position-independent program that takes the address of `free` has an entry for it with an address but no section: its own jump stub, which
+    leads on to whoever serves. Such names are not defined here.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError:
+        return None
+    if data[:6] not in (b"\x7fELF\x02\x01", b"\x7fELF\x02\x02"):
+        return None
+    order = "<" if data[5] == 1 else ">"
+    at, (size, count) = struct.unpack_from(order + "Q", data, 40)[0], struct.unpack_from(order + "HH", data, 58)
+    try:
+        sections = [struct.unpack_from(order + "IIQQQQII", data, at + i * size) for i in range(count)]
+        table = next(s for s in sections if s[1] == 11)  # SHT_DYNSYM
+        names = sections[table[6]][4]
+        found = set()
+        for i in range(table[5] // 24):
+            name, _, _, section = struct.unpack_from(order + "IBBH", data, table[4] + 24 * i)
+            if section:
+                found.add(data[names + name:data.index(b"\0", names + name)].decode(errors="replace"))
+        return frozenset(found)
+    except (StopIteration, IndexError, ValueError, struct.error):
+        return None
+
+
+def defines(path: str, symbol: str) -> bool:
+    """Whether the object defines it; yes where it can't be read."""
+    names = defined(path)
+    return names is None or symbol in names
 
 
 def find(program: str) -> str:

@@ -102,6 +102,24 @@ def test_an_allocator_that_lacks_a_routine_is_told(own_malloc, cxx_program):
     assert any(routine == "aligned_alloc" for routine, _, _ in p.wrong)
 
 
+def test_a_programs_own_jump_stub_is_no_allocator(tmp_path):
+    """A program at a fixed address that takes the address of free: other objects' references lead to its stub, which leads on."""
+    import subprocess
+
+    source = tmp_path / "p.c"
+    source.write_text("#include <stdlib.h>\nint main(void) { void (*volatile f)(void *) = free; f(malloc(10)); return 0; }\n")
+    program = str(tmp_path / "p")
+    subprocess.run(["cc", "-O0", "-fno-pic", "-no-pie", "-o", program, str(source)], check=True)
+    from marelab import target
+
+    assert "free" not in target.defined(program) and "malloc" in target.defined(allocators.c_library())
+    for a in HERE:
+        p = proof.prove(a, measure.Target((program,), timeout=60))
+        assert p.serves, (a.name, p.lines())
+    _, path = proof.present(measure.Target((program,), timeout=60))
+    assert os.path.basename(path).startswith("libc")
+
+
 def test_a_program_that_fails_under_an_allocator_is_told():
     p = proof.prove(HERE[0], measure.Target(("sh", "-c", "echo broken >&2; exit 5"), timeout=60))
     assert not p.serves and "exit code 5" in p.problem and "broken" in p.problem

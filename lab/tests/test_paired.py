@@ -96,6 +96,12 @@ def test_keep_it_when_what_is_used_today_is_among_the_best():
     assert v.keep and v.sentence == "Keep glibc." and v.alternatives == ["je"]
 
 
+def test_when_it_is_the_best_the_next_one_is_named():
+    t, m = standings([1, 1.2, 1.4], [1, 1, 1], ["glibc", "je", "slow"])
+    v = recommend.verdict(t, m, "glibc", 0.05)
+    assert v.keep and "with the next one, je" in v.reasons[0]
+
+
 def test_change_when_it_is_not():
     t, m = standings([1.3, 1, 1.4], [1, 1, 1], ["glibc", "je", "slow"])
     v = recommend.verdict(t, m, "glibc", 0.05)
