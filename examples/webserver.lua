@@ -1,5 +1,5 @@
 -- The distributed web server: one process, the controller, accepts connections and chooses services; others, the workers, serve.
---   mare run examples/webserver.lua [PORT [WORKERS]]        8080, one per CPU; 0: any free port
+--   mare run examples/webserver.lua [PORT [WORKERS [SECONDS]]]    8080 (0: any free port), one per CPU; how long to wait for a slow peer
 --
 --   GET /            a page that shows the load of each worker, and sorts
 --   GET /events      the loads, twice a second (server-sent events)
@@ -20,8 +20,9 @@ local process, channel, fiber = mare.process, mare.channel, mare.fiber
 ----------------------------------------------------------------------------------------------------------- a worker
 
 -- Takes (connection, its first request, service), and false to tell its load. Ends when `jobs` is closed.
-local function worker(index, jobs, news, back)
+local function worker(index, jobs, news, back, patience)
   local clock = mare.clock
+  http.limits.idle = patience             -- a module is not copied: this is the worker's own
   local open, load = {}, { index = index, open = 0, requests = 0, busy = 0 }
 
   -- Serves requests for one service; gives one for another, or an error's status.
@@ -81,9 +82,7 @@ local function text(status, message, more)
   return function() return status, "text/plain; charset=utf-8", message, more end
 end
 
-local function page(kind, body)
-  return function() return 200, kind, body end
-end
+local function page(kind, body) return function() return 200, kind, body end end
 
 -- What is compared. nil: the line has no such thing.
 local keys = {
@@ -172,8 +171,9 @@ end
 ------------------------------------------------------------------------------------------------------ the controller
 
 local port, count = math.tointeger(tonumber(arg[1] or 8080)), math.tointeger(tonumber(arg[2] or process.workers()))
+http.limits.idle = tonumber(arg[3]) or http.limits.idle
 if not port or not count or count < 1 then
-  io.stderr:write("usage: mare run examples/webserver.lua [PORT [WORKERS]]\n")
+  io.stderr:write("usage: mare run examples/webserver.lua [PORT [WORKERS [SECONDS]]]\n")
   os.exit(2)
 end
 local server, message = net.listen("127.0.0.1:" .. port)
@@ -186,7 +186,8 @@ local interrupt = signal.on("INT")
 local workers, back, news, waiting = {}, channel.new(64), channel.new(), {}
 for i = 1, count do
   local jobs = channel.new(64)
-  workers[i] = { jobs = jobs, open = 0, handle = process.spawn { main = worker, args = { i, jobs, news, back }, name = "worker " .. i } }
+  local args = { i, jobs, news, back, http.limits.idle }
+  workers[i] = { jobs = jobs, open = 0, handle = process.spawn { main = worker, args = args, name = "worker " .. i } }
 end
 
 local function dispatch(conn, request)
