@@ -14,6 +14,7 @@ local help = [[
 /join ROOM   go to another room         /rooms   the rooms and how many are there
 /who         who is in this room        /quit    leave
 Anything else is said to all in the room.]]
+help = help:gsub("\n", "\r\n")
 
 -- What a stranger typed, without telnet's negotiations and control characters; nil: the peer is gone or writes no lines.
 local function line_of(conn, seconds)
@@ -60,6 +61,7 @@ local function room(title, door, hall)
       local command = commands[word]
       if not word then
         if text ~= "" then all(name .. ": " .. text) end
+        fiber.yield()                          -- who types without pause lets the writers work, too
       elseif type(command) == "function" then
         local wanted = command(queue, name, rest)
         if wanted then return wanted end
@@ -160,7 +162,7 @@ function requests.rooms(_, queue)
   queue:try_send(table.concat(list, ", "))
 end
 
-print(("chat on 127.0.0.1 %d; Ctrl-C ends it"):format(select(2, server:address())))
+print(("chat on %s %d; Ctrl-C ends it"):format(server:address()))
 io.stdout:flush()
 
 while true do
