@@ -1,5 +1,5 @@
--- luacheck: ignore 512
--- Fibers: several threads of control in one process, their data, ends, failures and coroutines.
+-- luacheck: ignore 211 241 311 331 512
+-- Fibers: how they start, what they share, how they wait. How they end: fiber_end_spec.lua
 local mare = require "mare"
 local proc = require "spec.support.proc"
 local parked = require "spec.support.parked"
@@ -11,13 +11,6 @@ local function run(f, ...)
   local r = pack(process.spawn(f, ...):wait())
   if not r[1] then error(r[2], 0) end
   return table.unpack(r, 2, r.n)
-end
-
--- What a script prints in a mare process of its own, or as the main script of plain Lua.
-local function script(text, host)
-  local r = proc[host and "lua" or "mare"]("local mare = require 'mare' local fiber, process, channel = mare.fiber, mare.process, mare.channel\n" .. text)
-  assert.is_false(r.timeout, "it hangs:\n" .. r.out .. r.err)
-  return r.out, r.err, r.code
 end
 
 describe("fiber.spawn", function()
@@ -52,7 +45,7 @@ describe("fiber.spawn", function()
 
   it("lets 100,000 fibers wait in one process", function()
     local n = proc.slow > 1 and 5000 or 100000
-    assert.same(pack(n + 1, n, 1), pack(run(function(n)
+    assert.same(pack(n + 1, n, 1), pack(run(function()
       local gate, sum, list = channel.new(), 0, {}
       for i = 1, n do list[i] = fiber.spawn(function() local v = gate:receive() sum = sum + v end) end
       fiber.yield()
@@ -60,7 +53,7 @@ describe("fiber.spawn", function()
       for _ = 1, n do gate:send(1) end
       for i = 1, n do list[i]:wait() end
       return alive, sum, fiber.count()
-    end, n)))
+    end)))
   end)
 
   it("refuses in a finaliser, also in one that runs while another process copies in or the state closes", function()
@@ -140,7 +133,7 @@ describe("a fiber that waits", function()
     local list = {
       fiber.spawn(function() mare.sleep(0.002) log[#log + 1] = "slept" end),
       fiber.spawn(function() return p:wait() end),
-      fiber.spawn(function() return c:receive(0.001) end),
+      fiber.spawn(function() return channel.new():receive(0.001) end),
       fiber.spawn(function() return mare.select { channel.new(), p } end),
       fiber.spawn(function() while #log == 0 do process.yield() end return "yielded" end),
       fiber.spawn(function() while #log == 0 do mare.sleep(0) end return "yielded" end),
@@ -151,8 +144,8 @@ describe("a fiber that waits", function()
     c:send("on", 1)
     local r = {}
     for i, f in ipairs(list) do r[i] = pack(f:wait()) end
-    assert.same({ pack(true), pack(true, true, "on", 1), nil, pack(true, 2, true, "on", 1), pack(true, "yielded"), pack(true, "yielded"),
-                  pack(true, true), pack(true, nil, "timeout") }, { r[1], r[2], nil, r[4], r[5], r[6], r[7], r[8] })
+    assert.same({ pack(true), pack(true, true, "on", 1), pack(true, nil, "timeout"), pack(true, 2, true, "on", 1),
+                  pack(true, "yielded"), pack(true, "yielded"), pack(true, true), pack(true, nil, "timeout") }, r)
   end)
 
   it("in a comparator, a gsub callback or an xpcall handler lets its siblings go on", function()
@@ -209,6 +202,19 @@ describe("a fiber that waits", function()
     for i = 1, 10 do assert.same(pack(true, true, 5), pack(waiters[i]:wait())) end
   end)
 
+  it("may wait for a process beside many others", function()
+    local c, list = channel.new(), {}
+    local p = process.spawn(function() return c:receive(), { 2 } end)
+    for i = 1, 50 do list[i] = fiber.spawn(p.wait, p, i % 5 == 0 and 0.0001 * i or nil) end
+    fiber.yield()
+    mare.sleep(0.006)
+    c:send(1)
+    for i = 1, 50 do
+      local r = pack(list[i]:wait())
+      assert.same(i % 5 == 0 and pack(true, nil, "timeout") or pack(true, true, 1, { 2 }), r)
+    end
+  end)
+
   it("tells what it does", function()
     local c = channel.new()
     local f = fiber.spawn(function() c:receive() return fiber.self():status() end)
@@ -222,188 +228,20 @@ describe("a fiber that waits", function()
   end)
 end)
 
-describe("a fiber's failure", function()
-  it("is given to who waits, an error of any type, with a traceback", function()
-    local t = {}
-    for _, e in ipairs { { "text" }, { t }, { nil, n = 1 }, { 42 }, { false } } do
-      local f = fiber.spawn(function() error(e[1], 0) end)
-      local ok, err, trace = f:wait()
-      assert.is_false(ok)
-      assert.equal(e[1], err)
-      assert.matches("stack traceback:", trace)
-    end
-  end)
-
-  it("ends neither its process nor its siblings, and is printed once if nobody was told", function()
-    for _, host in ipairs { false, true } do
-      local out, err, code = script([[
-        for _, e in ipairs { "one", { 1 } } do fiber.spawn { name = "f", main = function() error(e, 0) end } end
-        local seen = fiber.spawn(function() error("seen", 0) end)
-        local other = fiber.spawn(function() mare.sleep(0.01) return "goes on" end)
-        print(select(2, seen:wait()))
-        print(other:wait())
-        collectgarbage() collectgarbage()]], host)
-      assert.matches("^seen\tstack traceback", out)
-      assert.matches("true\tgoes on\n$", out)
-      local _, n = err:gsub("mare: fiber #%d 'f' of the main process failed: ", "")
-      assert.equal(2, n, err)
-      assert.matches("failed: one\n", err)
-      assert.matches("failed: %(error object is a table value%)\n", err)
-      assert.is_nil(err:find "seen")
-      assert.equal(0, code)
-    end
-  end)
-
-  it("for want of memory is its own", function()
-    local p = process.spawn { memory = 400 * 1024, main = function()
-      local n, failed = 0, 0
-      for _ = 1, 20 do
-        local f = fiber.spawn(function() local t = {} for i = 1, math.huge do t[i] = { i } end end)
-        local ok, err = f:wait()
-        n = n + 1
-        if not ok and err == "not enough memory" then failed = failed + 1 end
-      end
-      return n, failed, fiber.count()
-    end }
-    assert.same(pack(true, 20, 20, 1), pack(p:wait()))
-  end)
-end)
-
-describe("a process", function()
-  it("ends when its main function and all its fibers have ended; its results are those of main", function()
-    local c = channel.new()
-    local p = process.spawn(function()
-      fiber.spawn(function() c:receive() fiber.spawn(function() c:receive() end) return "other" end)
-      return "main", { 1 }
-    end)
-    parked(p)
-    c:send(1)
-    assert.same(pack(nil, "timeout"), pack(p:wait(0.002)))
-    parked(p)
-    c:send(2)
-    assert.same(pack(true, "main", { 1 }), pack(p:wait()))
-  end)
-
-  it("whose main fails ends: the others get an error where they wait, and no pcall keeps them", function()
-    local log = channel.new(math.huge)
-    local p = process.spawn(function()
-      local c = channel.new()
-      fiber.spawn(function() local ok, err = pcall(c.receive, c) log:send("caught", err) end)
-      fiber.spawn(function() while true do pcall(mare.sleep, 1000) end end)
-      fiber.spawn(function() while true do pcall(mare.select, { c }) end end)
-      fiber.spawn(function() while true do pcall(fiber.yield) end end)
-      fiber.spawn(function() while true do pcall(fiber.spawn, function() end) fiber.yield() end end)
-      fiber.spawn(function()
-        local x <close> = setmetatable({}, { __close = function() log:send "closed" end })
-        coroutine.wrap(function() c:receive() end)()
-      end)
-      fiber.spawn(function() table.sort({ 2, 1 }, function() mare.sleep(1000) end) end)
-      mare.sleep(0.005)
-      fiber.spawn(function() log:send "must not begin" end)
-      error "main fails"
-    end)
-    local ok, err = p:wait()
-    assert.is_false(ok)
-    assert.matches("main fails", err)
-    log:close()
-    local got = {}
-    for what, text in log:each() do got[#got + 1] = what .. (text or "") end
-    table.sort(got)
-    assert.same({ "caughtthe process has failed in its main function; its other fibers end", "closed" }, got)
-  end)
-
-  it("that fails prints its own failure only", function()
-    local _, err = script [[
-      process.spawn(function() fiber.spawn(mare.sleep, 1000) fiber.spawn(function() mare.sleep(1000) end) fiber.yield() error("main fails", 0) end)]]
-    local _, n = err:gsub("failed:", "")
-    assert.equal(1, n, err)
-    assert.matches("process #2 failed: main fails", err)
-  end)
-
-  it("finds nothing of the fibers of the one whose state it got", function()
-    for _ = 1, 200 do
-      assert.same(pack(true, 1, nil, true, nil), pack(process.spawn(function()
-        local n, me, empty = fiber.count(), fiber.self(), next(fiber.storage()) == nil
-        local old = rawget(_G, "left")
-        fiber.storage().x, _G.left = 1, 1
-        fiber.spawn(function() fiber.storage().y = 1 mare.sleep(0) _G.left = 2 end)
-        return n, me, empty, old
-      end):wait()))
-    end
-  end)
-
-  it("can be asked for its status at any moment of its end", function()
-    for _ = 1, proc.slow > 1 and 200 or 2000 do
-      local p = process.spawn(function() fiber.spawn(function() mare.sleep(0) end) end)
-      while p:status() ~= "done" do end
-    end
-  end)
-
-  it("gets messages exactly once, however many of its fibers and of other processes receive", function()
-    local c, out, n = channel.new(2), channel.new(math.huge), proc.slow > 1 and 500 or 5000
-    for _ = 1, 3 do
-      process.spawn(function()
-        for _ = 1, 7 do
-          fiber.spawn(function()
-            for v, t in c:each() do
-              if t[1] ~= v then out:send(0) end
-              out:send(v)
-              if v % 5 == 0 then fiber.yield() end
-            end
-          end)
-        end
-      end)
-    end
-    for i = 1, n do c:send(i, { i }) end
-    local seen = {}
-    for _ = 1, n do
-      local v = out:receive()
-      assert.is_nil(seen[v])
-      seen[v] = true
-    end
-    c:close()
-    assert.is_nil(seen[0])
-  end)
-end)
-
-describe("a fiber's own coroutine", function()
-  for _, host in ipairs { false, true } do
-    it("can't be resumed or closed by others" .. (host and ", in plain Lua" or ""), function()
-      local out = script([[
-        local co, c = nil, channel.new()
-        local f = fiber.spawn(function() co = coroutine.running() c:receive() return print, 1 end)
-        fiber.yield()
-        print(coroutine.resume(co, 1))
-        print(pcall(coroutine.close, co))
-        print(coroutine.wrap(function() return coroutine.resume(co) end)())
-        local g = fiber.spawn(function() return coroutine.resume(co) end)
-        print(g:wait())
-        c:send(1)
-        while f:status() ~= "done" do fiber.yield() end
-        print(coroutine.resume(co))
-        pcall(coroutine.close, co)
-        local ok, p, one = f:wait()
-        print(ok, p == print, one)
-        print(fiber.spawn(function() return coroutine.resume(coroutine.create(function(...) return ... end), 1, 2) end):wait())]], host)
-      local lines = {}
-      for line in out:gmatch "[^\n]+" do lines[#lines + 1] = line end
-      assert.equal("false\tcannot resume non-suspended coroutine", lines[1])
-      assert.matches("^false\tcannot close a", lines[2])
-      assert.equal("false\tcannot resume non-suspended coroutine", lines[3])
-      assert.equal("true\tfalse\tcannot resume non-suspended coroutine", lines[4])
-      assert.matches("^false\tcannot resume", lines[5])
-      assert.equal("true\ttrue\t1", lines[6])
-      assert.equal("true\ttrue\t1\t2", lines[7])
-    end)
-  end
-end)
-
 describe("fiber.storage, self and handles:", function()
   it("storage is a table of its own for each fiber, main too", function()
     local mine = fiber.storage()
     mine.x = "main"
     local list = {}
-    for i = 1, 3 do list[i] = fiber.spawn(function() local s = fiber.storage() local old = s.x s.x = i fiber.yield() return old, fiber.storage().x end) end
+    for i = 1, 3 do
+      list[i] = fiber.spawn(function()
+        local s = fiber.storage()
+        local old = s.x
+        s.x = i
+        fiber.yield()
+        return old, fiber.storage().x
+      end)
+    end
     for i = 1, 3 do assert.same(pack(true, nil, i), pack(list[i]:wait())) end
     assert.is_true(fiber.storage() == mine and mine.x == "main")
     mine.x = nil
@@ -420,71 +258,5 @@ describe("fiber.storage, self and handles:", function()
     local f = fiber.spawn(function() end)
     assert.error_matches(function() channel.new(1):send { jobs = { f } } end, "message%.jobs%[1%]: fiber cannot be sent; .* Send a channel")
     assert.error_matches(function() process.spawn(function() return f end) end, "fiber cannot be sent")
-  end)
-end)
-
-describe("a deadlock report", function()
-  it("names fibers", function()
-    local _, err, code = script [[
-      fiber.spawn { name = "first", main = function() channel.new():receive() end }
-      local f = fiber.spawn(function() channel.named "c":send(1) end)
-      f:wait()]]
-    assert.equal(1, code)
-    assert.matches("main %(#1%): wait for a fiber at ", err)
-    assert.matches("main %(#1%), fiber #1 'first': receive on channel", err)
-    assert.matches("main %(#1%), fiber #2: send on channel 'c' at ", err)
-  end)
-
-  it("reaches the main script of plain Lua, and a fiber that waits inside a coroutine there", function()
-    local out = script([[
-      local f = fiber.spawn { name = "x", main = function() channel.new():receive() end }
-      print(pcall(f.wait, f))
-      f = fiber.spawn(function() return coroutine.wrap(function() return (pcall(function() channel.new():receive() end)) end)() end)
-      print(f:wait())]], true)
-    assert.matches("^false\t.-deadlock:.-fiber #1 'x': receive", out)
-    assert.matches("true\tfalse\n$", out)
-  end)
-end)
-
-describe("in plain Lua", function()
-  it("fibers run while the main script waits in a call of mare, and end with it", function()
-    local out, err, code = script([[
-      local n = 0
-      local f = fiber.spawn(function() for i = 1, 1000 do n = n + 1 mare.sleep(0.001) end print "never" end)
-      assert(n == 0)
-      mare.sleep(0.005)
-      assert(n > 0)
-      local seen = n
-      for i = 1, 1e6 do end
-      assert(n == seen)
-      fiber.spawn(function() channel.new():receive() end)
-      fiber.spawn(function() mare.select { channel.new(), mare.timer.after(3) } end)
-      fiber.yield()
-      process.spawn(function() mare.sleep(0.05) print "process" end)
-      print "end"]], true)
-    assert.same({ "end\nprocess\n", "", 0 }, { out, err, code })
-  end)
-
-  it("a fiber that always yields keeps neither a deadline nor a message from the main script", function()
-    assert.equal("nil\ttimeout\n7\ntrue\n", (script([[
-      local stop
-      local f = fiber.spawn(function() while not stop do fiber.yield() end end)
-      local c = channel.new()
-      print(c:receive(0.02))
-      process.spawn(function() c:send(7) end)
-      print(c:receive())
-      stop = true
-      print(f:wait())]], true)))
-  end)
-
-  it("fibers and processes exchange messages", function()
-    assert.equal("500500\n", (script([[
-      local to, from, sum = channel.new(), channel.new(), 0
-      process.spawn(function() for v in to:each() do from:send(v, { v }) end from:close() end)
-      fiber.spawn(function() for i = 1, 1000 do to:send(i) end to:close() end)
-      local list = {}
-      for i = 1, 5 do list[i] = fiber.spawn(function() for v, t in from:each() do assert(t[1] == v) sum = sum + v end end) end
-      for i = 1, 5 do assert(list[i]:wait()) end
-      print(sum)]], true)))
   end)
 end)

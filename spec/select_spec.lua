@@ -391,8 +391,10 @@ end)
 it("an interrupt reaches a main process that selects", function()
   local r = proc.mare([[
     local mare = require "mare"
-    print "waits" io.flush()
-    print(pcall(mare.select, { mare.channel.new(), mare.timer.after(100) }))]], {}, { signals = { { after = "waits", name = "INT" } } })
+    print(pcall(function()
+      print "waits" io.flush()
+      mare.select { mare.channel.new(), mare.timer.after(100) }
+    end))]], {}, { signals = { { after = "waits", name = "INT" } } })
   assert.matches("false\t.*interrupted!", r.out)
   assert.equal(0, r.code)
 end)

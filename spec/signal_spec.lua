@@ -39,8 +39,8 @@ describe("signal", function()
       for i = 1, 3 do raise "USR2" end
       local name, n = s:wait()
       while n < 3 do                              -- the system may deliver two that are pending as one
-        local _, more = s:wait(0.05)
-        if not more then break end
+        local came, more = s:wait(0.05)
+        if not came then break end
         n = n + more
       end
       print(name, n >= 1 and n <= 3)

@@ -39,10 +39,10 @@ describe("timer.after", function()
     local c, list = channel.new(math.huge), {}
     for i = 1, 20 do list[i] = process.spawn(function() local t = c:receive() return t:wait(), t:left() end) end
     local t = timer.after(0.02)
-    for i = 1, 15 do c:send(t) end
+    for _ = 1, 15 do c:send(t) end
     local mine = {}
     for i = 1, 5 do mine[i] = fiber.spawn(t.wait, t) end
-    for i = 16, 20 do c:send(t) end
+    for _ = 16, 20 do c:send(t) end
     for i = 1, 20 do assert.same(pack(true, 1, 0), pack(list[i]:wait())) end
     for i = 1, 5 do assert.same(pack(true, 1), pack(mine[i]:wait())) end
   end)
@@ -50,7 +50,9 @@ describe("timer.after", function()
   it("calls a function with its arguments in a fiber of its own", function()
     local c, here = channel.new(4), {}
     local start = mare.clock()
-    timer.after(0.005, function(t, ...) c:send(rawequal(t, here), mare.clock() - start >= 0.005, select("#", ...), fiber.self() ~= nil) end, here, nil, 2)
+    timer.after(0.005, function(t, ...)
+      c:send(rawequal(t, here), mare.clock() - start >= 0.005, select("#", ...), fiber.self() ~= nil)
+    end, here, nil, 2)
     assert.same(pack(true, true, 2, true), pack(c:receive(10)))
     assert.same(pack(nil, "timeout"), pack(c:receive(0.01)))
   end)
@@ -238,6 +240,23 @@ describe("many timers:", function()
     for i = 1, n do assert.is_true(order[i]:wait()) end
     assert.equal(n, #out)
   end)
+end)
+
+it("fibers that become due while their process is busy come in the order in which they were due", function()
+  local n, out, t = 50, {}, timer.after(0.2)
+  for i = 1, n do
+    fiber.spawn(function()
+      if i % 2 == 0 then mare.sleep(0.25 + i * 1e-5) else mare.select { t, channel.new() } end
+      out[#out + 1] = i
+    end)
+  end
+  fiber.yield()
+  busy_until(mare.clock() + 0.26)
+  while #out < n do mare.sleep(0.001) end
+  local expected = {}
+  for i = 1, n, 2 do expected[#expected + 1] = i end
+  for i = 2, n, 2 do expected[#expected + 1] = i end
+  assert.same(expected, out)
 end)
 
 describe("a timer", function()

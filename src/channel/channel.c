@@ -1,5 +1,6 @@
 /* channel: the queue and the two lists of waiters; see channel.h for the invariants. */
 #include "channel/channel.h"
+#include "process/waitable.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,6 +201,10 @@ mr_step mr_channel_take(mr_channel *c, mr_mail *m, mr_wait *node, mr_wait **peer
 static int others_wait(mr_wait *head, const mr_fiber *self) {
   for (mr_wait *w = head->next, *next; w != head; w = next) {
     next = w->next;
+    if (w->set) {
+      if ((unsigned)atomic_load(&w->set->word) && w->set->fiber != self) return 1;
+      continue;
+    }
     if (w->fiber == self) continue;
     if (atomic_load(&w->fiber->ticket) == w->ticket) return 1;
     mr_waitq_del(w);

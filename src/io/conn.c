@@ -20,7 +20,6 @@ mr_conn *mr_conn_adopt(int fd, mr_watch *w) {
   c->fd = fd;
   c->watch = w;
   c->patience = UINT64_MAX;
-  mr_waitq_init(&c->turns);
   return c;
 }
 
@@ -36,10 +35,25 @@ mr_conn *mr_conn_new(int fd, int *err) {
   return NULL;
 }
 
+void mr_conn_turn_add(mr_conn *c, mr_wait *w) {
+  if (c->turns) {
+    mr_waitq_add(c->turns, w);                   /* before the first: the last */
+  } else {
+    mr_waitq_init(w);
+    c->turns = w;
+  }
+}
+
+void mr_conn_turn_del(mr_conn *c, mr_wait *w) {
+  if (!w->next) return;
+  if (c->turns == w) c->turns = w->next == w ? NULL : w->next;
+  mr_waitq_del(w);
+}
+
 static void refuse_turns(mr_conn *c, mr_fiber *near) {
-  while (!mr_waitq_empty(&c->turns)) {
-    mr_wait *n = c->turns.next;
-    mr_waitq_del(n);
+  mr_wait *n;
+  while ((n = c->turns) != NULL) {
+    mr_conn_turn_del(c, n);
     if (mr_wait_claim(n)) mr_ready(n->fiber, MR_CLOSED, near);
   }
 }
@@ -146,9 +160,9 @@ static long match_line(mr_conn *c, const char *p, size_t len, size_t *give) {
   return (long)used;
 }
 
-static long match_pattern(mr_conn *c, const char *p, size_t len, size_t *give) {
-  size_t n = c->want.length, limit = len < c->want.n ? len : c->want.n;
-  const char *q = limit >= c->want.seen ? find(p + c->want.seen, limit - c->want.seen, c->want.pattern, n) : NULL;
+static long match_pattern(mr_conn *c, const char *p, size_t len, const mr_pattern *pattern, size_t *give) {
+  size_t n = pattern->len, limit = len < c->want.n ? len : c->want.n;
+  const char *q = limit >= c->want.seen ? find(p + c->want.seen, limit - c->want.seen, pattern->p, n) : NULL;
   if (!q) {
     c->want.seen = limit >= n ? limit - n + 1 : 0;
     return len >= c->want.n ? -1 : 0;
@@ -157,7 +171,7 @@ static long match_pattern(mr_conn *c, const char *p, size_t len, size_t *give) {
   return (long)*give;
 }
 
-long mr_conn_match(mr_conn *c, const char *p, size_t len, size_t *give) {
+long mr_conn_match(mr_conn *c, const char *p, size_t len, const mr_pattern *pattern, size_t *give) {
   switch (c->want.kind) {
     case WANT_SOME: *give = len; return (long)len;
     case WANT_COUNT:
@@ -165,7 +179,7 @@ long mr_conn_match(mr_conn *c, const char *p, size_t len, size_t *give) {
       *give = c->want.n;
       return (long)c->want.n;
     case WANT_ALL: return 0;
-    case WANT_UNTIL: return match_pattern(c, p, len, give);
+    case WANT_UNTIL: return match_pattern(c, p, len, pattern, give);
     default: return match_line(c, p, len, give);
   }
 }
@@ -182,6 +196,8 @@ int mr_conn_ready(mr_conn *c, mr_fiber *f) {
   return r != -EAGAIN;
 }
 
+enum { NOT_QUEUED, QUEUED_READ, QUEUED_WRITE };   /* `what` of a case */
+
 static int wait_link(mr_case *k) {
   mr_conn *c = k->object;
   if (c->fd < 0 || c->in.len || c->eof || c->rerr) return 1;
@@ -190,34 +206,42 @@ static int wait_link(mr_case *k) {
     return 1;
   }
   c->selected++;
-  k->what = 1;                                   /* queued */
+  c->selects_read++;
+  k->what = QUEUED_READ;
   return 0;
 }
 
 static void wait_unlink(mr_case *k) {
   mr_conn *c = k->object;
   if (!k->what) return;
-  k->what = 0;
   c->selected--;
+  if (k->what == QUEUED_READ) c->selects_read--;
+  k->what = 0;
   if (c->watch) mr_watch_unwait(c->watch, &k->wait);
 }
 
 static int wait_take(lua_State *L, mr_case *k, mr_reason why) {
   mr_conn *c = k->object;
   (void)why;
+  if (c->reading) {                              /* what one fetches the other would wait for */
+    lua_pushnil(L);
+    lua_pushliteral(L, "another fiber reads from this connection");
+    lua_pushliteral(L, "EBUSY");
+    return 3;
+  }
   c->dry = 0;                                    /* nobody may have polled since: ask the kernel */
   if (!mr_conn_ready(c, mr_self_fiber(L))) return -1;
   lua_pushboolean(L, 1);
   return 1;
 }
 
-const mr_waitclass mr_conn_wait = { "read", wait_link, wait_unlink, wait_take, NULL };
+const mr_waitclass mr_conn_wait = { "read", wait_link, wait_unlink, wait_take, NULL, 0 };
 
 static int writing_link(mr_case *k) {
   mr_conn *c = k->object;
   if (c->fd < 0 || c->werr || mr_watch_wait(c->watch, MR_WRITE, &k->wait)) return 1;
   c->selected++;
-  k->what = 1;
+  k->what = QUEUED_WRITE;
   return 0;
 }
 
@@ -229,4 +253,4 @@ static int writing_take(lua_State *L, mr_case *k, mr_reason why) {
   return 1;
 }
 
-const mr_waitclass mr_conn_wait_writing = { "write", writing_link, wait_unlink, writing_take, NULL };
+const mr_waitclass mr_conn_wait_writing = { "write", writing_link, wait_unlink, writing_take, NULL, 0 };

@@ -27,20 +27,18 @@ typedef struct mr_conn {
   mr_watch *watch;                   /* NULL: closed */
   unsigned char dry, eof, sent;      /* eof: the peer has ended its side; sent: ours is ended */
   unsigned char reading, writing;    /* a fiber is in the operation */
-  unsigned short selected;           /* calls of select that wait for it */
+  unsigned short selected, selects_read;   /* calls of select that wait for it; and those of them that wait for bytes */
   unsigned char waits_for;           /* the direction the fiber that writes waits in */
   unsigned char lost;                /* bytes were lost: Lua had no memory for their string */
   int rerr, werr;                    /* errno values that stay: the direction is broken */
   mr_bytes in, out;
   size_t buffered;                   /* `out` may hold so much; 0: nothing is held back */
   uint64_t patience;                 /* ns each operation may wait unless it says otherwise; UINT64_MAX: for ever */
-  mr_wait turns;                     /* head: fibers that want to write */
+  mr_wait *turns;                    /* the first of the fibers that want to write; circular, without a head */
   mr_tls *tls;                       /* owned, or NULL */
   struct {                           /* of the fiber that reads */
     unsigned char kind;
     size_t n;                        /* of WANT_COUNT: bytes; of WANT_UNTIL: how many at most */
-    const char *pattern;             /* alive on that fiber's stack */
-    size_t length;
     size_t seen;                     /* bytes of `in` that were looked at in vain */
     uint64_t deadline;
   } want;
@@ -77,7 +75,10 @@ int      mr_conn_direction(mr_conn *c, int usual);          /* MR_READ or MR_WRI
 int      mr_conn_ready(mr_conn *c, mr_fiber *f);            /* 1: a read would not wait; may fetch something */
 void     mr_conn_linger(mr_conn *c, mr_fiber *f);           /* before it is closed: takes what has come, or the peer would lose what we sent */
 /* How many of the first len bytes at p fulfil what is wanted: 0 = more are needed, -1 = it is too long. *give: how many are the result. */
-long     mr_conn_match(mr_conn *c, const char *p, size_t len, size_t *give);
+typedef struct mr_pattern { const char *p; size_t len; } mr_pattern;   /* of WANT_UNTIL */
+long     mr_conn_match(mr_conn *c, const char *p, size_t len, const mr_pattern *pattern, size_t *give);
+void     mr_conn_turn_add(mr_conn *c, mr_wait *w);
+void     mr_conn_turn_del(mr_conn *c, mr_wait *w); /* also when it is not there */
 
 extern const mr_waitclass mr_conn_wait;            /* a read would not wait */
 extern const mr_waitclass mr_conn_wait_writing;    /* a write would not wait, at least not for its first bytes */

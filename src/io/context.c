@@ -18,7 +18,9 @@ static int fail(char *text, const char *what, const char *name) {
   return 1;
 }
 
+/* Threads that are left behind at the program's end may be in the middle of it: OpenSSL must not take itself apart then. */
 mr_context *mr_context_new(void) {
+  OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL);
   mr_context *x = calloc(1, sizeof *x);
   if (!x) return NULL;
   x->shared.type = mr_context_type;

@@ -6,8 +6,8 @@
  * ended. While claimed the descriptor and the buffer belong to the operation; the thread that claimed may do at once what does not
  * block, and submit the rest.
  *
- * A file belongs to one process at a time: sent, it moves. It is counted, and an operation holds a reference, so an abandoned one finds it alive. The last reference closes it, on a
- * thread of its own.
+ * A file belongs to one process at a time: sent, it moves. It is counted, and an operation holds a reference, so an abandoned one finds it
+ * alive. The last reference closes it, on a thread of its own.
  */
 #ifndef MR_FILE_H
 #define MR_FILE_H

@@ -26,6 +26,7 @@ typedef struct mr_run {
   mr_request request;                            /* first */
   port_program program;                          /* its strings are in `text` */
   mr_child *child;                               /* referenced */
+  unsigned char piped[RUN_PIPES];                /* which are pipes to us; constant */
   int error;                                     /* errno value of the start */
   int stays;                                     /* nobody kills it when the request goes */
   int over;                                      /* the last step saw that it has ended: only the pipes are waited for */

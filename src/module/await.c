@@ -23,6 +23,7 @@ mr_hold *mr_hold_push(lua_State *L) {
   if (p->finalisers == 0) p->finalisers = 1;
   mr_hold *h = lua_newuserdatauv(L, sizeof *h, 0);
   h->request = NULL;
+  h->late = NULL;
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &meta_key) != LUA_TTABLE) {
     lua_pop(L, 1);
     lua_createtable(L, 0, 1);
@@ -41,6 +42,13 @@ static int ended(lua_State *L, mr_hold *h) {
   return n;
 }
 
+static int too_late(lua_State *L, mr_hold *h) {
+  int n = mr_fail_timeout(L);
+  if (h->late) n += h->late(L, h->request);
+  mr_hold_drop(h);
+  return n;
+}
+
 static int await_k(lua_State *L, int status, lua_KContext idx) {
   mr_fiber *f = mr_self_fiber(L);
   mr_hold *h = lua_touserdata(L, (int)idx);
@@ -48,6 +56,7 @@ static int await_k(lua_State *L, int status, lua_KContext idx) {
   (void)status;
   if (PORT_LIKELY(why == MR_WOKEN)) return ended(L, h);
   mr_event_unwait(&h->request->done, &f->wait);
+  if (why == MR_TIMEOUT) return too_late(L, h);
   mr_hold_drop(h);
   mr_raise_reason(L, f, why);
   return mr_fail_timeout(L);
@@ -57,10 +66,7 @@ int mr_await(lua_State *L, int idx, int pool, uint64_t deadline, const char *op)
   mr_fiber *f = mr_self_fiber(L);
   mr_hold *h = lua_touserdata(L, idx);
   idx = lua_absindex(L, idx);
-  if (deadline == 0) {
-    mr_hold_drop(h);
-    return mr_fail_timeout(L);
-  }
+  if (deadline == 0) return too_late(L, h);
   int err = mr_wait_open(f, L);
   if (err) return mr_raise(L, err);
   mr_request_submit(h->request, pool);

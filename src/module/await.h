@@ -6,7 +6,7 @@
  *   return mr_await(L, index, pool, deadline, "read");
  *
  * `finish` pushes the results when the request is done. It is not called if the wait ends otherwise: then the results are nil,
- * "timeout", "ETIMEDOUT", or an error is raised.
+ * "timeout", "ETIMEDOUT" and what `late` pushes, or an error is raised.
  */
 #ifndef MR_AWAIT_H
 #define MR_AWAIT_H
@@ -15,7 +15,7 @@
 #include "io/request.h"
 
 typedef int (*mr_finish)(lua_State *L, mr_request *r);
-typedef struct mr_hold { mr_request *request; mr_finish finish; } mr_hold;
+typedef struct mr_hold { mr_request *request; mr_finish finish, late; } mr_hold;   /* late: or NULL */
 
 mr_hold *mr_hold_push(lua_State *L);
 void     mr_hold_drop(mr_hold *h);

@@ -11,6 +11,7 @@ luaL_Reg mr_builtins[32] = {
   { "mare.process", luaopen_mare_process },
   { "mare.channel", luaopen_mare_channel },
   { "mare.select", luaopen_mare_select },
+  { "mare.selector", luaopen_mare_selector },
   { "mare.fiber", luaopen_mare_fiber },
   { "mare.timer", luaopen_mare_timer },
   { "mare.file", luaopen_mare_file },

@@ -155,8 +155,7 @@ static int receive(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadline, 
     mail_back(f);
   }
   if (PORT_UNLIKELY(f->want_aux)) make_aux(L, f);
-  int open = wait && deadline && mr_can_yield(f, L);
-  if (open) mr_wait_open(f, L);
+  int open = wait && deadline && mr_can_yield(f, L) && mr_wait_open(f, L) == MR_OK;
   for (;;) {
     mr_mail m;
     mr_step s = mr_channel_take(c, &m, open ? &f->wait : NULL, &peer);
@@ -449,8 +448,8 @@ static int take_send(lua_State *L, mr_case *k, mr_reason why) {
   return 1;
 }
 
-static const mr_waitclass receiving = { "receive", link_receive, unlink_case, take_receive, NULL };
-static const mr_waitclass sending = { "send", link_send, unlink_case, take_send, prepare_send };
+static const mr_waitclass receiving = { "receive", link_receive, unlink_case, take_receive, NULL, 1 };
+static const mr_waitclass sending = { "send", link_send, unlink_case, take_send, prepare_send, 0 };
 
 /* channel:sending(v…) -> a case for select: it is ready when the message can go */
 static int l_channel_sending(lua_State *L) {

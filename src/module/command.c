@@ -123,6 +123,7 @@ void mr_command(lua_State *L, mr_run *r, const char *name, int is_run) {
   r->program.fd[0] = stream(L, name, "stdin", given || !is_run ? PIPE_OWN : PORT_CHILD_NULL);
   r->program.fd[1] = stream(L, name, "stdout", PIPE_OWN);
   r->program.fd[2] = stream(L, name, "stderr", PIPE_OWN);
+  for (int i = 0; i < RUN_PIPES; i++) r->piped[i] = r->program.fd[i] == PIPE_OWN;
   if (is_run) input(L, r);
   int top = lua_gettop(L);
   const char *cwd = lua_getfield(L, 1, "cwd") == LUA_TNIL ? NULL : text(L, name, "'cwd'", &size);

@@ -1,5 +1,5 @@
 /*
- * conn: the methods of connections, with and without TLS.
+ * conn: the methods of connections, with and without TLS; those that read are in read.c.
  *
  * Operations are loops: try, wait, try again. Where a fiber waits by yielding, the loop is entered anew from the continuation; everything an
  * operation remembers is in the connection (`want`, `job`), which is alive because its userdata is at index 1.
@@ -22,191 +22,7 @@ int mr_conn_fail(lua_State *L, mr_conn *c, int err) {
   return mr_net_error(L, err);
 }
 
-#define fail mr_conn_fail
 static int timeout(lua_State *L) { return mr_net_fail(L, "timeout", "ETIMEDOUT"); }
-
-/* ---- reading ---- */
-
-/* The string is made before anything can be collected; should there be no memory for it, the stream has a hole. */
-static int give(lua_State *L, mr_conn *c, const char *p, size_t n) {
-  c->lost = 1;
-  lua_pushlstring(L, p, n);
-  c->lost = 0;
-  return 1;
-}
-
-static int give_held(lua_State *L, mr_conn *c, size_t used, size_t n) {
-  give(L, c, c->in.len ? mr_bytes_at(&c->in) : "", n);
-  if (c->fd >= 0 && used) mr_bytes_drop(&c->in, used);   /* a finaliser may have closed it just now */
-  return 1;
-}
-
-static int at_end(lua_State *L, mr_conn *c) {
-  switch (c->want.kind) {
-    case WANT_ALL: return give_held(L, c, c->in.len, c->in.len);
-    case WANT_UNTIL: break;
-    default:
-      if (c->in.len) return give_held(L, c, c->in.len, c->in.len);
-  }
-  return mr_net_fail(L, "closed", "EOF");
-}
-
-/* What cannot be asked for in one go through the scratch buffer is read in place. */
-static int is_large(const mr_conn *c) {
-  return c->want.kind == WANT_ALL ? c->in.len > 0 : c->want.kind == WANT_COUNT && c->want.n > MR_SCRATCH && c->in.len > 0;
-}
-
-static long fetch_in_place(mr_conn *c) {
-  size_t room = c->in.len < MR_SCRATCH ? MR_SCRATCH : c->in.len;
-  if (c->want.kind == WANT_COUNT && room > c->want.n - c->in.len) room = c->want.n - c->in.len;
-  if (c->in.cap - c->in.head - c->in.len >= MR_SCRATCH / 4 && c->want.kind == WANT_ALL) room = c->in.cap - c->in.head - c->in.len;
-  if (!mr_bytes_reserve(&c->in, room)) return -ENOMEM;
-  long r = mr_conn_read(c, c->in.data + c->in.head + c->in.len, room);
-  if (r > 0) c->in.len += (size_t)r;
-  return r;
-}
-
-/* A process's limit holds for what its connections keep for it, too. */
-static int too_much(const mr_conn *c, const mr_fiber *f) { return f->proc->limit && c->in.len > f->proc->limit; }
-
-/* More bytes: > 0: into `in`, or if they are all that is wanted onto the stack (*given). 0, -errno as mr_conn_read. */
-static long fetch(lua_State *L, mr_fiber *f, mr_conn *c, int *given) {
-  size_t n;
-  if (is_large(c)) return too_much(c, f) ? -ENOMEM : fetch_in_place(c);
-  char *s = mr_scratch(f);
-  if (PORT_UNLIKELY(!s || too_much(c, f))) return -ENOMEM;
-  long r = mr_conn_read(c, s, MR_SCRATCH);
-  if (r <= 0) return r;
-  if (c->in.len == 0) {
-    long used = mr_conn_match(c, s, (size_t)r, &n);
-    if (PORT_LIKELY(used > 0)) {
-      if (used < r && !mr_bytes_add(&c->in, s + used, (size_t)(r - used))) return c->rerr = ENOMEM, -ENOMEM;
-      *given = give(L, c, s, n);
-      return r;
-    }
-  }
-  if (!mr_bytes_add(&c->in, s, (size_t)r)) return c->rerr = ENOMEM, -ENOMEM;
-  return r;
-}
-
-static int read_k(lua_State *L, int status, lua_KContext ctx);
-
-/* One turn of a read; *done: the results are on the stack. */
-static int read_step(lua_State *L, mr_fiber *f, mr_conn *c, int *done) {
-  size_t n;
-  int given = 0;
-  *done = 1;
-  if (c->in.len) {
-    long used = mr_conn_match(c, mr_bytes_at(&c->in), c->in.len, &n);
-    if (used > 0) return give_held(L, c, (size_t)used, n);
-    if (used < 0) return mr_net_fail(L, "the pattern did not come within the limit", "EMSGSIZE");
-  }
-  if (c->rerr) return fail(L, c, c->rerr);
-  if (c->eof) return at_end(L, c);
-  long r = fetch(L, f, c, &given);
-  if (given) return given;
-  if (r == -ENOMEM) return fail(L, c, ENOMEM);
-  *done = 0;
-  return r == -EAGAIN;
-}
-
-static int read_on(lua_State *L, mr_fiber *f, mr_conn *c) {
-  for (;;) {
-    int done, n;
-    if (PORT_UNLIKELY(c->fd < 0)) n = fail(L, c, EBADF), done = 1;
-    else n = read_step(L, f, c, &done);
-    if (done) {
-      c->reading = 0;
-      return n;
-    }
-    if (!n) continue;
-    if (c->want.deadline == 0) return c->reading = 0, timeout(L);
-    int err = mr_wait_open(f, L);
-    if (err) return c->reading = 0, mr_raise(L, err);
-    if (mr_watch_wait(c->watch, mr_conn_direction(c, MR_READ), &f->wait)) {
-      mr_wait_abandon(f);
-      c->dry = 0;
-      continue;
-    }
-    f->op = "read";
-    mr_reason r = mr_park_here(L, f, c->want.deadline, (lua_KContext)c, read_k);
-    if (c->watch && r != MR_WOKEN) mr_watch_unwait(c->watch, &f->wait);
-    c->dry = 0;
-    if (r != MR_WOKEN) return c->reading = 0, mr_net_fail_wait(L, f, r);
-  }
-}
-
-static int read_k(lua_State *L, int status, lua_KContext ctx) {
-  mr_fiber *f = mr_self_fiber(L);
-  mr_conn *c = (mr_conn *)ctx;
-  mr_reason r = mr_wake(f);
-  (void)status;
-  c->dry = 0;
-  if (PORT_LIKELY(r == MR_WOKEN)) return read_on(L, f, c);
-  c->reading = 0;
-  if (c->watch) mr_watch_unwait(c->watch, &f->wait);
-  return mr_net_fail_wait(L, f, r);
-}
-
-static int read_begin(lua_State *L, mr_fiber *f, mr_conn *c, int kind, int seconds) {
-  if (PORT_UNLIKELY(c->fd < 0)) return fail(L, c, EBADF);
-  if (PORT_UNLIKELY(c->reading)) return mr_net_fail(L, "another fiber reads from this connection", "EBUSY");
-  if (PORT_UNLIKELY(c->lost)) return mr_net_fail(L, "bytes were lost, there was no memory for them", "ENOMEM");
-  c->want.kind = (unsigned char)kind;
-  c->want.seen = 0;
-  c->want.deadline = mr_deadline_or(L, seconds, c->patience);
-  if (c->want.deadline == 0) c->dry = 0;         /* nobody may have polled since: ask the kernel */
-  c->reading = 1;
-  return read_on(L, f, c);
-}
-
-static int read_kind(lua_State *L, mr_conn *c) {
-  if (lua_isnoneornil(L, 2)) return WANT_SOME;
-  if (lua_type(L, 2) == LUA_TNUMBER) {
-    lua_Integer n = luaL_checkinteger(L, 2);
-    luaL_argcheck(L, n >= 0, 2, "a number of bytes can't be negative");
-    c->want.n = (size_t)n;
-    return WANT_COUNT;
-  }
-  const char *s = luaL_checkstring(L, 2);
-  if (*s == '*') s++;
-  switch (*s) {
-    case 'l': return WANT_LINE;
-    case 'L': return WANT_KEPT_LINE;
-    case 'a': return WANT_ALL;
-    default: return luaL_argerror(L, 2, "what to read is a number of bytes, \"l\", \"L\" or \"a\"");
-  }
-}
-
-static int read_as(lua_State *L, mr_fiber *f) {
-  mr_conn *c = mr_check_conn(L, 1);
-  size_t n = c->want.n;
-  if (PORT_LIKELY(lua_gettop(L) == 1)) return read_begin(L, f, c, WANT_SOME, 3);
-  int kind = read_kind(L, c);
-  if (c->reading) c->want.n = n;                 /* somebody else's */
-  else if (kind == WANT_COUNT && c->want.n == 0 && c->fd >= 0) return lua_pushliteral(L, ""), 1;
-  return read_begin(L, f, c, kind, 3);
-}
-
-/* connection:read([bytes | "l" | "L" | "a"[, seconds]]) -> string | nil, message, code */
-static int l_conn_read(lua_State *L) { return read_as(L, mr_self_fiber(L)); }
-static int l_process_read(lua_State *L) { return read_as(L, mr_proc_fiber(L)); }
-
-/* connection:read_until(pattern[, most[, seconds]]) -> string that ends with it | nil, message, code */
-static int l_conn_read_until(lua_State *L) {
-  mr_conn *c = mr_check_conn(L, 1);
-  size_t length;
-  const char *pattern = luaL_checklstring(L, 2, &length);
-  lua_Number most = luaL_optnumber(L, 3, 1e15);
-  luaL_argcheck(L, length > 0, 2, "the pattern can't be empty");
-  luaL_argcheck(L, most >= 1, 3, "at least one byte must be allowed");
-  if (!c->reading) {
-    c->want.pattern = pattern;
-    c->want.length = length;
-    c->want.n = most > 1e15 ? (size_t)1e15 : (size_t)most;
-  }
-  return read_begin(L, mr_self_fiber(L), c, WANT_UNTIL, 4);
-}
 
 /* ---- writing ---- */
 
@@ -217,9 +33,8 @@ static int write_k(lua_State *L, int status, lua_KContext ctx);
 /* The next fiber that wants to write may. */
 static void pass_turn(mr_conn *c, mr_fiber *f) {
   c->writing = 0;
-  while (!mr_waitq_empty(&c->turns)) {
-    mr_wait *n = c->turns.next;
-    mr_waitq_del(n);
+  for (mr_wait *n; (n = c->turns) != NULL;) {
+    mr_conn_turn_del(c, n);
     if (!mr_wait_claim(n)) continue;
     c->writing = 1;
     mr_ready(n->fiber, MR_WOKEN, f);
@@ -290,7 +105,7 @@ static int ended(lua_State *L, mr_fiber *f, mr_conn *c, int err) {
   if (kind == JOB_CLOSE) {
     int had = c->fd >= 0;
     if (had && !err && c->tls) mr_tls_end(c);
-    n = err && had ? fail(L, c, err) : 0;
+    n = err && had ? mr_conn_fail(L, c, err) : 0;
     mr_conn_linger(c, f);
     mr_conn_drop(c, f);
   } else {
@@ -300,7 +115,7 @@ static int ended(lua_State *L, mr_fiber *f, mr_conn *c, int err) {
       err = port_net_shutdown(c->fd, 0, 1);
       if (err == ENOTCONN) err = 0;
     }
-    n = err || c->fd < 0 ? fail(L, c, err) : 0;
+    n = err || c->fd < 0 ? mr_conn_fail(L, c, err) : 0;
     if (n) lua_pushinteger(L, (lua_Integer)c->job.done), n++;
     pass_turn(c, f);
   }
@@ -365,7 +180,7 @@ static int turn_k(lua_State *L, int status, lua_KContext ctx);
 
 static int turn_came(lua_State *L, mr_fiber *f, mr_conn *c, mr_reason r, int kind) {
   if (r == MR_WOKEN) return write_begin(L, f, c, kind, kind == JOB_WRITE ? lua_gettop(L) : 1, f->deadline);
-  mr_waitq_del(&f->wait);
+  mr_conn_turn_del(c, &f->wait);
   return mr_net_fail_wait(L, f, r);
 }
 
@@ -380,7 +195,7 @@ static int wait_turn(lua_State *L, mr_fiber *f, mr_conn *c, int kind, uint64_t d
   if (deadline == 0) return timeout(L);
   int err = mr_wait_open(f, L);
   if (err) return mr_raise(L, err);
-  mr_waitq_add(&c->turns, &f->wait);
+  mr_conn_turn_add(c, &f->wait);
   f->op = "write";
   f->deadline = deadline;
   mr_reason r = mr_park_here(L, f, deadline, kind, turn_k);
@@ -390,7 +205,7 @@ static int wait_turn(lua_State *L, mr_fiber *f, mr_conn *c, int kind, uint64_t d
 static uint64_t patience(const mr_conn *c) { return c->patience == UINT64_MAX || !c->patience ? c->patience : port_now() + c->patience; }
 
 static int start(lua_State *L, mr_fiber *f, mr_conn *c, int kind, int last, uint64_t deadline) {
-  if (PORT_UNLIKELY(c->fd < 0)) return fail(L, c, EBADF);
+  if (PORT_UNLIKELY(c->fd < 0)) return mr_conn_fail(L, c, EBADF);
   if (PORT_UNLIKELY(c->sent)) return mr_net_fail(L, "this side of the connection was shut down", "EPIPE");
   if (PORT_UNLIKELY(c->writing)) return wait_turn(L, f, c, kind, deadline);
   return write_begin(L, f, c, kind, last, deadline);
@@ -449,10 +264,10 @@ static int l_conn_shutdown(lua_State *L) {
   int way = luaL_checkoption(L, 2, "both", ways);
   uint64_t deadline = patience(c);
   lua_settop(L, 1);
-  if (c->fd < 0) return fail(L, c, EBADF);
+  if (c->fd < 0) return mr_conn_fail(L, c, EBADF);
   if (way) {
     int err = port_net_shutdown(c->fd, 1, 0);
-    if (err && err != ENOTCONN) return fail(L, c, err);
+    if (err && err != ENOTCONN) return mr_conn_fail(L, c, err);
   }
   if (way == 1 || c->sent) {
     lua_pushboolean(L, 1);
@@ -481,9 +296,9 @@ static int l_conn_timeout(lua_State *L) {
 static int address(lua_State *L, int (*get)(int, port_addr *)) {
   mr_conn *c = mr_check_conn(L, 1);
   port_addr a;
-  if (c->fd < 0) return fail(L, c, EBADF);
+  if (c->fd < 0) return mr_conn_fail(L, c, EBADF);
   int err = get(c->fd, &a);
-  return err ? fail(L, c, err) : mr_push_addr(L, &a);
+  return err ? mr_conn_fail(L, c, err) : mr_push_addr(L, &a);
 }
 
 /* connection:buffered() -> bytes that were received and not read yet, as far as they are here */
@@ -508,13 +323,13 @@ static int l_conn_address(lua_State *L) { return address(L, port_net_local); }
 /* connection:option(name[, value]) -> value | true | nil, message, code */
 static int l_conn_option(lua_State *L) {
   mr_conn *c = mr_check_conn(L, 1);
-  return c->fd < 0 ? fail(L, c, EBADF) : mr_option(L, c->fd);
+  return c->fd < 0 ? mr_conn_fail(L, c, EBADF) : mr_option(L, c->fd);
 }
 
 /* connection:fd() -> number | nil */
 static int l_conn_fd(lua_State *L) {
   mr_conn *c = mr_check_conn(L, 1);
-  if (c->fd < 0) return fail(L, c, EBADF);
+  if (c->fd < 0) return mr_conn_fail(L, c, EBADF);
   lua_pushinteger(L, c->fd);
   return 1;
 }
@@ -545,8 +360,8 @@ int mr_close_meta(lua_State *L) {
 static const luaL_Reg meta[] = { { "__tostring", l_conn_tostring }, { "__close", mr_close_meta }, { NULL, NULL } };
 
 static const luaL_Reg methods[] = {
-  { "read", l_conn_read },
-  { "read_until", l_conn_read_until },
+  { "read", mr_read_method },
+  { "read_until", mr_read_until_method },
   { "write", l_conn_write },
   { "flush", l_conn_flush },
   { "setvbuf", l_conn_setvbuf },
@@ -566,7 +381,7 @@ static const luaL_Reg methods[] = {
   { NULL, NULL }
 };
 
-static const luaL_Reg fast[] = { { "read", l_process_read }, { "write", l_process_write }, { NULL, NULL } };
+static const luaL_Reg fast[] = { { "read", mr_read_fast }, { "write", l_process_write }, { NULL, NULL } };
 
 static void push(lua_State *L, mr_shared *o);
 static const mr_class class = { .share = { .name = "connection", .destroy = mr_conn_destroy, .push = push, .moves = 1,

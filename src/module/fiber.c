@@ -246,7 +246,7 @@ static int take_end(lua_State *L, mr_case *c, mr_reason why) {
   return s->done ? push_end(L, s) : -1;
 }
 
-static const mr_waitclass ending = { "wait", link_end, unlink_end, take_end, NULL };
+static const mr_waitclass ending = { "wait", link_end, unlink_end, take_end, NULL, 1 };
 
 static const luaL_Reg meta[] = { { "__index", l_handle_index }, { "__tostring", l_handle_tostring }, { NULL, NULL } };
 static const luaL_Reg methods[] = { { "wait", l_handle_wait }, { "status", l_handle_status }, { NULL, NULL } };

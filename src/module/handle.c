@@ -280,7 +280,8 @@ static const luaL_Reg methods[] = {
 static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
 static void dropped(mr_shared *o) { mr_file_close_later((mr_file *)o); }
 static const mr_class class = {
-  .share = { .name = "file", .destroy = mr_file_destroy, .push = push, .moves = 1, .dropped = dropped }, .tname = TNAME, .meta = meta, .methods = methods
+  .share = { .name = "file", .destroy = mr_file_destroy, .push = push, .moves = 1, .dropped = dropped },
+  .tname = TNAME, .meta = meta, .methods = methods
 };
 
 void mr_file_setup(void) { mr_file_type = &class.share; }

@@ -150,7 +150,8 @@ static void open_part(lua_State *L, const char *field, lua_CFunction open) {
 /* mare.NOUN is require "mare.NOUN"; made when first asked for, as most processes use few. */
 static int l_part(lua_State *L) {
   static const struct { const char *name; lua_CFunction open; } parts[] = {
-    { "select", luaopen_mare_select }, { "fiber", luaopen_mare_fiber }, { "timer", luaopen_mare_timer }
+    { "select", luaopen_mare_select }, { "selector", luaopen_mare_selector }, { "fiber", luaopen_mare_fiber }, { "timer", luaopen_mare_timer },
+    { "file", luaopen_mare_file }, { "subprocess", luaopen_mare_subprocess }, { "signal", luaopen_mare_signal }
   };
   const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   lua_settop(L, 2);

@@ -122,6 +122,7 @@ int luaopen_mare_file(lua_State *L);
 int luaopen_mare_subprocess(lua_State *L);
 int luaopen_mare_signal(lua_State *L);
 int luaopen_mare_select(lua_State *L);
+int luaopen_mare_selector(lua_State *L);
 int luaopen_mare_fiber(lua_State *L);
 int luaopen_mare_timer(lua_State *L);
 

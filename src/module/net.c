@@ -214,7 +214,7 @@ static int wait_take(lua_State *L, mr_case *k, mr_reason why) {
   return err ? mr_net_error(L, err) : accepted(L, l, fd);
 }
 
-static const mr_waitclass waits = { "accept", wait_link, wait_unlink, wait_take, NULL };
+static const mr_waitclass waits = { "accept", wait_link, wait_unlink, wait_take, NULL, 0 };
 
 static const luaL_Reg meta[] = { { "__close", mr_close_meta }, { NULL, NULL } };
 

@@ -56,6 +56,9 @@ static inline mr_fiber *mr_proc_fiber(lua_State *L) { return (*(mr_proc **)lua_g
 /* ---- connections (conn.c), in Lua ---- */
 int  mr_push_conn(lua_State *L, mr_conn *c);                    /* takes the reference over, also when it raises */
 mr_conn *mr_check_conn(lua_State *L, int idx);
+int  mr_read_method(lua_State *L);                              /* methods of connections (read.c) */
+int  mr_read_fast(lua_State *L);
+int  mr_read_until_method(lua_State *L);
 int  mr_conn_handshake(lua_State *L);                           /* methods of connections with TLS (tls.c) */
 int  mr_conn_session(lua_State *L);
 int  mr_conn_tls(lua_State *L);

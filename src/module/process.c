@@ -215,7 +215,7 @@ static int take_end(lua_State *L, mr_case *c, mr_reason why) {
   return atomic_load(&p->status) >= PROC_DONE ? push_end(L, p) : -1;
 }
 
-static const mr_waitclass ending = { "wait", link_end, unlink_end, take_end, NULL };
+static const mr_waitclass ending = { "wait", link_end, unlink_end, take_end, NULL, 1 };
 
 static const mr_class class = { { .name = "process", .destroy = mr_proc_destroy, .push = push }, TNAME, meta, methods, NULL, &ending };
 

@@ -51,7 +51,7 @@ static void set_end(lua_State *L, mr_child *c) {
 /* ---- run ---- */
 
 static void set_flow(lua_State *L, mr_run *r, int which, const char *name) {
-  if (r->program.fd[which] == PORT_CHILD_INHERIT || r->program.fd[which] == PORT_CHILD_NULL || r->program.fd[which] == PORT_CHILD_OUT) return;
+  if (!r->piped[which]) return;
   lua_pushlstring(L, r->flow[which].data ? r->flow[which].data : "", r->flow[which].len);
   lua_setfield(L, -2, name);
 }
@@ -128,6 +128,18 @@ static int steps(lua_State *L, mr_run *r) {
   }
 }
 
+/* The time was over before it had started; nobody but its own request touches it then. */
+static int not_started(lua_State *L, mr_request *q) {
+  mr_run *r = (mr_run *)q;
+  lua_createtable(L, 0, 2);
+  for (int i = RUN_OUT; i <= RUN_ERR; i++) {
+    if (!r->piped[i]) continue;
+    lua_pushliteral(L, "");
+    lua_setfield(L, -2, i == RUN_OUT ? "out" : "err");
+  }
+  return 1;
+}
+
 static int started(lua_State *L, mr_request *q) {
   mr_run *r = (mr_run *)q;
   return r->error ? fail_start(L, r) : steps(L, r);
@@ -137,6 +149,7 @@ static int started(lua_State *L, mr_request *q) {
 static int l_run(lua_State *L) {
   mr_run *r = prepare(L, "run", 1);
   ((mr_hold *)lua_touserdata(L, HOLD))->finish = started;
+  ((mr_hold *)lua_touserdata(L, HOLD))->late = not_started;
   lua_getfield(L, 1, "timeout");
   if (!lua_isnil(L, -1) && !lua_isnumber(L, -1)) return luaL_error(L, "run: 'timeout' must be a number of seconds");
   r->deadline = mr_deadline(L, -1);

@@ -92,7 +92,7 @@ static int take_clock(lua_State *L, mr_case *c, mr_reason why) {
   return take(L, c->object);
 }
 
-static const mr_waitclass due = { "wait for a timer", link_clock, unlink_clock, take_clock, NULL };
+static const mr_waitclass due = { "wait for a timer", link_clock, unlink_clock, take_clock, NULL, 1 };
 
 static const luaL_Reg meta[] = { { NULL, NULL } };
 static const luaL_Reg methods[] = {
@@ -140,7 +140,8 @@ static int l_body(lua_State *L) { return wait_and_call(L, lua_gettop(L)); }
 
 static uint64_t nanoseconds(lua_State *L, int idx, lua_Number least) {
   lua_Number s = luaL_checknumber(L, idx);
-  luaL_argcheck(L, s == s && s >= least && s < 9e9, idx, least > 0 ? "a number of seconds from 1e-6 to 9e9 expected" : "a number of seconds from 0 to 9e9 expected");
+  luaL_argcheck(L, s == s && s >= least && s < 9e9, idx,
+                least > 0 ? "a number of seconds from 1e-6 to 9e9 expected" : "a number of seconds from 0 to 9e9 expected");
   return (uint64_t)(s * 1e9);
 }
 

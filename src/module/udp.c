@@ -16,7 +16,7 @@ typedef struct mr_udp {
   mr_watch *watch;
   unsigned char family;              /* PORT_INET, PORT_INET6, PORT_UNIX */
   unsigned char reading;             /* a fiber is in receive */
-  unsigned short users;              /* fibers that send, and calls of select */
+  unsigned short users, selects;     /* fibers that send, and calls of select; the latter alone */
   uint64_t patience, deadline;       /* deadline: of the fiber that receives */
   port_addr path;                    /* of a Unix socket: its file goes with it */
 } mr_udp;
@@ -98,7 +98,7 @@ static int receive_k(lua_State *L, int status, lua_KContext from) {
 static int receive(lua_State *L, int from) {
   mr_udp *u = check(L);
   if (u->fd < 0) return fail(L, u, EBADF);
-  if (u->reading) return mr_net_fail(L, "another fiber receives from this socket", "EBUSY");
+  if (u->reading || u->selects) return mr_net_fail(L, "another fiber receives from this socket", "EBUSY");
   u->deadline = mr_deadline_or(L, 2, u->patience);
   u->reading = 1;
   lua_settop(L, 1);
@@ -291,6 +291,7 @@ static int wait_link(mr_case *k) {
   mr_udp *u = k->object;
   if (u->fd < 0 || mr_watch_wait(u->watch, MR_READ, &k->wait)) return 1;
   u->users++;
+  u->selects++;
   k->what = 1;                                   /* queued */
   return 0;
 }
@@ -300,18 +301,20 @@ static void wait_unlink(mr_case *k) {
   if (!k->what) return;
   k->what = 0;
   u->users--;
+  u->selects--;
   if (u->fd >= 0) mr_watch_unwait(u->watch, &k->wait);
 }
 
 static int wait_take(lua_State *L, mr_case *k, mr_reason why) {
   mr_udp *u = k->object;
   (void)why;
+  if (u->reading) return mr_net_fail(L, "another fiber receives from this socket", "EBUSY");
   if (u->fd >= 0 && !port_net_readable(u->fd)) return -1;
   lua_pushboolean(L, 1);
   return 1;
 }
 
-static const mr_waitclass waits = { "receive_from", wait_link, wait_unlink, wait_take, NULL };
+static const mr_waitclass waits = { "receive_from", wait_link, wait_unlink, wait_take, NULL, 0 };
 
 static const luaL_Reg meta[] = { { "__close", mr_close_meta }, { NULL, NULL } };
 

@@ -3,6 +3,8 @@
  *
  * An event whose waiter is in the kernel here has the word 3 (see sync.c); who sets it writes to `waker`, a descriptor in the set. It is
  * level-triggered and emptied by whoever waits in the set, not by those who only look in: they would take the waiter's call away.
+ * While the role changes hands two may wait there for a moment, and the kernel wakes one: it passes on what was not, or not only, for it
+ * (`calls`: events that were set and whose waiters have not seen it).
  */
 #define _GNU_SOURCE
 #include "port/poll.h"
@@ -25,9 +27,10 @@
 enum { MOST = 128 };
 #define WAKER UINT64_MAX
 
-static int set_fd = -1;
+static atomic_int set_fd = -1;          /* set once; looked at without a lock */
 static int waker = -1;                 /* written to */
 static port_lock opening;
+static atomic_int calls;
 
 #if defined(__linux__)
 
@@ -73,10 +76,7 @@ int port_poll_remove(int fd) {
   return epoll_ctl(set_fd, EPOLL_CTL_DEL, fd, &ev) == 0 ? 0 : errno;
 }
 
-void port_poll_wake(void) {
-  uint64_t one = 1;
-  while (write(waker, &one, sizeof one) < 0 && errno == EINTR) { }
-}
+static void ring(void) { port_bell_ring(waker); }
 
 static int take(const struct epoll_event *ev, int got, port_ready *r, int *called) {
   int n = 0;
@@ -118,11 +118,11 @@ int port_poll(port_ready *r, int n) {
   return got > 0 ? take(ev, got, r, &called) : 0;
 }
 
-static int wait_ready(port_ready *r, int n, uint64_t deadline) {
+static int wait_ready(port_ready *r, int n, uint64_t deadline, int *called) {
   struct epoll_event ev[MOST];
-  int got = wait_ns(ev, n < MOST ? n : MOST, deadline), called = 0;
-  int count = got > 0 ? take(ev, got, r, &called) : 0;
-  if (called) port_bell_clear(waker);
+  int got = wait_ns(ev, n < MOST ? n : MOST, deadline);
+  int count = got > 0 ? take(ev, got, r, called) : 0;
+  if (*called) port_bell_clear(waker);
   return count;
 }
 
@@ -186,7 +186,7 @@ int port_poll_remove(int fd) {
   return 0;
 }
 
-void port_poll_wake(void) {
+static void ring(void) {
   while (write(waker, "", 1) < 0 && errno == EINTR) { }
 }
 
@@ -212,14 +212,13 @@ int port_poll(port_ready *r, int n) {
   return set_fd < 0 ? 0 : collect(r, n, &none, &called);
 }
 
-static int wait_ready(port_ready *r, int n, uint64_t deadline) {
+static int wait_ready(port_ready *r, int n, uint64_t deadline, int *called) {
   struct timespec ts;
   uint64_t now = port_now(), left = deadline > now ? deadline - now : 0;
-  int called = 0;
   ts.tv_sec = (time_t)(left / 1000000000u);
   ts.tv_nsec = (long)(left % 1000000000u);
-  int count = collect(r, n, deadline == UINT64_MAX ? NULL : &ts, &called);
-  if (called) {
+  int count = collect(r, n, deadline == UINT64_MAX ? NULL : &ts, called);
+  if (*called) {
     char buffer[256];
     while (read(wake_read, buffer, sizeof buffer) > 0) { }
   }
@@ -260,15 +259,24 @@ int port_poll_open(void) {
 
 int port_poll_wait(port_event *e, uint64_t deadline, port_ready *r, int n, int *set) {
   unsigned clear = 0, one = 1, polling = 3;
-  int got = 0;
+  int got = 0, called = 0, waited = 0;
   *set = 0;
   port_chaos();
   if (atomic_compare_exchange_strong(&e->word, &clear, 3)) {
-    got = wait_ready(r, n, deadline);
-    if (atomic_compare_exchange_strong(&e->word, &polling, 0)) return got;
+    got = wait_ready(r, n, deadline, &called);
+    waited = !atomic_compare_exchange_strong(&e->word, &polling, 0);
   } else {
     got = port_poll(r, n);
+    waited = -1;
   }
-  if (atomic_compare_exchange_strong(&e->word, &one, 0)) *set = 1;
+  if (waited != 0 && atomic_compare_exchange_strong(&e->word, &one, 0)) *set = 1;
+  if (waited > 0) atomic_fetch_sub(&calls, 1);
+  port_chaos();
+  if (called && atomic_load(&calls) > 0) ring();
   return got;
+}
+
+void port_poll_wake(void) {
+  atomic_fetch_add(&calls, 1);
+  ring();
 }

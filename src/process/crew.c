@@ -18,10 +18,12 @@ static void mark(mr_fiber *f, uintptr_t set, uintptr_t clear) {
 static void add(mr_crew *c, mr_fiber *f, int where) {
   if (where == CREW_INTERRUPTED) {
     c->interrupted = f;
-  } else if (where == CREW_FIRST) {
-    f->next = c->head;
-    c->head = f;
-    if (!c->tail) c->tail = f;
+  } else if (where == CREW_FIRST) {             /* but behind those that were due before it */
+    mr_fiber **at = c->due ? &c->due->next : &c->head;
+    f->next = *at;
+    *at = f;
+    if (!f->next) c->tail = f;
+    c->due = f;
   } else {
     f->next = NULL;
     if (c->tail) c->tail->next = f;
@@ -57,6 +59,7 @@ mr_fiber *mr_crew_next(mr_crew *c) {
   } else if (f) {
     c->head = f->next;
     if (!c->head) c->tail = NULL;
+    if (c->due == f) c->due = NULL;
   }
   c->state = f ? CREW_RUNNING : CREW_IDLE;
   port_unlock(&c->lock);

@@ -32,6 +32,7 @@ typedef struct mr_crew {
   port_lock lock;
   mr_fiber *head, *tail;             /* ready, in order */
   mr_fiber *interrupted;             /* was preempted: goes on first */
+  mr_fiber *due;                     /* the last in the list of those at its front whose time was due; NULL: none */
   unsigned char state;
   unsigned char ending;              /* the first fiber has failed: nothing waits any more */
   size_t alive;                      /* (owner) fibers that have not ended, the first included */

@@ -1,9 +1,9 @@
 /*
  * deadlock: noticing that nothing can ever run again, and saying who waits for what.
  *
- * Quiet means, under the idle lock: every worker sleeps, no timer is set, nothing outside the program can wake anybody, no thread runs without a worker, nobody has a
- * fiber in hand, nothing is queued, and every host waits without a deadline and has not been woken. Whoever goes to
- * sleep last checks. Nothing runs then, so the report may read every parked state.
+ * Quiet means, under the idle lock: every worker sleeps, no timer is set, nothing outside the program can wake anybody, no thread
+ * runs without a worker, nobody has a fiber in hand, nothing is queued, and every host waits without a deadline and has not been
+ * woken. Whoever goes to sleep last checks. Nothing runs then, so the report may read every parked state.
  *
  * The order of the reads matters. Who is not counted as busy - a thread in the idle list, one that retires, one that gave
  * its worker away and is about to sleep, the monitor - raises `nmoving` before it takes a fiber out of a slot or the timers,
@@ -37,8 +37,8 @@ static int quiet(mr_runtime *r) {
   if (atomic_load(&r->nidle) != atomic_load(&r->nactive)) return 0;
   if (atomic_load(&r->nhosts) == 0 && atomic_load(&r->live) == 0) return 0;   /* first of all: who spawns raises nmoving, then live */
   atomic_fetch_add(&r->nmoving, 0);              /* a full barrier: slots were found empty by relaxed loads */
-  return atomic_load(&r->next_due) == UINT64_MAX && atomic_load(&r->noutside) == 0 && atomic_load(&r->nmoving) == 0 && atomic_load(&r->ndetached) == 0 &&
-         !mr_anything_queued() && r->hosts_waiting == atomic_load(&r->nhosts) && hosts_wait(r) &&
+  return atomic_load(&r->next_due) == UINT64_MAX && atomic_load(&r->noutside) == 0 && atomic_load(&r->nmoving) == 0 &&
+         atomic_load(&r->ndetached) == 0 && !mr_anything_queued() && r->hosts_waiting == atomic_load(&r->nhosts) && hosts_wait(r) &&
          !atomic_load(&r->deadlocked) && !atomic_load(&r->stopping) && !atomic_load(&r->interrupted);
 }
 

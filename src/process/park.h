@@ -48,6 +48,7 @@ typedef struct mr_wait {
   mr_fiber *fiber;
   mr_mail *mail;                    /* of channels: the message that is handed over through this node */
   unsigned ticket;                  /* the odd ticket this node belongs to */
+  struct mr_set *set;               /* NULL, or whose node it is: it stays linked from wait to wait (waitable.h) */
 } mr_wait;
 
 static inline void mr_waitq_init(mr_wait *head) { head->next = head->prev = head; }

@@ -194,6 +194,7 @@ static void monitor(void *arg) {
     port_acquire(&r->ilock);
     int watched = r->watcher != NULL;
     port_unlock(&r->ilock);
+    if (quiet > 4 && !watched && atomic_load(&r->polling)) mr_wake_idle();   /* who finds nothing to run polls from now on */
     uint64_t due = atomic_load(&r->next_due);
     if (!watched && due < until) until = due;
     /* a worker that became busy meanwhile did not see us asleep */

@@ -160,11 +160,14 @@ static inline mr_proc *mr_self(lua_State *L) {
 }
 static inline mr_fiber *mr_self_fiber(lua_State *L) { return mr_self(L)->fiber; }
 
-static inline int mr_wait_claim(const mr_wait *w) {
+int mr_set_claim(mr_wait *w);
+/* The node has just been taken out of its object's queue, whose lock is held. 1: its fiber is the caller's to wake. */
+static inline int mr_wait_claim(mr_wait *w) {
   unsigned t = w->ticket;
+  if (PORT_UNLIKELY(w->set != NULL)) return mr_set_claim(w);
   port_chaos();
   if (!atomic_compare_exchange_strong(&w->fiber->ticket, &t, t + 1)) return 0;
-  w->fiber->fired = (mr_wait *)w;
+  w->fiber->fired = w;
   return 1;
 }
 

@@ -67,6 +67,7 @@ extern PORT_TLS mr_thread *mr_tls;
 void mr_run_thread(void *thread);              /* body of every worker thread */
 void mr_enqueue(mr_worker *w, mr_fiber *f, int front);   /* a READY fiber; w NULL = global; wakes an idle worker if any */
 void mr_wake_idle(void);
+void mr_watcher_left(void);                    /* there is no watcher now, though somebody may idle */
 void mr_ready_due(mr_fiber *f, mr_reason why, mr_worker *w);   /* as mr_ready, to the front of w's queue */
 void mr_ready_polled(mr_fiber *f, mr_worker *w);         /* as mr_ready(f, MR_WOKEN, …), but wakes no worker */
 int  mr_anything_queued(void);

@@ -384,13 +384,19 @@ static void leave_idle_list(mr_thread *t, int *spinning) {
   } else {
     *spinning = 1;                            /* somebody woke us and counted us */
   }
-  int successor = 0;
-  if (r->watcher == t) {
-    r->watcher = NULL;
-    successor = r->idle != NULL && atomic_load(&r->next_due) != UINT64_MAX;
-  }
+  int watched = r->watcher == t;
+  if (watched) r->watcher = NULL;
   port_unlock(&r->ilock);
-  if (successor) mr_wake_idle();
+  if (watched) mr_watcher_left();
+}
+
+/*
+ * No successor is woken: that would cost each event outside a thread's wake-up. The monitor sees to timers and descriptors until a worker
+ * idles again.
+ */
+void mr_watcher_left(void) {
+  mr_runtime *r = &mr_rt;
+  if (atomic_load(&r->next_due) != UINT64_MAX || atomic_load_explicit(&r->polling, memory_order_relaxed)) mr_monitor_resume();
 }
 
 /* Until when this thread may sleep; it becomes the watcher if there is none. *watches: it is. */
@@ -471,8 +477,16 @@ static void give_to_waiter(mr_thread *t, mr_worker *w, mr_fiber *f) {
   port_event_set(&waiter->event);
 }
 
-/* The thread is back from its fiber. 0: the monitor has given its worker to another. */
-static int leave_fiber(mr_thread *t, mr_worker *w) {
+/* The caller stops running c, which is queued if more of it is ready. */
+static void leave_crew(mr_crew *c, mr_worker *w) {
+  if (mr_crew_leave(c)) mr_enqueue(w, &c->token, 0);
+}
+
+/*
+ * The thread is back from its fiber. 0: the monitor has given its worker to another; then it has also left the crew, before it counts as
+ * gone: what is ready there must be in a queue when others look whether anything is left.
+ */
+static int leave_fiber(mr_thread *t, mr_worker *w, mr_crew *c) {
   uintptr_t mine = (uintptr_t)t | 1;
   set_current(t, NULL);
   if (PORT_LIKELY(atomic_compare_exchange_strong(&w->thread, &mine, (uintptr_t)t))) {
@@ -482,6 +496,7 @@ static int leave_fiber(mr_thread *t, mr_worker *w) {
   }
   if (t->ended.heap) mr_state_recycle(NULL, &t->ended);
   t->worker = NULL;
+  if (c) leave_crew(c, NULL);
   atomic_fetch_sub(&mr_rt.ndetached, 1);
   mr_quiet_check();
   return 0;
@@ -498,7 +513,10 @@ static inline int run(mr_thread *t, mr_fiber *f, int nargs, int *nres) {
   return lua_resume(f->L, NULL, nargs, nres);
 }
 
-/* Returns the crew of its process, which the caller still runs; NULL: there is none (a parked fiber may be elsewhere by now), or no process any more. */
+/*
+ * Returns the crew of its process, which the caller still runs; NULL: there is none (a parked fiber may be elsewhere by now), or no process
+ * any more.
+ */
 static mr_crew *resume(mr_thread *t, mr_fiber *f) {
   mr_proc *p = f->proc;
   mr_crew *c;
@@ -543,13 +561,13 @@ static mr_crew *resume(mr_thread *t, mr_fiber *f) {
  * The process of f, which has stopped: the next of its fibers, or NULL when there is none or it is others' turn; then the process is
  * queued if need be. What gave way goes behind the others.
  */
-static mr_fiber *next_of_crew(mr_thread *t, mr_worker *w, mr_crew *c, int holds, unsigned *row) {
-  if (holds && !t->gave_way && (*row)++ < CREW_RUN) {
+static mr_fiber *next_of_crew(mr_thread *t, mr_worker *w, mr_crew *c, unsigned *row) {
+  if (!t->gave_way && (*row)++ < CREW_RUN) {
     mr_fiber *f = mr_crew_next(c);
     if (f) atomic_store_explicit(&w->tick, atomic_load_explicit(&w->tick, memory_order_relaxed) + 1, memory_order_relaxed);
     return f;
   }
-  if (mr_crew_leave(c)) mr_enqueue(holds && !t->gave_way ? w : NULL, &c->token, 0);
+  leave_crew(c, t->gave_way ? NULL : w);
   return NULL;
 }
 
@@ -601,8 +619,8 @@ static void work(mr_thread *t) {
       atomic_store_explicit(&w->thread, (uintptr_t)t | 1, memory_order_release);
       mr_crew *c = resume(t, f);
       w = t->worker;                            /* another one, if the fiber blocked its thread meanwhile */
-      holds = leave_fiber(t, w);
-      f = PORT_UNLIKELY(c != NULL) ? next_of_crew(t, w, c, holds, &row) : NULL;
+      holds = leave_fiber(t, w, c);
+      f = PORT_UNLIKELY(c != NULL) && holds ? next_of_crew(t, w, c, &row) : NULL;
       t->gave_way = 0;
     } while (f);
   }

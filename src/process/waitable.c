@@ -2,6 +2,41 @@
 #include "process/rt.h"
 #include "process/waitable.h"
 
+/* ---- sets ---- */
+
+static int try_claim(mr_set *s, mr_wait *w, uint64_t word) {
+  unsigned t = (unsigned)word;
+  if (!t) return 0;
+  mr_fiber *f = s->fiber;
+  port_chaos();
+  if (!atomic_compare_exchange_strong(&f->ticket, &t, t + 1)) return 0;
+  w->fiber = f;
+  f->fired = w;
+  return 1;
+}
+
+int mr_set_claim(mr_wait *w) {
+  mr_set *s = w->set;
+  mr_case *c = (mr_case *)(void *)w;
+  if (try_claim(s, w, atomic_load(&s->word))) return 1;
+  mr_case *first = atomic_load(&s->missed);
+  do c->next = first;
+  while (!atomic_compare_exchange_weak(&s->missed, &first, c));
+  port_chaos();
+  return try_claim(s, w, atomic_fetch_or(&s->word, MR_MISSED));
+}
+
+int mr_set_open(mr_set *s, mr_fiber *f) {
+  uint64_t none = 0;
+  port_chaos();
+  return atomic_compare_exchange_strong(&s->word, &none, f->wait.ticket);
+}
+
+void mr_set_close(mr_set *s) { atomic_store(&s->word, 0); }
+mr_case *mr_set_missed(mr_set *s) { return atomic_exchange(&s->missed, NULL); }
+
+/* ---- events ---- */
+
 void mr_event_init(mr_event *e) {
   atomic_init(&e->lock.word, 0);
   e->set = 0;

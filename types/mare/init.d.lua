@@ -7,8 +7,12 @@
 ---@field process mare.processlib what `require "mare.process"` gives
 ---@field channel mare.channellib what `require "mare.channel"` gives
 ---@field select fun(cases: mare.cases): ... what `require "mare.select"` gives
+---@field selector fun(cases: table): mare.Selector what `require "mare.selector"` gives
 ---@field fiber mare.fiberlib what `require "mare.fiber"` gives
 ---@field timer mare.timerlib what `require "mare.timer"` gives
+---@field file mare.filelib what `require "mare.file"` gives
+---@field subprocess mare.subprocesslib what `require "mare.subprocess"` gives
+---@field signal mare.signallib what `require "mare.signal"` gives
 local mare = {}
 
 ---Seconds of a clock that never jumps, of the same origin in all processes. Only differences mean something.
@@ -19,5 +23,22 @@ function mare.clock() end
 ---Waits so many seconds, at least. 0 or less lets others run. Raises an error in a finaliser unless 0 or less.
 ---@param seconds number not nan; `math.huge`: for ever
 function mare.sleep(seconds) end
+
+---Waits until a descriptor that is not mare's is ready. Holds no worker.
+---@param descriptor integer|table|userdata the number, or an object with a method `getfd` or `fd`
+---@param events? "r"|"w"|"rw" default "r"
+---@param seconds? number limit; absent: none
+---@return "r"|"w"|"rw"|nil ready
+---@return string? message
+---@return string? code "ETIMEDOUT", "EBADF" …
+function mare.wait_fd(descriptor, events, seconds) end
+
+---For a host with an event loop of its own: readable while `mare.step` has something to do. Raises in a process.
+---@return integer descriptor not to be closed
+function mare.descriptor() end
+
+---Runs this host's fibers that are ready; never waits. Raises in a process.
+---@return integer fibers how many ran
+function mare.step() end
 
 return mare

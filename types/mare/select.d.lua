@@ -2,7 +2,9 @@
 -- luacheck: ignore 212 241
 
 ---What select can wait for: a channel (a message), `channel:sending(…)` (room for one), a process or fiber (its end), a timer.
----@alias mare.case mare.channel|mare.sending|mare.handle|mare.fiber|mare.timer
+---@alias mare.case mare.channel|mare.sending|mare.handle|mare.fiber|mare.timer|mare.waitable
+---Sockets, subprocesses and signals; see their pages for what they give.
+---@alias mare.waitable mare.server|mare.connection|mare.udp|mare.subprocess|mare.signal
 
 ---What `channel:sending` gives: a case for select.
 ---@class mare.sending

@@ -1,0 +1,278 @@
+-- luacheck: ignore 211 241 311 331 512
+-- Fibers: failures, ends, their own coroutines, deadlocks, and the main script of plain Lua.
+local mare = require "mare"
+local proc = require "spec.support.proc"
+local parked = require "spec.support.parked"
+local process, channel, fiber = mare.process, mare.channel, mare.fiber
+
+local function pack(...) return { n = select("#", ...), ... } end
+
+-- What a script prints in a mare process of its own, or as the main script of plain Lua.
+local function script(text, host)
+  local head = "local mare = require 'mare' local fiber, process, channel = mare.fiber, mare.process, mare.channel\n"
+  local r = proc[host and "lua" or "mare"](head .. text)
+  assert.is_false(r.timeout, "it hangs:\n" .. r.out .. r.err)
+  return r.out, r.err, r.code
+end
+
+describe("a fiber's failure", function()
+  it("is given to who waits, an error of any type, with a traceback", function()
+    local t = {}
+    for _, e in ipairs { { "text" }, { t }, { nil, n = 1 }, { 42 }, { false } } do
+      local f = fiber.spawn(function() error(e[1], 0) end)
+      local ok, err, trace = f:wait()
+      assert.is_false(ok)
+      assert.equal(e[1], err)
+      assert.matches("stack traceback:", trace)
+    end
+  end)
+
+  it("ends neither its process nor its siblings, and is printed once if nobody was told", function()
+    for _, host in ipairs { false, true } do
+      local out, err, code = script([[
+        for _, e in ipairs { "one", { 1 } } do fiber.spawn { name = "f", main = function() error(e, 0) end } end
+        local seen = fiber.spawn(function() error("seen", 0) end)
+        local other = fiber.spawn(function() mare.sleep(0.01) return "goes on" end)
+        print(select(2, seen:wait()))
+        print(other:wait())
+        collectgarbage() collectgarbage()]], host)
+      assert.matches("^seen\tstack traceback", out)
+      assert.matches("true\tgoes on\n$", out)
+      local _, n = err:gsub("mare: fiber #%d 'f' of the main process failed: ", "")
+      assert.equal(2, n, err)
+      assert.matches("failed: one\n", err)
+      assert.matches("failed: %(error object is a table value%)\n", err)
+      assert.is_nil(err:find "seen")
+      assert.equal(0, code)
+    end
+  end)
+
+  it("for want of memory is its own", function()
+    local p = process.spawn { memory = 400 * 1024, main = function()
+      local n, failed = 0, 0
+      for _ = 1, 20 do
+        local f = fiber.spawn(function() local t = {} for i = 1, math.huge do t[i] = { i } end end)
+        local ok, err = f:wait()
+        n = n + 1
+        if not ok and err == "not enough memory" then failed = failed + 1 end
+      end
+      return n, failed, fiber.count()
+    end }
+    assert.same(pack(true, 20, 20, 1), pack(p:wait()))
+  end)
+end)
+
+describe("a process", function()
+  it("ends when its main function and all its fibers have ended; its results are those of main", function()
+    local c = channel.new()
+    local p = process.spawn(function()
+      fiber.spawn(function() c:receive() fiber.spawn(function() c:receive() end) return "other" end)
+      return "main", { 1 }
+    end)
+    parked(p)
+    c:send(1)
+    assert.same(pack(nil, "timeout"), pack(p:wait(0.002)))
+    parked(p)
+    c:send(2)
+    assert.same(pack(true, "main", { 1 }), pack(p:wait()))
+  end)
+
+  it("whose main fails ends: the others get an error where they wait, and no pcall keeps them", function()
+    local log = channel.new(math.huge)
+    local p = process.spawn(function()
+      local c = channel.new()
+      fiber.spawn(function() local ok, err = pcall(c.receive, c) log:send("caught", err) end)
+      fiber.spawn(function() while true do pcall(mare.sleep, 1000) end end)
+      fiber.spawn(function() while true do pcall(mare.select, { c }) end end)
+      fiber.spawn(function() while true do pcall(c.receive, c) end end)
+      fiber.spawn(function() while true do pcall(c.send, channel.new(), 1) end end)
+      fiber.spawn(function() while true do pcall(fiber.yield) end end)
+      fiber.spawn(function() while true do pcall(fiber.spawn, function() end) fiber.yield() end end)
+      fiber.spawn(function()
+        local x <close> = setmetatable({}, { __close = function() log:send "closed" end })
+        coroutine.wrap(function() c:receive() end)()
+      end)
+      fiber.spawn(function() table.sort({ 2, 1 }, function() mare.sleep(1000) end) end)
+      mare.sleep(0.005)
+      fiber.spawn(function() log:send "must not begin" end)
+      error "main fails"
+    end)
+    local ok, err = p:wait()
+    assert.is_false(ok)
+    assert.matches("main fails", err)
+    log:close()
+    local got = {}
+    for what, text in log:each() do got[#got + 1] = what .. (text or "") end
+    table.sort(got)
+    assert.same({ "caughtthe process has failed in its main function; its other fibers end", "closed" }, got)
+  end)
+
+  it("that fails prints its own failure only", function()
+    local _, err = script [[
+      process.spawn(function() fiber.spawn(mare.sleep, 1000) fiber.spawn(function() mare.sleep(1000) end) fiber.yield() error("main fails", 0) end)]]
+    local _, n = err:gsub("failed:", "")
+    assert.equal(1, n, err)
+    assert.matches("process #2 failed: main fails", err)
+  end)
+
+  it("finds nothing of the fibers of the one whose state it got", function()
+    for _ = 1, 200 do
+      assert.same(pack(true, 1, nil, true, nil), pack(process.spawn(function()
+        local n, me, empty = fiber.count(), fiber.self(), next(fiber.storage()) == nil
+        local old = rawget(_G, "left")
+        fiber.storage().x, _G.left = 1, 1
+        fiber.spawn(function() fiber.storage().y = 1 mare.sleep(0) _G.left = 2 end)
+        return n, me, empty, old
+      end):wait()))
+    end
+  end)
+
+  it("can be asked for its status at any moment of its end", function()
+    for _ = 1, proc.slow > 1 and 200 or 2000 do
+      local p = process.spawn(function() fiber.spawn(function() mare.sleep(0) end) end)
+      while p:status() ~= "done" do end
+    end
+  end)
+
+  it("gets messages exactly once, however many of its fibers and of other processes receive", function()
+    local c, out, n = channel.new(2), channel.new(math.huge), proc.slow > 1 and 500 or 5000
+    for _ = 1, 3 do
+      process.spawn(function()
+        for _ = 1, 7 do
+          fiber.spawn(function()
+            for v, t in c:each() do
+              if t[1] ~= v then out:send(0) end
+              out:send(v)
+              if v % 5 == 0 then fiber.yield() end
+            end
+          end)
+        end
+      end)
+    end
+    for i = 1, n do c:send(i, { i }) end
+    local seen = {}
+    for _ = 1, n do
+      local v = out:receive()
+      assert.is_nil(seen[v])
+      seen[v] = true
+    end
+    c:close()
+    assert.is_nil(seen[0])
+  end)
+end)
+
+describe("a fiber's own coroutine", function()
+  for _, host in ipairs { false, true } do
+    it("can't be resumed or closed by others" .. (host and ", in plain Lua" or ""), function()
+      local out = script([[
+        local co, c = nil, channel.new()
+        local f = fiber.spawn(function() co = coroutine.running() c:receive() return print, 1 end)
+        fiber.yield()
+        print(coroutine.resume(co, 1))
+        print(pcall(coroutine.close, co))
+        print(coroutine.wrap(function() return coroutine.resume(co) end)())
+        local g = fiber.spawn(function() return coroutine.resume(co) end)
+        print(g:wait())
+        c:send(1)
+        while f:status() ~= "done" do fiber.yield() end
+        print(coroutine.resume(co))
+        pcall(coroutine.close, co)
+        local ok, p, one = f:wait()
+        print(ok, p == print, one)
+        print(fiber.spawn(function() return coroutine.resume(coroutine.create(function(...) return ... end), 1, 2) end):wait())]], host)
+      local lines = {}
+      for line in out:gmatch "[^\n]+" do lines[#lines + 1] = line end
+      assert.equal("false\tcannot resume non-suspended coroutine", lines[1])
+      assert.matches("^false\tcannot close a", lines[2])
+      assert.equal("false\tcannot resume non-suspended coroutine", lines[3])
+      assert.equal("true\tfalse\tcannot resume non-suspended coroutine", lines[4])
+      assert.matches("^false\tcannot resume", lines[5])
+      assert.equal("true\ttrue\t1", lines[6])
+      assert.equal("true\ttrue\t1\t2", lines[7])
+    end)
+  end
+end)
+
+describe("a deadlock report", function()
+  it("does not come while a sibling is ready, though the process's worker was taken away meanwhile", function()
+    local text = [[
+      local mare = require "mare"
+      for i = 1, 4 do
+        local f = mare.fiber.spawn(function() return i end)
+        mare.process.spawn(function() end)                   -- wants the worker
+        table.sort({ 2, 1 }, function(a, b)                   -- can't be interrupted
+          local start = mare.clock()
+          while mare.clock() - start < 0.06 do end
+          return a < b
+        end)
+        f:wait()
+      end
+      print "fine"]]
+    local r = proc.mare(text, {}, { workers = 1 })
+    assert.same({ "fine\n", "" }, { r.out, r.err })
+  end)
+
+  it("names fibers", function()
+    local _, err, code = script [[
+      fiber.spawn { name = "first", main = function() channel.new():receive() end }
+      local f = fiber.spawn(function() channel.named "c":send(1) end)
+      f:wait()]]
+    assert.equal(1, code)
+    assert.matches("main %(#1%): wait for a fiber at ", err)
+    assert.matches("main %(#1%), fiber #1 'first': receive on channel", err)
+    assert.matches("main %(#1%), fiber #2: send on channel 'c' at ", err)
+  end)
+
+  it("reaches the main script of plain Lua, and a fiber that waits inside a coroutine there", function()
+    local out = script([[
+      local f = fiber.spawn { name = "x", main = function() channel.new():receive() end }
+      print(pcall(f.wait, f))
+      f = fiber.spawn(function() return coroutine.wrap(function() return (pcall(function() channel.new():receive() end)) end)() end)
+      print(f:wait())]], true)
+    assert.matches("^false\t.-deadlock:.-fiber #1 'x': receive", out)
+    assert.matches("true\tfalse\n$", out)
+  end)
+end)
+
+describe("in plain Lua", function()
+  it("fibers run while the main script waits in a call of mare, and end with it", function()
+    local out, err, code = script([[
+      local n = 0
+      local f = fiber.spawn(function() for i = 1, 1000 do n = n + 1 mare.sleep(0.001) end print "never" end)
+      assert(n == 0)
+      mare.sleep(0.005)
+      assert(n > 0)
+      local seen = n
+      for i = 1, 1e6 do end
+      assert(n == seen)
+      fiber.spawn(function() channel.new():receive() end)
+      fiber.spawn(function() mare.select { channel.new(), mare.timer.after(3) } end)
+      fiber.yield()
+      process.spawn(function() mare.sleep(0.05) print "process" end)
+      print "end"]], true)
+    assert.same({ "end\nprocess\n", "", 0 }, { out, err, code })
+  end)
+
+  it("a fiber that always yields keeps neither a deadline nor a message from the main script", function()
+    assert.equal("nil\ttimeout\n7\ntrue\n", (script([[
+      local stop
+      local f = fiber.spawn(function() while not stop do fiber.yield() end end)
+      local c = channel.new()
+      print(c:receive(0.02))
+      process.spawn(function() c:send(7) end)
+      print(c:receive())
+      stop = true
+      print(f:wait())]], true)))
+  end)
+
+  it("fibers and processes exchange messages", function()
+    assert.equal("500500\n", (script([[
+      local to, from, sum = channel.new(), channel.new(), 0
+      process.spawn(function() for v in to:each() do from:send(v, { v }) end from:close() end)
+      fiber.spawn(function() for i = 1, 1000 do to:send(i) end to:close() end)
+      local list = {}
+      for i = 1, 5 do list[i] = fiber.spawn(function() for v, t in from:each() do assert(t[1] == v) sum = sum + v end end) end
+      for i = 1, 5 do assert(list[i]:wait()) end
+      print(sum)]], true)))
+  end)
+end)
