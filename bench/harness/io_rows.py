@@ -59,19 +59,25 @@ def tls():
 
 
 def select2(count):
-    made = {f"{name} {n}": make("select2", count, workers=n) for n in (1, 2) for name, make in (("mare", mare), ("go", go))}
+    made = {}
+    for n in (1, 2):
+        made.update({f"mare {n}": mare("select2", count, workers=n), f"mare {n} selector": mare("select2", count, "selector", workers=n),
+                     f"go {n}": go("select2", count, workers=n)})
     return Experiment("select-2", made, [
-        Finding(f"select over 2 channels, {n} worker{'s'[:n - 1]}", ratio(f"mare {n}", f"go {n}", "messages"), ">=", 1.0,
-                mare=(f"mare {n}",), peers=(f"go {n}",), source="Go's select") for n in (1, 2)
+        Finding(f"select over 2 channels{', by a selector' * bool(kind)}, {n} worker{'s'[:n - 1]}",
+                ratio(f"mare {n}{kind}", f"go {n}", "messages"), ">=", 1.0, mare=(f"mare {n}{kind}",), peers=(f"go {n}",),
+                source="Go's select") for kind in ("", " selector") for n in (1, 2)
     ], "messages")
 
 
 def select_many(count):
-    """Each wake-up leaves 1000 queues; how many others stand in them must not matter (0.8: their memory is not in the cache)."""
-    made = {f"mare 1 of {n}": mare("selectmany", 1000, n, count) for n in (10, 100, 1000)}
+    """How many others wait must not matter; 0.8, because 1,000 waiters with 1,000 places each don't fit into any cache."""
+    made = {f"mare 1 {n} call": mare("selectmany", 1000, n, count) for n in (10, 100, 1000)}
+    made.update({f"mare 1 {n}": mare("selectmany", 1000, n, 10 * count, "selector") for n in (10, 100, 1000)})
     return Experiment("select-1000", made, [
-        Finding(f"select over 1,000 channels: wake-ups with {n:,} waiting against 10", ratio(f"mare 1 of {n}", "mare 1 of 10", "wakes"),
-                ">=", 0.8, mare=("mare 1 of 10", f"mare 1 of {n}"), source="10 waiting") for n in (100, 1000)
+        Finding(f"select over 1,000 channels{how}: wake-ups with {n:,} waiting against 10",
+                ratio(f"mare 1 {n}{kind}", f"mare 1 10{kind}", "wakes"), ">=", 0.8, mare=(f"mare 1 10{kind}", f"mare 1 {n}{kind}"),
+                source="10 waiting") for kind, how in (("", ", by a selector"), (" call", "")) for n in (100, 1000)
     ], "wakes")
 
 

@@ -1,14 +1,18 @@
--- select2 COUNT: one process sends on two channels in turn, another selects. Messages per second.
+-- select2 COUNT [selector]: one process sends on two channels in turn, another selects, by a call each time or by a selector that
+-- stays. Messages per second.
 local mare = require "mare"
 local measure = require "measure"
 local a, b, over = mare.channel.new(), mare.channel.new(), mare.channel.new()
-local count = measure.arg(1)
+local count, stays = measure.arg(1), arg[2] == "selector"
 
 mare.process.spawn(function()
-  local select = mare.select
-  local cases = { a, b }
+  local wait, cases = mare.select, { a, b }
+  if stays then
+    cases = mare.selector(cases)
+    wait = cases.wait
+  end
   for n in over:each() do
-    for _ = 1, n do select(cases) end
+    for _ = 1, n do wait(cases) end
     over:send(true)
   end
 end)
