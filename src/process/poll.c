@@ -289,6 +289,6 @@ int mr_poll_wait(port_event *e, uint64_t deadline, mr_worker *w, unsigned *count
   int n = port_poll_wait(e, deadline, r, BATCH, &set);
   atomic_fetch_add(&mr_rt.nmoving, 1);           /* the caller lowers it */
   hand_out(r, n, &woken);
-  *count = ready_all(&woken, w, 1);
+  *count = ready_all(&woken, w, w != NULL);      /* a host runs no fibers of others: some worker must be woken for the first, too */
   return set;
 }

@@ -68,7 +68,7 @@ void mr_run_thread(void *thread);              /* body of every worker thread */
 void mr_enqueue(mr_worker *w, mr_fiber *f, int front);   /* a READY fiber; w NULL = global; wakes an idle worker if any */
 void mr_wake_idle(void);
 void mr_watcher_left(void);                    /* there is no watcher now, though somebody may idle */
-void mr_ready_due(mr_fiber *f, mr_reason why, mr_worker *w);   /* as mr_ready, to the front of w's queue */
+mr_fiber *mr_ready_due(mr_fiber *f, mr_reason why);      /* as mr_ready, but the caller puts what it returns (NULL: nothing) to the front of a queue */
 void mr_ready_polled(mr_fiber *f, mr_worker *w);         /* as mr_ready(f, MR_WOKEN, …), but wakes no worker */
 int  mr_anything_queued(void);
 void mr_learn_patience(mr_thread *t, uint64_t waited);   /* how long the last wait took, spinning and sleeping */

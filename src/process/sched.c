@@ -221,9 +221,7 @@ void mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near) {
   else mr_enqueue(NULL, f, 0);
 }
 
-void mr_ready_due(mr_fiber *f, mr_reason why, mr_worker *w) {
-  if ((f = make_ready(f, why, CREW_FIRST)) != NULL) mr_enqueue(w, f, 1);
-}
+mr_fiber *mr_ready_due(mr_fiber *f, mr_reason why) { return make_ready(f, why, CREW_FIRST); }
 
 void mr_ready_polled(mr_fiber *f, mr_worker *w) {
   if ((f = make_ready(f, MR_WOKEN, CREW_LAST)) == NULL) return;
