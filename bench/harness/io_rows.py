@@ -1,7 +1,5 @@
 """The rows of waiting and I/O: sockets, TLS, the web server, select, sleepers. See rows.py for what a row is."""
-import os
-
-from .commands import ROOT, Command, _lua_env, c, go, mare
+from .commands import c, go, mare
 from .model import Experiment, Finding, ratio
 from .scenes import Held, Scene, Tls, Web, node, pinned
 
@@ -20,10 +18,8 @@ def pingpong(trips):
 
 def web():
     """The example itself, not a program made for this."""
-    example = os.path.join(ROOT, "examples", "webserver.lua")
-    served = mare("webserver", 0, 2, workers=2)
     made = {
-        "mare 2": Web(Command((*served.argv[:4], example, "0", "2"), _lua_env("mare"))),
+        "mare 2": Web(mare("webserver", 0, 2, workers=2, directory="../examples")),
         "node 1": Web(node("small")),
         "go 2": Web(go("serve", workers=2)),
     }
