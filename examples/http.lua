@@ -111,11 +111,12 @@ local function chunks(conn)
     if data:sub(-2) ~= "\r\n" then return nil, 400 end
     parts[#parts + 1] = data:sub(1, -3)
   end
-  repeat                                                     -- fields after the last chunk: read, not used
+  for _ = 1, 100 do                                          -- fields after the last chunk: read, not used
     local line, _, code = conn:read_until("\r\n", limits.head, limits.idle)
     if not line then return failure(code) end
-  until line == "\r\n"
-  return table.concat(parts)
+    if line == "\r\n" then return table.concat(parts) end
+  end
+  return nil, 400
 end
 
 -- The body of a request, "" if it has none.

@@ -8,13 +8,14 @@ local browser = require "spec.support.browser"
 
 local LIMIT = 30 * proc.slow
 
-local function start(...)
-  local command = table.pack(proc.bin, "run", "examples/webserver.lua", ...)
-  command.n, command.stdin = nil, "null"
+local function start_as(command)
+  command.stdin = "null"
   local child = assert(subprocess.spawn(command))
   local line = assert(child.stdout:read("l", LIMIT), "the server did not start")
   return { child = child, port = math.tointeger(tonumber(line:match(":(%d+)/"))), line = line }
 end
+
+local function start(...) return start_as { proc.bin, "run", "examples/webserver.lua", ... } end
 
 -- Ends it as Ctrl-C does; it must end by itself, and have had nothing to complain about.
 local function stop(server)
@@ -182,7 +183,12 @@ describe("the web server", function()
     assert.equal("GET, HEAD", ask(get("/small", nil, "POST")).fields.allow)
   end)
 
-  it("is not moved by garbage, resets and peers that leave", function()
+  it("is not moved by garbage, resets and peers that leave, and keeps no descriptor of theirs", function()
+    local function descriptors()
+      return tonumber(subprocess.run({ "sh", "-c", ("ls /proc/%d/fd | wc -l"):format(server.child.pid) }).out)
+    end
+    alive()
+    local before = descriptors()
     local state = 1
     local function noise(n)
       local bytes = {}
@@ -200,6 +206,24 @@ describe("the web server", function()
       conn:close(0)
     end
     alive()
+    local limit = mare.clock() + LIMIT
+    while descriptors() > before and mare.clock() < limit do mare.sleep(0.05) end
+    assert.is_true(descriptors() <= before)
+  end)
+
+  it("waits when it has no descriptors left, and then goes on", function()
+    local command = 'ulimit -n 40; exec "$@"'
+    local small = start_as({ "sh", "-c", command, "sh", proc.bin, "run", "examples/webserver.lua", "0", "2" })
+    local peers = {}
+    for i = 1, 60 do
+      peers[i] = assert(net.connect("127.0.0.1", small.port, { timeout = LIMIT }))
+      peers[i]:write(get "/small")
+    end
+    for i = 1, 60 do
+      assert.equal(200, answer(peers[i]).status)
+      peers[i]:close()
+    end
+    stop(small)
   end)
 
   it("delays nobody for a slow writer or a peer that does not read", function()
