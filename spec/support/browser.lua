@@ -17,7 +17,7 @@ page.__index = page
 local LIMIT = 60 * proc.slow             -- seconds for one answer: a browser on a loaded machine takes its time
 
 function browser.find()
-  for _, name in ipairs { "chromium", "chromium-browser", "google-chrome" } do
+  for _, name in ipairs { "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome" } do
     local r = subprocess.run { "sh", "-c", "command -v " .. name }
     if r.code == 0 then return (r.out:gsub("\n", "")) end
   end
