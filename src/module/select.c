@@ -70,7 +70,11 @@ static void unlink_all(set *s) {
 }
 
 /* A host's fiber that never goes on (its state closes): the objects may have been finalised already. */
-static void unlink_fiber(mr_fiber *f) { unlink_all(f->set); }
+static void unlink_fiber(mr_fiber *f) {
+  set *s = f->set;
+  unlink_all(s);
+  for (int i = 0; i < s->n; i++) mr_mail_drop(&s->order[i]->c.mail);
+}
 
 static void take_back(set *s) {
   for (int i = 0; i < s->n; i++) mr_mail_back(&s->order[i]->c.mail);

@@ -303,6 +303,17 @@ unsigned mr_crew_step(mr_proc *host) {
   return n;
 }
 
+/* What a fiber that never goes on has got, or offers. Whoever has claimed it is about to say so. */
+static void forget(mr_fiber *f, void *ud) {
+  unsigned state;
+  (void)ud;
+  if (f == &f->proc->main) return;
+  while ((state = atomic_load(&f->state)) == FIBER_PARKING || state == FIBER_PARKED) port_pause();
+  if (state != FIBER_READY) return;              /* it is the one that closes the state */
+  if (f->set) mr_hooks.unlink(f);
+  mr_mail_drop(&f->mail);
+}
+
 /* The host's state closes: its fibers never go on. Their memory stays, as who would wake them may have pointers there. */
 void mr_crew_abandon(mr_proc *host) {
   static mr_crew *_Atomic abandoned;
@@ -311,9 +322,10 @@ void mr_crew_abandon(mr_proc *host) {
   if (!c) return;
   mr_crew_each(host, claim, &all);
   for (mr_fiber *f = all.first; f; f = f->next) {
-    if (f->set) mr_hooks.unlink(f);
     mr_wake(f);                                  /* its timer would keep a deadlock from being noticed */
+    atomic_store(&f->state, FIBER_READY);
   }
+  mr_crew_each(host, forget, NULL);
   if (c->alive == 1) {
     destroy(c);
     return;
