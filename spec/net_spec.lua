@@ -105,6 +105,14 @@ describe("net.listen", function()
     server:close()
   end)
 
+  it("raises for options that there are not, which would be silently without effect", function()
+    assert.error_matches(function() net.listen("127.0.0.1:0", { backlg = 1 }) end, "no option 'backlg'; there are backlog, reuseport, v6only")
+    assert.error_matches(function() net.listen { port = 0, prt = 1 } end, "no option 'prt'")
+    assert.error_matches(function() net.connect("127.0.0.1", 1, { timout = 1 }) end, "no option 'timout'; there are timeout, bind, nodelay")
+    assert.error_matches(function() net.connect({ port = 1, [1] = 2 }) end, "no option '1'")
+    assert.error_matches(function() net.connect("127.0.0.1", 1, { time = 1 }) end, "no option 'time'")
+  end)
+
   it("raises for what is no address", function()
     for _, bad in ipairs { "a:b:c", "host", "[::1]", "x:99999", "", ":" } do
       assert.error_matches(function() net.listen(bad) end, "port")
@@ -330,6 +338,7 @@ describe("net.connect", function()
   it("raises for wrong arguments", function()
     assert.error_matches(function() net.connect("127.0.0.1", "x") end, "0 to 65535")
     assert.error_matches(function() net.connect("127.0.0.1", 80, { timeout = "soon" }) end, "number of seconds")
+    assert.error_matches(function() net.connect { port = 80, timeout = "soon" } end, "number of seconds")
     assert.error_matches(function() net.connect("127.0.0.1", 80, { bind = "localhost:0" }) end, "not a name")
     assert.error_matches(function() net.connect() end, "address")
   end)
@@ -757,6 +766,8 @@ describe("a connection in a message", function()
                            function() return c:try_send(b) end } do
       assert.error_matches(use, "moved to another process")
     end
+    assert.equal("connection (moved)", tostring(b))
+    do local gone <close> = b end                -- no use: its receiver closes it
     local p = process.spawn(function()
       local conn = c:receive()
       local got = conn:read(4)
@@ -1071,5 +1082,20 @@ describe("a descriptor limit", function()
     ]])
     assert.equal("", r.err)
     assert.equal("true\tN.N.N.N:N: Too many open files\tEMFILE\nEMFILE\tEMFILE\n\ntrue\n", r.out)
+  end)
+
+  it("is told instead of an unknown name, too", function()
+    local script = [[
+      local net, kept = require "mare.net", {}
+      local full
+      repeat
+        local one = net.udp()
+        if one then kept[#kept + 1] = one else full = true end
+      until full
+      print(net.resolve("localhost"))
+    ]]
+    local r = proc.run({ "sh", "-c", 'ulimit -n 40; exec "$0" run -', proc.bin }, { stdin = script })
+    assert.equal("", r.err)
+    assert.equal("nil\tlocalhost: Too many open files\tEMFILE\n", r.out)
   end)
 end)

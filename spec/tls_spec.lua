@@ -160,6 +160,14 @@ describe("a context", function()
     assert.error_matches(function() tls.listen("127.0.0.1:0", {}) end, "needs a certificate")
   end)
 
+  it("stands alone: its options beside it would be silently off", function()
+    local context = assert(tls.context { ca = c.ca })
+    local function both() tls.connect("localhost", 1, { context = context, verify = true }) end
+    assert.error_matches(both, "'verify' stands beside 'context'")
+    assert.error_matches(function() tls.listen("127.0.0.1:0", { context = context, client_cert = "required" }) end, "beside 'context'")
+    assert.error_matches(function() tls.connect("localhost", 1, { cafile = c.ca }) end, "no option 'cafile'; there are alpn, bind, ca,")
+  end)
+
   it("travels to other processes by reference", function()
     local context = assert(tls.context(own()))
     local server = assert(net.listen("127.0.0.1:0"))
