@@ -198,7 +198,7 @@ describe("files", function()
       assert.is_false(ok)
       assert.truthy(message:find("moved", 1, true), message)
       assert.equal("file (moved)", tostring(f))
-      do local gone <close> = f end              -- no use: its receiver closes it
+      do local _ <close> = f end              -- no use: its receiver closes it
     end)
 
     it("are used by one call at a time", function()

@@ -767,7 +767,7 @@ describe("a connection in a message", function()
       assert.error_matches(use, "moved to another process")
     end
     assert.equal("connection (moved)", tostring(b))
-    do local gone <close> = b end                -- no use: its receiver closes it
+    do local _ <close> = b end                -- no use: its receiver closes it
     local p = process.spawn(function()
       local conn = c:receive()
       local got = conn:read(4)

@@ -147,6 +147,7 @@ describe("a context", function()
       assert.same({ nil, "TLS_SETUP" }, { r[1], r[3] })
       assert.matches(text, r[2])
     end
+    wrong({ ca = "/no/such.pem" }, "cannot read the certificates to trust '/no/such.pem': No such file or directory")
     wrong({ cert = "/no/such.pem", key = c.key }, "cannot read the certificate '/no/such.pem': no such file")
     wrong({ cert = c.key, key = c.key }, "cannot read the certificate")
     wrong({ cert = c.cert, key = "/no/such.key" }, "cannot read the private key")
