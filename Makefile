@@ -5,6 +5,7 @@
 #   make test            everything: lint, then the suite plain, under AddressSanitizer + UBSan, under ThreadSanitizer
 #   make test T=channel  only the tests whose name contains "channel"
 #   make test C=plain    only one configuration (plain, asan, tsan)
+#   make lab             the memory laboratory, for `mare lab`: a Python environment of its own and its native parts
 #   make bench           the measurements beside their peers (B=ring: only one)
 #   make lint | install PREFIX=/usr/local | clean | help
 #
@@ -15,7 +16,7 @@ T ?=
 C ?= plain asan tsan
 B ?=
 
-.PHONY: build demo test bench lint install rock clean help
+.PHONY: build demo lab test bench lint install rock clean help
 
 build:
 	@tools/setup build
@@ -24,8 +25,13 @@ build:
 demo: build
 	@bin/mare run examples/demo.lua
 
+lab: build
+	@tools/setup lab
+	@tools/build-lab
+
 test:
 	@tools/setup test
+	@tools/setup lab
 	@tools/test -c "$(C)" -t "$(T)"
 
 bench:

@@ -304,7 +304,7 @@ describe("waiting", function()
           look()
           waits = true
           local t
-          for _ = 1, 20 do t = c:receive() end
+          for _ = 1, 150 do t = c:receive() end
           waits = false
           coroutine.yield(#t)
           return "end"
@@ -314,7 +314,7 @@ describe("waiting", function()
         return n, select(2, coroutine.resume(co)), coroutine.status(co)
       end)
       local big = {} for i = 1, 2000 do big[i] = { i } end
-      for _ = 1, 20 do
+      for _ = 1, 150 do
         process.yield() process.yield()
         c:send(big)
       end

@@ -22,6 +22,9 @@ var rows = map[string]func(){
 	"integers": integers,
 	"records":  records,
 	"ticker":   ticker,
+	"serve":    serve,
+	"select2":  select2,
+	"sleepers": sleepers,
 }
 
 func main() {

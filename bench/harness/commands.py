@@ -125,8 +125,10 @@ def build():
     steps = {
         "go": GO and [GO, "build", "-o", os.path.join(BUILD, "peers"), "."],
         "erlang": ERL and ERLC and [ERLC, "-Werror", "-o", os.path.join(BUILD, "erlang"), *sources],
-        "c": CC and [CC, "-std=c11", "-D_POSIX_C_SOURCE=199309L", "-O2", "-o", os.path.join(BUILD, "strings"),
-                     os.path.join(BENCH, "c", "strings.c")],
+        "c": CC and ["sh", "-ec", "for name; do \"$0\" -std=c11 -D_DEFAULT_SOURCE -O2 -o \"$name\" \"../../bench/c/$name.c\"; done",
+                     CC, "strings", "net"],
+        "node": find_tool("node") and ["node", "--version"],
+        "openssl": find_tool("openssl") and ["openssl", "version"],
         "lua": LUA and [LUA, "-v"],
         "mare": os.access(MARE, os.X_OK) and [MARE, "--version"],
     }
@@ -134,7 +136,7 @@ def build():
         if not argv:
             missing[language] = "not installed" if language != "mare" else f"{os.path.relpath(MARE, ROOT)} is not built (make build)"
             continue
-        cwd = os.path.join(BENCH, "go") if language == "go" else ROOT
+        cwd = {"go": os.path.join(BENCH, "go"), "c": BUILD}.get(language, ROOT)
         done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True)
         if done.returncode != 0:
             missing[language] = (done.stderr or done.stdout).strip().splitlines()[0]

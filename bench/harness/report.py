@@ -56,7 +56,7 @@ class Result:
 
     def shown(self, labels):
         metric = self.finding.metric or self.experiment.metric
-        unit = self.finding.unit if self.finding.metric == "memory" else self.experiment.unit
+        unit = self.finding.unit if self.finding.metric and self.finding.unit != "×" else self.experiment.unit
         parts = []
         for label in labels:
             values = [r[label][metric] for r in self.repetitions if metric in r.get(label, {})]

@@ -4,37 +4,9 @@ An experiment is a set of labelled commands ("mare 2" = mare with two workers); 
 turn, and every figure of a finding comes from one repetition, so that neighbours on the machine hit both sides alike.
 Counts are chosen so that a program takes some 0.3-0.5 s.
 """
-from dataclasses import dataclass, field
-from typing import Callable, Optional
-
+from . import io_rows
 from .commands import c, erlang, go, lua, mare
-
-
-@dataclass
-class Finding:
-    """A figure computed from one repetition. `of` gets {label: {metric: value}}."""
-    work: str
-    of: Callable
-    sense: str = ""                 # ">=" or "<=": what the target means; "" = no target, only told
-    target: Optional[float] = None
-    unit: str = "×"                 # "×" for ratios
-    mare: tuple = ()                # (label, …) shown in the column "mare"
-    peers: tuple = ()               # and in the column "peers"
-    metric: str = ""                # of the shown labels; default: the experiment's
-    source: str = ""                # what the ratio is taken against
-
-
-@dataclass
-class Experiment:
-    name: str
-    commands: dict
-    findings: list = field(default_factory=list)
-    metric: str = "hops"
-    unit: str = "/s"
-
-
-def ratio(a, b, metric):
-    return lambda m: m[a][metric] / m[b][metric]
+from .model import Experiment, Finding, ratio
 
 
 def gain(a, metric):
@@ -195,4 +167,5 @@ def experiments(steps):
           for name in ("fib", "nbody", "spectral", "strings", "sort", "generators")],
         *[message_size(*s) for s in ((10, 200000), (104, 200000), (1048, 200000), (10485, 100000), (104857, 20000),
                                      (1048576, 2000), (10485760, 200))],
+        *io_rows.experiments(),
     ]

@@ -2,8 +2,9 @@
  * main: the program `mare`.
  *
  * The command line is read by lua/mare/cli/options.lua in a state of its own, before any thread exists: help, version and mistakes end
- * the program there. Then the main process is spawned; its body is l_cli_main, which runs what lua/mare/cli/session.lua hands out, step by
- * step, each directly above the C function, so that tracebacks end as those of lua do. Its result is the exit code.
+ * the program there; `mare lab` becomes the laboratory's program even before. Then the main process is spawned; its body is l_cli_main,
+ * which runs what lua/mare/cli/session.lua hands out, step by step, each directly above the C function, so that tracebacks end as those
+ * of lua do. Its result is the exit code.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include "module/state.h"
 
 #define MODULE "mare.cli"
+#define LAB_PROGRAM "/venv/bin/marelab"
 
 static int load_embedded(lua_State *L, const char *name) {
   for (const struct mr_embedded *e = mr_embedded; e->name; e++)
@@ -82,6 +84,30 @@ static void push_arguments(lua_State *L, int argc, char **argv) {
   }
 }
 
+static int fail(const char *msg) {
+  fprintf(stderr, "mare: %s\n", msg ? msg : "unknown error");
+  return EXIT_FAILURE;
+}
+
+/* `mare lab …` belongs to the Python package in lab/, which `make lab` puts beside this program's own build: build/lab. */
+static int become_lab(char **argv) {
+  char self[4096], path[sizeof self + sizeof "/lab" LAB_PROGRAM];
+  const char *lab = getenv("MARE_LAB");
+  if (lab) {
+    snprintf(path, sizeof path, "%.*s" LAB_PROGRAM, (int)sizeof self - 1, lab);
+  } else {
+    if (port_program_path(self, sizeof self) != 0) return fail("can't find the path of this program: set MARE_LAB to mare's build/lab");
+    for (int up = 0; up < 3; up++) {                  /* <build>/<configuration>/bin/mare */
+      char *slash = strrchr(self, '/');
+      if (slash) *slash = '\0';
+    }
+    snprintf(path, sizeof path, "%s/lab" LAB_PROGRAM, self);
+  }
+  port_become(path, argv);
+  fprintf(stderr, "mare: can't start the laboratory, %s: run `make lab` in mare's source folder, or set MARE_LAB to its build/lab\n", path);
+  return 2;
+}
+
 /* argc, argv -> plan */
 static int l_options(lua_State *L) {
   int argc = (int)lua_tointeger(L, 1);
@@ -108,11 +134,6 @@ static int l_pack(lua_State *L) {
   s->start = p ? mr_packer_seal(p) : NULL;
   if (p) mr_packer_free(p);
   return s->start ? 0 : luaL_error(L, "not enough memory");
-}
-
-static int fail(const char *msg) {
-  fprintf(stderr, "mare: %s\n", msg ? msg : "unknown error");
-  return EXIT_FAILURE;
 }
 
 static int flag(lua_State *L, const char *name) {
@@ -164,6 +185,7 @@ static mr_proc *start(lua_State *L, int *err) {
 
 int main(int argc, char **argv) {
   int code, err;
+  if (argc > 1 && strcmp(argv[1], "lab") == 0) return become_lab(argv + 1);
   lua_State *L = luaL_newstate();
   if (!L) return fail("not enough memory");
   mr_builtin_add(MODULE, open_cli);

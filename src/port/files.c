@@ -53,6 +53,19 @@ FILE *port_pipe_open(const char *cmd, const char *mode) {
 
 int port_pipe_close(FILE *f) { return pclose(f); }
 
+int port_become(const char *path, char *const *argv) {
+  execv(path, argv);
+  return errno;
+}
+
+int port_program_path(char *path, size_t size) {
+  ssize_t n = readlink("/proc/self/exe", path, size);
+  if (n < 0) return errno;
+  if ((size_t)n >= size) return ENAMETOOLONG;
+  path[n] = '\0';
+  return 0;
+}
+
 void *port_library(const char *path, int global, const char **err) {
   void *lib = dlopen(path, RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
   if (!lib) *err = dlerror();

@@ -46,6 +46,9 @@ int  port_file_is_terminal(FILE *f);
 int   port_command(const char *cmd);                      /* as system(); NULL: is there a shell? */
 FILE *port_pipe_open(const char *cmd, const char *mode);  /* as popen() */
 int   port_pipe_close(FILE *f);                           /* as pclose() */
+/* This program becomes another one; returns only if that fails. Before any thread exists. */
+int   port_become(const char *path, char *const *argv);
+int   port_program_path(char *path, size_t size);         /* of the running program, without symbolic links */
 
 /* ---- libraries: never unloaded ---- */
 void *port_library(const char *path, int global, const char **err);

@@ -17,6 +17,7 @@ usage.mare = [==[
   mare run search.lua pattern file      runs a script, its processes on all CPUs
 
 usage: mare run [-w N] script.lua [args]     see mare run --help
+       mare lab COMMAND [args]               the memory laboratory, see mare lab --help
        mare [options] [script.lua [args]]    as lua does
 
 Options are:

@@ -1,0 +1,90 @@
+"""The rows of waiting and I/O: sockets, TLS, the web server, select, sleepers. See rows.py for what a row is."""
+from .commands import c, go, mare
+from .model import Experiment, Finding, ratio
+from .scenes import Held, Scene, Tls, Web, node, pinned
+
+
+def pingpong(trips):
+    """Both programs on one CPU: the cost of a trip is the system calls, the switch, and what mare adds."""
+    made = {
+        "mare 1": Scene(pinned(mare("netecho")), lambda port: pinned(mare("netping", port, trips))),
+        "c 1": Scene(pinned(c("net", "echo")), lambda port: pinned(c("net", "ping", port, trips))),
+    }
+    return Experiment("tcp-pingpong", made, [
+        Finding("64-byte TCP ping-pong, both programs on one core", lambda m: m["c 1"]["trips"] / m["mare 1"]["trips"], "<=", 1.3,
+                mare=("mare 1",), peers=("c 1",), source="the time of C"),
+    ], "trips")
+
+
+def web():
+    """The example itself, not a program made for this."""
+    made = {
+        "mare 2": Web(mare("webserver", 0, 2, workers=2, directory="../examples")),
+        "node 1": Web(node("small")),
+        "go 2": Web(go("serve", workers=2)),
+    }
+    name = "wrk with 64 connections on a small page, 2 workers"
+    return Experiment("web", made, [
+        Finding(name, ratio("mare 2", "node 1", "requests"), ">=", 1.5, mare=("mare 2",), peers=("node 1",), source="Node's http"),
+        Finding(name, ratio("mare 2", "go 2", "requests"), ">=", 0.7, mare=("mare 2",), peers=("go 2",), source="Go's net/http"),
+        Finding("the same: CPU time of the server for a request", lambda m: m["mare 2"]["cpu"], unit="µs", mare=("mare 2",),
+                peers=("node 1", "go 2"), metric="cpu"),
+    ], "requests")
+
+
+def idle(count):
+    made = {f"mare 2 {kind}": Held(mare("netidle", kind, count, workers=2), count) for kind in ("process", "fiber")}
+    return Experiment("connections", made, [
+        Finding(f"{count:,} idle connections, served by a {kind} each", lambda m, k=kind: m[f"mare 2 {k}"]["memory"], "<=", most, "KiB",
+                (f"mare 2 {kind}",), metric="memory", source="each") for kind, most in (("process", 12.0), ("fiber", 3.0))
+    ], "memory", "KiB")
+
+
+def tls():
+    server = mare("tlsserve", workers=1)
+    bulk = {"mare 1": Tls(server, megabytes=512), "openssl 1": Tls(megabytes=512)}
+    shake = {"mare 1": Tls(server, seconds=4), "openssl 1": Tls(seconds=4)}
+    return [
+        Experiment("tls-bulk", bulk, [
+            Finding("TLS: bulk transfer", ratio("mare 1", "openssl 1", "megabytes"), ">=", 0.8, mare=("mare 1",), peers=("openssl 1",),
+                    source="openssl s_server")], "megabytes", "MB/s"),
+        Experiment("tls-handshakes", shake, [
+            Finding("TLS: handshakes of openssl s_time", ratio("mare 1", "openssl 1", "handshakes"), ">=", 0.8, mare=("mare 1",),
+                    peers=("openssl 1",), source="openssl s_server")], "handshakes"),
+    ]
+
+
+def select2(count):
+    made = {}
+    for n in (1, 2):
+        made.update({f"mare {n}": mare("select2", count, workers=n), f"mare {n} selector": mare("select2", count, "selector", workers=n),
+                     f"go {n}": go("select2", count, workers=n)})
+    return Experiment("select-2", made, [
+        Finding(f"select over 2 channels{', by a selector' * bool(kind)}, {n} worker{'s'[:n - 1]}",
+                ratio(f"mare {n}{kind}", f"go {n}", "messages"), ">=", 1.0, mare=(f"mare {n}{kind}",), peers=(f"go {n}",),
+                source="Go's select") for kind in ("", " selector") for n in (1, 2)
+    ], "messages")
+
+
+def select_many(count):
+    """How many others wait must not matter; 0.8, because 1,000 waiters with 1,000 places each don't fit into any cache."""
+    made = {f"mare 1 {n} call": mare("selectmany", 1000, n, count) for n in (10, 100, 1000)}
+    made.update({f"mare 1 {n}": mare("selectmany", 1000, n, 10 * count, "selector") for n in (10, 100, 1000)})
+    return Experiment("select-1000", made, [
+        Finding(f"select over 1,000 channels{how}: wake-ups with {n:,} waiting against 10",
+                ratio(f"mare 1 {n}{kind}", f"mare 1 10{kind}", "wakes"), ">=", 0.8, mare=(f"mare 1 10{kind}", f"mare 1 {n}{kind}"),
+                source="10 waiting") for kind, how in (("", ", by a selector"), (" call", "")) for n in (100, 1000)
+    ], "wakes")
+
+
+def sleepers(count, seconds):
+    made = {"mare 1": mare("sleepers", count, seconds), "go 1": go("sleepers", count, seconds)}
+    name = f"{count:,} sleepers due over {seconds} s"
+    return Experiment("sleepers", made, [
+        Finding(f"{name}: woken", lambda m: m["mare 1"]["woken"], ">=", count, "sleepers", ("mare 1",), ("go 1",), metric="woken"),
+        Finding(f"{name}: median lateness", lambda m: m["mare 1"]["late"], "<=", 1.0, "ms", ("mare 1",), ("go 1",)),
+    ], "late", "ms")
+
+
+def experiments():
+    return [pingpong(100000), web(), idle(10000), *tls(), select2(1000000), select_many(20000), sleepers(100000, 10)]

@@ -1,0 +1,5 @@
+import sys
+
+from marelab.cli import main
+
+sys.exit(main())

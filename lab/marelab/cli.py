@@ -1,0 +1,71 @@
+"""The command line. A subcommand is a module with `add_arguments(parser)` and `run(args) -> int`; only the one asked for is imported."""
+
+import argparse
+import importlib
+import importlib.util
+import sys
+
+from marelab import __version__
+from marelab.errors import LabError
+
+# name, module, what it does; in the order in which `--help` shows them
+COMMANDS = [
+    ("choose", "marelab.choose", "which allocator serves a program best: measures the program itself, explains, recommends"),
+    ("allocators", "marelab.allocators", "the allocators of the catalogue: which are here, and proof that they serve a program"),
+    ("trace", "marelab.trace", "record every allocation of a program"),
+    ("describe", "marelab.describe", "what a trace contains: sizes, lifetimes, patterns, memory over time"),
+    ("replay", "marelab.replay", "run a recorded trace against an allocator"),
+    ("fit", "marelab.fit", "a synthetic workload that resembles a trace, or why there is none"),
+    ("workload", "marelab.workload", "run the synthetic workload program"),
+    ("study", "marelab.study", "run a designed experiment over allocators and workloads"),
+    ("analyse", "marelab.analyse", "analysis of variance, Tukey groups, paired ratios of a study"),
+    ("rank", "marelab.rank", "rankings of a study's allocators by time and memory"),
+    ("compare", "marelab.compare", "the difference between two results"),
+    ("report", "marelab.report", "one self-contained HTML page of a result"),
+]
+
+
+def available() -> list[tuple[str, str, str]]:
+    return [c for c in COMMANDS if importlib.util.find_spec(c[1])]
+
+
+def overview() -> str:
+    lines = ["  mare lab choose -- ./service --its arguments    the main job", "", "usage: mare lab COMMAND [arguments]", "", "Commands are:"]
+    lines += [f"  {name:<12}{what}" for name, _, what in available()]
+    lines += ["", "mare lab COMMAND --help says more.", "", "Exit codes: 0, 1 when something measured failed, 2 for a mistake in the input."]
+    return "\n".join(lines)
+
+
+def subcommand(argv: list[str]):
+    """The module that argv[0] names, and its parsed arguments."""
+    found = [c for c in available() if c[0] == argv[0]]
+    if not found:
+        raise LabError(f"no command '{argv[0]}'; there are {', '.join(c[0] for c in available())}")
+    name, module, what = found[0]
+    command = importlib.import_module(module)
+    parser = argparse.ArgumentParser(prog=f"mare lab {name}", description=f"{what}.", epilog=getattr(command, "EPILOG", None),
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.add_arguments(parser)
+    return command, parser.parse_args(argv[1:])
+
+
+def main(argv: list[str] | None = None) -> int:
+    argv = sys.argv[1:] if argv is None else argv
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(overview())
+        return 0 if argv else 2
+    if argv[0] == "--version":
+        print(f"mare lab {__version__}")
+        return 0
+    try:
+        command, args = subcommand(argv)
+        return command.run(args)
+    except LabError as error:
+        print(f"mare lab: {error}", file=sys.stderr)
+        return error.code
+    except BrokenPipeError:  # the reader of our output left: `mare lab … | head`
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        print("mare lab: interrupted; what was measured is kept", file=sys.stderr)
+        return 130

@@ -1,0 +1,210 @@
+"""fit: a synthetic workload that draws from a trace's joint distribution, and the tests it must pass before it is used.
+
+The distribution is that of size × lifetime on the allocation clock × thread × freeing thread × routine × how it ended, in up to 1024 phases; the
+2000 largest blocks are kept one by one. The workload that comes of it is run under the tracer and its trace is compared with the original:
+
+    sizes, lifetimes        Kolmogorov distance at most 0.05
+    size_given_lifetime     the same within each class of lifetimes, at most 0.10: a fit whose lifetimes were dealt out anew over the sizes fails here
+    peak                    live bytes at the peak within 5 %
+    curve                   live bytes over the allocation clock: mean distance at most 10 % of the original's peak
+    cross, routines         frees by another thread, shares of the routines: within 1 point
+    time, memory            with --allocators: ratios of the allocators' times and peaks within 10 % of replay's
+
+No limit is narrower than twice the distance between two traces of the same program: give a second one with --again. A fit that fails is not
+written; the report says which test it failed.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from marelab import allocators, describe, format, native, replay, trace, workload
+from marelab.errors import LabError
+
+EPILOG = """examples:
+  mare lab trace -o a -- ./service; mare lab trace -o b -- ./service
+  mare lab fit a --again b -o service.profile
+  mare lab workload --under jemalloc -- --profile service.profile"""
+
+LIMITS = {"sizes": 0.05, "lifetimes": 0.05, "size_given_lifetime": 0.10, "peak": 0.05, "curve": 0.10, "cross": 0.01, "routines": 0.01}
+RATIO_LIMIT = 0.10
+ENOUGH_SECONDS, MOST_RUNS = 0.5, 40  # short workloads are run more often: medians of milliseconds are noise
+UNITS = {"sizes": "", "lifetimes": "", "size_given_lifetime": "", "peak": "%", "curve": "%", "cross": "points", "routines": "points", "time": "%",
+         "memory": "%"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("trace", help="the trace's folder")
+    parser.add_argument("-o", "--out", metavar="FILE", help="where the profile goes (default: TRACE/fit.profile)")
+    parser.add_argument("--process", metavar="PID[-N]", help="which process (default: the one with the most events)")
+    parser.add_argument("--again", metavar="TRACE", help="a second trace of the same program: how far apart two runs of it are")
+    parser.add_argument("--runs", type=int, default=5, metavar="N", help="runs of each allocator for the comparison with replay, at least (default 5)")
+    parser.add_argument("--no-ratios", action="store_true", help="don't compare the allocators' ratios with replay's (for a busy machine)")
+    parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
+    allocators.add_catalogue_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    original = format.load(args.trace)
+    image = original.image(args.process)
+    out = Path(args.out) if args.out else original.folder / "fit.profile"
+    with tempfile.TemporaryDirectory(prefix="mare-lab-") as place:
+        profile = Path(place) / "profile"
+        before = facts(original, args.process, profile)
+        tests = compare(before, synthesise(profile, Path(place), image.words), noise_of(before, args))
+        if not args.no_ratios:
+            chosen = allocators.select(allocators.load(args.catalogue, args.allocator), args.allocators)
+            tests |= ratios(image, profile, Path(place), chosen, args.runs)
+        good = all(t["passed"] for t in tests.values())
+        if good:
+            write(profile, out)
+    result = {"version": 1, "accepted": good, "profile": str(out) if good else None, "tests": tests}
+    print(json.dumps(result, indent=1) if args.json else text(result))
+    return 0 if good else 1
+
+
+def write(profile: Path, out: Path) -> None:
+    try:
+        shutil.copyfile(profile, out)
+    except OSError as error:
+        raise LabError(f"can't write {out}: {error.strerror}") from None
+
+
+# ---- facts: what is compared ----
+
+def facts(t: format.Trace, process: str | None, joint: Path) -> dict:
+    """A description, and the joint distribution as an array (the columns of the CSV file)."""
+    d = describe.describe(t, process, joint=joint)
+    if d["allocations"]["number"] < 1000:
+        raise LabError(f"{t.folder}: {d['allocations']['number']} allocations are too few for a fit (at least 1000)", code=1)
+    return d | {"joint": np.loadtxt(joint, delimiter=",", skiprows=2, dtype=np.int64, ndmin=2)}
+
+
+def synthesise(profile: Path, place: Path, words: int) -> dict:
+    """Runs the workload that the profile gives, traced, and describes it."""
+    t = trace.record([native.path("workload"), "--profile", str(profile), "--touch", "none"], place / "synthetic", limit=24 * words + (64 << 20),
+                     force=True,
+                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    if t.header["status"] != 0:
+        raise LabError(f"the synthetic workload ended with status {t.header['status']}; see above", code=1)
+    return facts(t, None, place / "synthetic.joint")
+
+
+def noise_of(before: dict, args: argparse.Namespace) -> dict[str, float]:
+    if not args.again:
+        return {}
+    with tempfile.TemporaryDirectory(prefix="mare-lab-") as place:
+        again = facts(format.load(args.again), None, Path(place) / "joint")
+    return distances(before, again)
+
+
+# ---- distances ----
+
+def kolmogorov(values_a, weights_a, values_b, weights_b) -> float:
+    """The largest distance between two weighted distribution functions."""
+    points = np.union1d(values_a, values_b)
+
+    def cumulated(values, weights):
+        order = np.argsort(values, kind="stable")
+        sums = np.concatenate([[0.0], np.cumsum(np.asarray(weights, dtype=float)[order])])
+        return sums[np.searchsorted(np.asarray(values)[order], points, side="right")] / max(sums[-1], 1e-300)
+
+    return float(np.max(np.abs(cumulated(values_a, weights_a) - cumulated(values_b, weights_b)))) if len(points) else 0.0
+
+
+SIZE, LIFE, NUMBER = 5, 7, 8
+NEVER = 1 << 62
+
+
+def lifetimes(d: dict) -> tuple[np.ndarray, np.ndarray]:
+    """Lifetimes with what was never freed behind all others."""
+    life = d["lifetimes"]
+    return np.array([*life["operations"]["upper"], NEVER], dtype=float), np.array([*life["operations"]["number"], life["never_freed"]], dtype=float)
+
+
+def size_given_lifetime(a: dict, b: dict) -> float:
+    """The mean over classes of lifetimes (octaves) of the distance between the sizes there, weighted by how many blocks they hold."""
+    def octaves(joint):
+        return np.where(joint[:, LIFE] < 0, 63, np.floor(np.log2(np.maximum(joint[:, LIFE], 1)))).astype(int)
+
+    ja, jb = a["joint"], b["joint"]
+    oa, ob = octaves(ja), octaves(jb)
+    total, sum_ = ja[:, NUMBER].sum(), 0.0
+    for octave in np.unique(oa):
+        part_a, part_b = ja[oa == octave], jb[ob == octave]
+        n = part_a[:, NUMBER].sum()
+        distance = 1.0 if not len(part_b) else kolmogorov(part_a[:, SIZE], part_a[:, NUMBER], part_b[:, SIZE], part_b[:, NUMBER])
+        sum_ += n / total * max(distance - 1.0 / np.sqrt(n), 0.0)  # classes of a few blocks differ by chance
+    return float(sum_)
+
+
+def curve(d: dict, points: int = 200) -> np.ndarray:
+    c = d["live"]["curve_operations"]
+    at = np.linspace(0, 1, points + 1)[1:]
+    return np.interp(at, np.array(c["operations"], dtype=float) / max(d["operations"], 1), np.array(c["bytes"], dtype=float))
+
+
+def distances(a: dict, b: dict) -> dict[str, float]:
+    peak = max(a["live"]["peak_bytes"], 1)
+    routines = a["allocations"]["routines"]
+    return {
+        "sizes": kolmogorov(a["sizes"]["size"], a["sizes"]["number"], b["sizes"]["size"], b["sizes"]["number"]),
+        "lifetimes": kolmogorov(*lifetimes(a), *lifetimes(b)),
+        "size_given_lifetime": size_given_lifetime(a, b),
+        "peak": abs(b["live"]["peak_bytes"] / peak - 1),
+        "curve": float(np.mean(np.abs(curve(a) - curve(b))) / peak),
+        "cross": abs(a["frees"]["by_another_thread_share"] - b["frees"]["by_another_thread_share"]),
+        "routines": max(abs(r["share"] - b["allocations"]["routines"][name]["share"]) for name, r in routines.items()),
+    }
+
+
+def compare(a: dict, b: dict, noise: dict[str, float] | None = None) -> dict[str, dict]:
+    """Every test with its distance, its limit, and whether it passed."""
+    noise = noise or {}
+    tests = {}
+    for name, distance in distances(a, b).items():
+        limit = max(LIMITS[name], 2 * noise.get(name, 0.0))
+        tests[name] = {"distance": distance, "limit": limit, "passed": distance <= limit}
+    return tests
+
+
+def ratios(image: format.Image, profile: Path, place: Path, chosen, runs: int) -> dict[str, dict]:
+    """The allocators' medians, relative to their geometric mean: the synthetic workload's against replay's."""
+    if len(chosen) < 2:
+        return {}
+    _, script = replay.make_script(image, place)
+    once = workload.response(["--replay", str(script)], dict(os.environ))["seconds"]
+    runs = max(runs, min(MOST_RUNS, int(ENOUGH_SECONDS / max(once, 1e-3))))
+    recorded = replay.rounds(["--replay", str(script)], chosen, runs)
+    synthetic = replay.rounds(["--profile", str(profile)], chosen, runs, "fit")
+    return {name: ratio_test(replay.medians(recorded, key), replay.medians(synthetic, key))
+            for name, key in (("time", "seconds"), ("memory", "peak_bytes"))}
+
+
+def ratio_test(recorded: dict[str, float], synthetic: dict[str, float]) -> dict:
+    def relative(medians):
+        logs = np.log([max(medians[n], 1e-9) for n in recorded])
+        return logs - logs.mean()
+
+    off = np.abs(np.expm1(relative(synthetic) - relative(recorded)))
+    worst = int(np.argmax(off))
+    return {"distance": float(off[worst]), "limit": RATIO_LIMIT, "passed": bool(off[worst] <= RATIO_LIMIT), "worst": list(recorded)[worst]}
+
+
+def text(result: dict) -> str:
+    lines = []
+    for name, t in result["tests"].items():
+        scale, unit = (100, f" {UNITS[name]}") if UNITS[name] else (1, "")
+        worst = f" (most: {t['worst']})" if t.get("worst") else ""
+        verdict = "" if t["passed"] else "   FAILED"
+        lines.append(f"{name:<20} {scale * t['distance']:8.3f}{unit}, limit {scale * t['limit']:.2f}{unit}{worst}{verdict}")
+    if result["accepted"]:
+        return "\n".join(lines + [f"accepted; run it with  mare lab workload -- --profile {result['profile']}"])
+    failed = ", ".join(n for n, t in result["tests"].items() if not t["passed"])
+    return "\n".join(lines + [f"not accepted, and not written: it differs from the trace in {failed}"])

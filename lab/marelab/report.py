@@ -1,0 +1,160 @@
+"""`mare lab report`: one self-contained page of a result. All text is escaped by the template engine; all figures are inside the file."""
+
+import json
+from pathlib import Path
+
+import jinja2
+import numpy as np
+
+from marelab import analyse, choose, env, plots, rank, results
+from marelab.errors import LabError
+
+TEMPLATES = Path(__file__).with_name("templates")
+EPILOG = "Writes DIR/report.html, or the file named with -o. The page needs no network and no other file.\n"
+NAMES = {"wall": "run time", "cpu": "CPU time", "peak": "peak memory", "faults": "page faults"}
+LABELS = {"wall": "seconds", "cpu": "seconds", "peak": "KiB", "faults": "faults"}
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("result", help="the folder of a study or of choose")
+    parser.add_argument("-o", dest="out", metavar="FILE", help="the page (default: DIR/report.html)")
+    parser.add_argument("--json", action="store_true", help="what the page is made from, as JSON on standard output")
+
+
+def number(x, digits: int = 3) -> str:
+    """A figure for people: three digits that count, thousands apart."""
+    if x is None:
+        return "–"
+    if isinstance(x, str):
+        return x
+    if x != 0 and (abs(x) >= 1e7 or abs(x) < 1e-4):
+        return f"{x:.{digits - 1}e}"
+    decimals = max(0, digits - 1 - int(np.floor(np.log10(abs(x))))) if x else 0
+    return f"{x:,.{decimals}f}".replace(",", " ")
+
+
+def engine() -> jinja2.Environment:
+    loader = jinja2.FileSystemLoader(TEMPLATES)
+    e = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    e.filters.update(number=number, percent=lambda x, d=1: "–" if x is None else f"{x * 100:.{d}f} %",
+                     p=analyse.p_text, mib=lambda k: number(k / 1024))
+    return e
+
+
+# ---- choose ----
+
+def choose_page(place: Path) -> tuple[str, dict]:
+    result = json.loads((place / "choose.json").read_text())
+    r = results.load(place)
+    colour = plots.colours(sorted(r.allocators))
+    s = result["standings"]
+    main = result["response"]
+    figures = {k: plots.ratio_dots(s[k]["allocators"], result["margin"], f"{NAMES[k]}, times the best", colour, result["present"])
+               for k in dict.fromkeys([main, "wall", "cpu", "peak", "faults"])}
+    time = main if main != "peak" else "wall"
+    figures["front"] = plots.front(s[time]["allocators"], s["peak"]["allocators"], result["front"], colour, (NAMES[time], NAMES["peak"]))
+    column = choose.RESPONSES[main]
+    cube = r.cube(column)[:, 0, :]
+    scale = 1024 if main == "peak" else 1
+    figures["runs"] = plots.runs({n: (cube[:, i] / scale).tolist() for i, n in enumerate(r.allocators)},
+                                 f"{NAMES[main]}, {'MiB' if main == 'peak' else 's'}", colour)
+    by = {k: {x["name"]: x for x in v["allocators"]} for k, v in s.items()}
+    page = {"r": result, "figures": figures, "by": by, "names": NAMES, "machine": result["machine"], "explanation": explained(result),
+            "load": load_of(r)}
+    return engine().get_template("choose.html").render(page), result
+
+
+def load_of(r: results.Results) -> dict:
+    """How quiet the machine was: what the hypervisor took, how often runs were pushed off their CPU, the load average."""
+    f = r.frame
+    return {"steal": int(f["steal_ticks"].astype(float).sum()), "preempted": float(f["preempted"].astype(float).mean()),
+            "load": (float(f["load"].astype(float).min()), float(f["load"].astype(float).max()))}
+
+
+def explained(result: dict) -> dict | None:
+    """Figures of the trace's description, when there is one."""
+    e = result.get("explanation")
+    d = (e or {}).get("description")
+    if not d:
+        return e
+    figures = {}
+    if d.get("sizes", {}).get("size"):
+        figures["sizes"] = plots.sizes(d["sizes"]["size"], d["sizes"]["number"])
+    # the clock of a trace is coarse: a short program is shown over its operations
+    clock, curve = ("seconds", "curve") if d["seconds"] >= 2 else ("operations", "curve_operations")
+    live = d.get("live", {}).get(curve)
+    if live and live.get(clock):
+        figures["live"] = plots.curve(live[clock], [b / 2**20 for b in live["bytes"]], clock, "live MiB", step=True)
+    long = d.get("long_lived", {}).get("cumulative")
+    if long:
+        figures["long"] = plots.curve(list(range(len(long))), long, "thousands of operations", "long-lived so far", fill=False)
+    return {**e, "figures": figures}
+
+
+# ---- study ----
+
+def study_page(place: Path) -> tuple[str, dict]:
+    r = results.load(place)
+    a = analyse.analyse(r)
+    ranked = rank.rank(r)
+    colour = plots.colours(sorted(r.allocators))
+    figures = {}
+    for name, response in a["responses"].items():
+        lines = [{"name": x["allocator"], **x} for x in response["ratios"].get("lines", [])]
+        label = f"{name} ({response['column']})"
+        figures[name] = {"ratios": plots.ratio_dots(lines, None, f"{name}, times the best", colour) if lines else None,
+                         "means": mean_figures(r, response, label, colour), "residuals": residual_figure(r, name, response)}
+    page = {"study": r.about, "a": a, "ranked": ranked, "figures": figures, "machine": r.about["machine"],
+            "heading": rank.heading, "load": load_of(r),
+            "seed": r.about["seed"]}
+    return engine().get_template("study.html").render(page), {"analysis": a, "ranking": ranked}
+
+
+def mean_figures(r: results.Results, response: dict, label: str, colour) -> list[tuple[str, str]]:
+    out = []
+    for factor, levels in r.factors.items():
+        tables = {}
+        for name, t in response["per_allocator"].items():
+            lines = next((g["lines"] for g in t["groups"] if g["by"] == [factor]), None)
+            if lines:
+                at = {x["level"]: x for x in lines}
+                tables[name] = [at[str(v)] for v in levels if str(v) in at]
+        if tables:
+            out.append((factor, plots.means(tables, factor, label, colour, response["scale"] == "log")))
+    return out
+
+
+def residual_figure(r: results.Results, name: str, response: dict) -> str | None:
+    if r.blocks < 2:
+        return None
+    f, y = r.frame, f"_{name}"
+    centred = f[y] - f.groupby(["cell", "allocator"])[y].transform("mean")
+    order = f[["block"]].assign(order=f["order"].astype(int)).sort_values(["block", "order"]).index
+    return plots.residuals(centred.loc[order].to_numpy(), f"{'log ' if response['scale'] == 'log' else ''}{name}")
+
+
+# ---- both ----
+
+def page_of(place: Path) -> tuple[str, dict]:
+    if (place / "choose.json").exists():
+        return choose_page(place)
+    if (place / "study.json").exists():
+        return study_page(place)
+    raise LabError(f"{place} holds no results: give the folder of `mare lab study` or `mare lab choose`")
+
+
+def write(place: Path, path: Path) -> dict:
+    text, data = page_of(place)
+    try:
+        path.write_text(text)
+    except OSError as e:
+        raise LabError(f"{path}: {e.strerror}") from e
+    return data
+
+
+def run(args) -> int:
+    place = Path(args.result)
+    path = Path(args.out or place / "report.html")
+    data = write(place, path)
+    print(json.dumps({"page": str(path), "machine": env.machine(), **data}, indent=2) if args.json else path)
+    return 0

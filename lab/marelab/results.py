@@ -1,0 +1,126 @@
+"""Results as tables: what analyse, rank, compare and report read. Nothing is dropped without its name being said."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from marelab import rows, study
+from marelab.choose import FLOORS, RESPONSES
+from marelab.errors import LabError
+
+
+@dataclass
+class Results:
+    place: Path
+    kind: str  # "study" or "choose"
+    about: dict  # study.json or choose.json
+    frame: pd.DataFrame  # the runs that count: no warm-up, no problems, whole blocks
+    factors: dict[str, list]  # those with at least two levels
+    responses: dict[str, str]  # name → column
+    allocators: list[str]
+    cells: list[str]
+    notes: list[str] = field(default_factory=list)  # what was left out, and why
+    floor: pd.DataFrame | None = None  # runs of the allocator that only counts up
+
+    @property
+    def blocks(self) -> int:
+        return int(self.frame["block"].nunique())
+
+    @property
+    def full(self) -> bool:
+        """Whether the cells make up a full factorial."""
+        return len(self.cells) == int(np.prod([len(v) for v in self.factors.values()] or [1]))
+
+    def cube(self, column: str) -> np.ndarray:
+        """[block, cell, allocator]"""
+        table = self.frame.pivot(index="block", columns=["cell", "allocator"], values=column)
+        wanted = pd.MultiIndex.from_product([self.cells, self.allocators])
+        return table[wanted].to_numpy().reshape(len(table), len(self.cells), len(self.allocators))
+
+
+def read_frame(place: Path) -> pd.DataFrame:
+    path = place / "runs.csv"
+    if not path.exists():
+        raise LabError(f"{path}: there is no such file; give the folder of a study or of choose")
+    with rows.Rows(path) as kept:
+        frame = pd.DataFrame(kept.kept)
+    if frame.empty:
+        raise LabError(f"{path} has no rows yet")
+    for column in ("block", "warm_up"):
+        frame[column] = frame[column].astype(int)
+    return frame
+
+
+def load(place) -> Results:
+    place = Path(place)
+    if (place / "study.json").exists():
+        return load_study(place)
+    if (place / "choose.json").exists():
+        return load_choose(place)
+    raise LabError(f"{place} holds no results: give the folder of `mare lab study` or `mare lab choose`")
+
+
+def numbers(frame: pd.DataFrame, columns, place: Path) -> pd.DataFrame:
+    for c in columns:
+        floor = FLOORS.get(c, 4096 if c.endswith("_bytes") else 1e-9)  # what is less than a page is a page: a ratio to nothing says nothing
+        frame[c] = pd.to_numeric(frame[c], errors="coerce").clip(lower=floor)
+        if frame[c].isna().any():
+            raise LabError(f"{place}/runs.csv: row {frame.index[frame[c].isna()][0] + 1}: {c} is no number")
+    return frame
+
+
+def load_choose(place: Path) -> Results:
+    about = json.loads((place / "choose.json").read_text())
+    names = [a["name"] for a in about["allocators"]]
+    frame = read_frame(place)
+    frame = frame[(frame["block"] > 0) & (frame["problem"] == "") & frame["allocator"].isin(names)].copy()
+    frame["cell"] = ""
+    whole = frame.groupby("block")["allocator"].nunique()
+    frame = frame[frame["block"].isin(whole.index[whole == len(names)])].copy()
+    responses = {**RESPONSES, "faults": "minor_faults"}
+    return Results(place, "choose", about, numbers(frame, responses.values(), place), {}, responses, names, [""])
+
+
+def load_study(place: Path) -> Results:
+    about = study.load(place)
+    frame = read_frame(place)
+    names = [a["name"] for a in about["allocators"] if not a.get("floor")]
+    floors = {a["name"] for a in about["allocators"] if a.get("floor")}
+    notes = list(about["cuts"])
+    below = frame[(frame["block"] > 0) & (frame["problem"] == "") & frame["allocator"].isin(floors)].copy()
+    frame = frame[frame["allocator"].isin(names)]
+    counted = frame[frame["block"] > 0]
+    killed = counted[counted["killed"].isin(["memory", "time"])] if "killed" in counted else counted[:0]
+    killed = pd.concat([killed, frame[(frame["block"] == 0) & frame["killed"].isin(["memory", "time"])]])
+    for cell, group in killed.groupby("cell"):
+        notes.append(f"cell {cell} is left out for all: under {group['allocator'].iloc[0]} {group['problem'].iloc[0]}")
+    cells = [study.cell_id(c) for c in about["cells"]]
+    cells = [c for c in cells if c not in set(killed["cell"])]
+    good = counted[(counted["problem"] == "") & counted["cell"].isin(cells)].copy()
+    cells, good, more = make_whole(good, cells, names)
+    if good.empty:
+        raise LabError(f"{place}: no block is whole yet; go on with the same `mare lab study` command")
+    factors = {f: levels for f, levels in about["factors"].items() if good[f].nunique() > 1}
+    good = numbers(good, about["responses"].values(), place)
+    floor = numbers(below, about["responses"].values(), place) if len(below) else None
+    return Results(place, "study", about, good, factors, about["responses"], names, cells, notes + more, floor)
+
+
+def make_whole(good: pd.DataFrame, cells: list[str], names: list[str]):
+    """Keeps what every block, cell and allocator has: drops unfinished blocks, then cells with failed runs."""
+    notes, size = [], len(cells) * len(names)
+    per_block = good.groupby("block").size()
+    poor = per_block.index[per_block < 0.95 * size]
+    if len(poor):
+        notes.append(f"block{'s' if len(poor) > 1 else ''} {', '.join(map(str, poor))} left out: not whole")
+        good = good[~good["block"].isin(poor)]
+    blocks = good["block"].nunique()
+    per_cell = good.groupby("cell").size()
+    for cell in list(cells):
+        if per_cell.get(cell, 0) < blocks * len(names):
+            notes.append(f"cell {cell} is left out: some of its runs failed")
+            cells = [c for c in cells if c != cell]
+    return cells, good[good["cell"].isin(cells)].copy(), notes

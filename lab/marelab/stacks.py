@@ -1,0 +1,65 @@
+"""Names for sampled stacks: addresses -> function (file), by the memory map that the launcher copied and binutils' addr2line where that is here."""
+
+import bisect
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+
+def read_maps(path: Path) -> list[tuple[int, int, int, str]]:
+    """Executable file mappings: start, end, offset in the file, file; ascending."""
+    rows = []
+    for line in path.read_text(errors="replace").splitlines():
+        words = line.split(None, 5)
+        if len(words) == 6 and "x" in words[1] and words[5].startswith("/"):
+            start, end = (int(x, 16) for x in words[0].split("-"))
+            rows.append((start, end, int(words[2], 16), words[5]))
+    return sorted(rows)
+
+
+def link_address(file: str, offset: int) -> int:
+    """The address that the file itself gives to the byte at this offset (by its program headers)."""
+    try:
+        with open(file, "rb") as f:
+            head = f.read(64)
+            if head[:5] != b"\x7fELF\x02":
+                return offset
+            table, (size, count) = struct.unpack_from("<Q", head, 32)[0], struct.unpack_from("<HH", head, 54)
+            for i in range(count):
+                f.seek(table + i * size)
+                kind, _, at, address, _, length = struct.unpack_from("<IIQQQQ", f.read(size))
+                if kind == 1 and at <= offset < at + length:
+                    return offset - at + address
+    except (OSError, struct.error):
+        pass
+    return offset
+
+
+def look_up(file: str, addresses: list[int]) -> list[str]:
+    """Function names, by addr2line; the file and address where there is none."""
+    plain = [f"{Path(file).name}+{a:#x}" for a in addresses]
+    if not shutil.which("addr2line") or not Path(file).exists():
+        return plain
+    r = subprocess.run(["addr2line", "-f", "-C", "-e", file], input="\n".join(f"{a:#x}" for a in addresses), capture_output=True, text=True)
+    lines = r.stdout.splitlines()
+    if r.returncode != 0 or len(lines) != 2 * len(addresses):
+        return plain
+    return [p if name == "??" else f"{name} ({Path(file).name})" for name, p in zip(lines[::2], plain)]
+
+
+def named(stacks: list[dict], maps: Path | None) -> list[dict]:
+    """The stacks with `frames` (text) for their addresses; a return address belongs to the call before it."""
+    rows = read_maps(maps) if maps and maps.exists() else []
+    starts = [r[0] for r in rows]
+    names: dict[int, str] = {}
+    asked: dict[str, list[tuple[int, int]]] = {}
+    for address in {a for s in stacks for a in s["addresses"]}:
+        i = bisect.bisect_right(starts, address) - 1
+        names[address] = f"{address:#x}"
+        if i >= 0 and address < rows[i][1]:
+            start, _, offset, file = rows[i]
+            asked.setdefault(file, []).append((address, link_address(file, address - start + offset) - 1))
+    for file, pairs in asked.items():
+        names.update(zip((a for a, _ in pairs), look_up(file, [where for _, where in pairs])))
+    return [{"number": s["number"], "bytes": s["bytes"], "frames": [names[a] for a in s["addresses"]]} for s in stacks]

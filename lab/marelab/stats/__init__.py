@@ -1,0 +1,1 @@
+"""The statistics, each file one method. No file here knows what an allocator is."""

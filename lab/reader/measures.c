@@ -1,0 +1,368 @@
+/*
+ * Gathering. A block's birth enters it into the table of live blocks with its two clocks; its death takes it out and counts its lifetime. What a
+ * realloc is about to move waits in its stream's `pending`, a small stack, as a signal handler's calls may nest. Tables that must know the length
+ * of the trace beforehand (pattern, phases, curves) double their step instead.
+ */
+#include "measures.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define BYTE_UNIT 256
+#define TIME_MASK 0xfffffffu
+#define OPERATION_MASK ((UINT64_C(1) << 36) - 1)
+
+typedef struct ms_pending {
+  int depth;
+  struct { lv_block block; int known; uint64_t address; } of[MS_PENDING];
+} ms_pending;
+
+ms_measures *ms_new(uint32_t short_ms, uint32_t medium_ms, int want_joint)
+{
+  ms_measures *m = calloc(1, sizeof *m);
+  if (!m) return NULL;
+  m->limit_ms[0] = short_ms;
+  m->limit_ms[1] = medium_ms;
+  m->want_joint = want_joint;
+  m->matrix_step = 1;
+  m->phase_step = 1;
+  m->sizes.most = 2000000;
+  m->joint.most = 2000000;
+  m->stacks.most = 100000;
+  m->live = lv_new();
+  ct_curve_start(&m->by_time, 1000);
+  ct_curve_start(&m->by_operation, 1);
+  if (!m->live) { free(m); return NULL; }
+  return m;
+}
+
+void ms_free(ms_measures *m)
+{
+  if (!m) return;
+  lv_free(m->live);
+  ct_free(&m->sizes);
+  ct_free(&m->joint);
+  ct_free(&m->stacks);
+  for (unsigned i = 0; i <= MTR_MAX_STREAM; i++) free(m->pending[i]);
+  free(m->long_blocks);
+  free(m->frames);
+  free(m);
+}
+
+static void need(ms_measures *m, int ok) { if (!ok) m->out_of_memory = 1; }
+
+/* ---- threads ---- */
+
+static uint32_t thread_of(ms_measures *m, const rd_event *e)
+{
+  uint32_t *of_stream = m->of_stream;
+  if (!e->new_thread && m->thread_count) return of_stream[e->stream];
+  for (uint32_t i = m->thread_count; i-- > 0;)
+    if (m->threads[i].tid == e->thread) return of_stream[e->stream] = i;
+  if (m->thread_count < MS_THREADS) m->threads[m->thread_count++].tid = e->thread; /* the last entry stands for all beyond */
+  return of_stream[e->stream] = m->thread_count - 1;
+}
+
+/* ---- the joint distribution ---- */
+
+unsigned ms_size_code(uint64_t size)
+{
+  if (size <= MS_EXACT_SIZES) return (unsigned)size;
+  unsigned octave = 63u - (unsigned)__builtin_clzll(size); /* 12 or more */
+  return MS_EXACT_SIZES + 1 + (octave - 12) * 16 + (unsigned)((size >> (octave - 4)) & 15);
+}
+
+static const struct { unsigned shift, bits; } fields[] = { { 42, 10 }, { 40, 2 }, { 38, 2 }, { 32, 6 }, { 26, 6 }, { 8, 13 }, { 0, 8 } };
+
+uint64_t ms_joint_key(unsigned phase, unsigned routine, unsigned end, unsigned by, unsigned to, unsigned size, unsigned life)
+{
+  return (uint64_t)phase << 42 | (uint64_t)routine << 40 | (uint64_t)end << 38 | (uint64_t)(by & 63) << 32 | (uint64_t)(to & 63) << 26 |
+         (uint64_t)size << 8 | life;
+}
+
+unsigned ms_joint_field(uint64_t key, enum ms_field f) { return (unsigned)(key >> fields[f].shift) & ((1u << fields[f].bits) - 1); }
+
+static void halve_phases(ms_measures *m)
+{
+  ct_table half = { .most = m->joint.most, .refused = m->joint.refused };
+  for (size_t i = 0; i < m->joint.room; i++) {
+    const ct_item *it = &m->joint.items[i];
+    if (!it->number) continue;
+    uint64_t phase = ms_joint_field(it->key, MS_PHASE), rest = it->key & ((UINT64_C(1) << 42) - 1);
+    need(m, ct_add(&half, phase / 2 << 42 | rest, it->number, it->sum));
+  }
+  ct_free(&m->joint);
+  m->joint = half;
+  m->phase_step *= 2;
+}
+
+static unsigned phase_of(ms_measures *m, uint64_t operation)
+{
+  while (operation / m->phase_step >= MS_PHASES) halve_phases(m);
+  return (unsigned)(operation / m->phase_step);
+}
+
+static void count_cell(ms_measures *m, const ms_large *b)
+{
+  uint64_t rest = b->key & ((UINT64_C(1) << 42) - 1);
+  need(m, ct_add(&m->joint, (uint64_t)phase_of(m, b->born) << 42 | rest, 1, b->size));
+}
+
+/* Keeps b if it is among the largest; what it displaces goes to its cell. */
+static void keep_largest(ms_measures *m, ms_large b)
+{
+  size_t i = m->largest_count;
+  if (i < MS_LARGEST) {
+    m->largest_count++;
+    for (; i && m->largest[(i - 1) / 2].size > b.size; i = (i - 1) / 2) m->largest[i] = m->largest[(i - 1) / 2];
+  } else {
+    if (b.size <= m->largest[0].size) { count_cell(m, &b); return; }
+    count_cell(m, &m->largest[0]);
+    i = 0;
+    for (size_t c; (c = 2 * i + 1) < MS_LARGEST; i = c) {
+      if (c + 1 < MS_LARGEST && m->largest[c + 1].size < m->largest[c].size) c++;
+      if (m->largest[c].size >= b.size) break;
+      m->largest[i] = m->largest[c];
+    }
+  }
+  m->largest[i] = b;
+}
+
+static void count_joint(ms_measures *m, const lv_block *b, unsigned end, uint32_t by, uint64_t life)
+{
+  if (!m->want_joint) return;
+  uint64_t key = ms_joint_key(0, b->routine, end, b->thread, by, ms_size_code(b->size), end == MS_NEVER ? 255 : ct_class(life));
+  keep_largest(m, (ms_large){ b->size, key, b->operation, life });
+}
+
+/* ---- lifetimes ---- */
+
+static void halve_matrix(ms_measures *m)
+{
+  for (size_t i = 0; i < MS_BINS / 2; i++)
+    for (size_t k = 0; k < MS_OCTAVES; k++) m->matrix[i][k] = m->matrix[2 * i][k] + m->matrix[2 * i + 1][k];
+  memset(m->matrix[MS_BINS / 2], 0, sizeof m->matrix / 2);
+  m->matrix_step *= 2;
+}
+
+static void count_matrix(ms_measures *m, uint64_t born, unsigned octave)
+{
+  while (born / m->matrix_step >= MS_BINS) halve_matrix(m);
+  m->matrix[born / m->matrix_step][octave]++;
+}
+
+static void count_long(ms_measures *m, const lv_block *b)
+{
+  size_t at = (size_t)(b->operation / MS_BLOCK);
+  if (at >= m->long_room) {
+    size_t room = m->long_room ? m->long_room * 2 : 1024;
+    while (at >= room) room *= 2;
+    uint64_t *more = realloc(m->long_blocks, room * sizeof *more);
+    if (!more) { m->out_of_memory = 1; return; }
+    memset(more + m->long_room, 0, (room - m->long_room) * sizeof *more);
+    m->long_blocks = more;
+    m->long_room = room;
+  }
+  m->long_blocks[at]++;
+}
+
+static void add(ms_number *n, uint64_t bytes)
+{
+  n->number++;
+  n->bytes += bytes;
+}
+
+static void die(ms_measures *m, const lv_block *b, unsigned end, uint32_t by, uint64_t now_us)
+{
+  uint64_t life = (m->operations - b->operation) & OPERATION_MASK;
+  uint64_t ms = (uint32_t)(now_us / 1000 - b->time_ms) & TIME_MASK;
+  uint64_t bytes = (uint32_t)(m->total.bytes / BYTE_UNIT - b->bytes) * (uint64_t)BYTE_UNIT;
+  unsigned kind = ms <= m->limit_ms[0] ? MS_SHORT : ms <= m->limit_ms[1] ? MS_MEDIUM : MS_LONG;
+  unsigned octave = life ? 63u - (unsigned)__builtin_clzll(life) : 0;
+  m->life_ms[ct_class(ms)]++;
+  m->life_operations[ct_class(life)]++;
+  m->life_bytes[ct_class(bytes)]++;
+  add(&m->retention[kind], b->size);
+  if (kind == MS_LONG) count_long(m, b);
+  count_matrix(m, b->operation, octave < MS_NEVER_OCTAVE ? octave : MS_NEVER_OCTAVE - 1);
+  count_joint(m, b, end, by, life);
+}
+
+static void outlive(void *data, const lv_block *b)
+{
+  ms_measures *m = data;
+  add(&m->never, b->size);
+  add(&m->retention[MS_LONG], b->size);
+  count_long(m, b);
+  count_matrix(m, b->operation, MS_NEVER_OCTAVE);
+  count_joint(m, b, MS_NEVER, b->thread, 0);
+}
+
+/* ---- events ---- */
+
+static void changed(ms_measures *m, uint64_t now_us)
+{
+  if (m->live_bytes > m->peak_bytes) {
+    m->peak_bytes = m->live_bytes;
+    m->peak_blocks = m->live_blocks;
+    m->peak_us = now_us;
+    m->peak_operation = m->operations;
+  }
+  if (m->live_blocks > m->most_blocks) m->most_blocks = m->live_blocks;
+  ct_curve_set(&m->by_time, now_us > m->by_time.last * m->by_time.step ? now_us : m->by_time.last * m->by_time.step, m->live_bytes, m->live_blocks);
+  ct_curve_set(&m->by_operation, m->operations, m->live_bytes, m->live_blocks);
+}
+
+static void sample(ms_measures *m, const rd_event *e)
+{
+  uint64_t hash = UINT64_C(14695981039346656037);
+  for (unsigned i = 0; i < e->frames; i++) hash = (hash ^ e->stack[i]) * UINT64_C(1099511628211);
+  size_t before = m->stacks.count;
+  need(m, ct_add(&m->stacks, hash, 1, e->size));
+  if (m->stacks.count == before) return;
+  while (m->frame_count + e->frames + 2 > m->frame_room) {
+    size_t room = m->frame_room ? m->frame_room * 2 : 4096;
+    uint64_t *more = realloc(m->frames, room * sizeof *more);
+    if (!more) { m->out_of_memory = 1; return; }
+    m->frames = more;
+    m->frame_room = room;
+  }
+  m->frames[m->frame_count++] = hash;
+  m->frames[m->frame_count++] = e->frames;
+  memcpy(m->frames + m->frame_count, e->stack, e->frames * sizeof *e->stack);
+  m->frame_count += e->frames;
+}
+
+static void be_born(ms_measures *m, const rd_event *e, unsigned routine, uint32_t thread)
+{
+  lv_block old, b = { .address = e->address, .size = e->size, .operation = m->operations & OPERATION_MASK, .time_ms = (uint32_t)(e->time_us / 1000),
+                      .thread = thread, .routine = routine };
+  add(&m->total, e->size);
+  add(&m->routine[routine], e->size);
+  b.bytes = (uint32_t)(m->total.bytes / BYTE_UNIT);
+  if (e->label && routine != MS_REALLOC) m->labels[(e->label - 1) & 1]++;
+  need(m, ct_add(&m->sizes, e->size, 1, e->size));
+  int fresh = lv_add(m->live, &b, &old);
+  need(m, fresh >= 0);
+  if (fresh == 0) { /* a block that is alive can't be given out again */
+    m->impossible++;
+    m->live_bytes -= old.size;
+    m->live_blocks--;
+    die(m, &old, MS_FREED, thread, e->time_us);
+  }
+  m->live_bytes += e->size;
+  m->live_blocks++;
+  m->threads[thread].allocations++;
+  m->threads[thread].bytes += e->size;
+  if (e->frames) sample(m, e);
+}
+
+static void allocate(ms_measures *m, const rd_event *e, unsigned routine, uint32_t thread)
+{
+  if (!e->address) { m->failed++; return; }
+  be_born(m, e, routine, thread);
+  changed(m, e->time_us);
+  m->operations++;
+}
+
+static void release(ms_measures *m, const rd_event *e, uint32_t thread)
+{
+  lv_block b;
+  m->frees++;
+  m->threads[thread].frees++;
+  if (!e->address) {
+    m->null_frees++;
+    return;
+  }
+  if (e->label) m->free_labels[(e->label - 1) & 1]++;
+  if (!lv_take(m->live, e->address, &b)) {
+    m->unknown++;
+    m->operations++;
+    return;
+  }
+  m->freed_blocks++;
+  if (b.thread != thread) {
+    m->by_another++;
+    m->threads[thread].of_others++;
+  }
+  m->live_bytes -= b.size;
+  m->live_blocks--;
+  die(m, &b, MS_FREED, thread, e->time_us);
+  changed(m, e->time_us);
+  m->operations++;
+}
+
+static void begin_realloc(ms_measures *m, const rd_event *e)
+{
+  ms_pending *p = m->pending[e->stream];
+  if (!p) p = m->pending[e->stream] = calloc(1, sizeof *p);
+  if (!p) { m->out_of_memory = 1; return; }
+  if (p->depth == MS_PENDING) { m->impossible++; p->depth--; }
+  p->of[p->depth].address = e->address;
+  p->of[p->depth].known = lv_take(m->live, e->address, &p->of[p->depth].block);
+  p->depth++;
+}
+
+static void put_back(ms_measures *m, const lv_block *b)
+{
+  lv_block other;
+  if (lv_add(m->live, b, &other) == 0) m->impossible++;
+}
+
+static void end_realloc(ms_measures *m, const rd_event *e, uint32_t thread)
+{
+  ms_pending *p = m->pending[e->stream];
+  if (!p || p->depth == 0) { m->impossible++; return; }
+  p->depth--;
+  const lv_block *old = &p->of[p->depth].block;
+  int known = p->of[p->depth].known;
+  if (!e->address && e->size) { /* failed: the block stays */
+    m->realloc_failed++;
+    m->failed++;
+    if (known) put_back(m, old);
+    return;
+  }
+  m->reallocs++;
+  if (!known) m->unknown++;
+  if (known) {
+    m->live_bytes -= old->size;
+    m->live_blocks--;
+    die(m, old, MS_REALLOCATED, thread, e->time_us);
+  }
+  if (!e->address) m->realloc_freed++;
+  else if (e->address == p->of[p->depth].address) m->in_place++;
+  else m->moved++;
+  if (e->address) be_born(m, e, MS_REALLOC, thread);
+  changed(m, e->time_us);
+  m->operations++;
+}
+
+void ms_event(ms_measures *m, const rd_event *e)
+{
+  uint32_t thread = thread_of(m, e);
+  if (m->operations == 0 && m->first_us == 0) m->first_us = e->time_us;
+  if (e->time_us > m->last_us) m->last_us = e->time_us;
+  switch (e->kind) {
+    case MTR_MALLOC: allocate(m, e, MS_MALLOC, thread); break;
+    case MTR_CALLOC: allocate(m, e, MS_CALLOC, thread); break;
+    case MTR_ALIGNED: allocate(m, e, MS_ALIGNED, thread); break;
+    case MTR_FREE: release(m, e, thread); break;
+    case MTR_REALLOC_BEGIN: begin_realloc(m, e); break;
+    case MTR_REALLOC_END:
+      if (e->label) { /* of NULL: an allocation */
+        m->realloc_null++;
+        allocate(m, e, MS_REALLOC, thread);
+      } else {
+        end_realloc(m, e, thread);
+      }
+      break;
+    default: break;
+  }
+}
+
+void ms_end(ms_measures *m)
+{
+  for (unsigned s = 0; s <= MTR_MAX_STREAM; s++) /* killed inside a realloc: as far as anyone knows they live */
+    for (ms_pending *p = m->pending[s]; p && p->depth > 0;)
+      if (p->of[--p->depth].known) put_back(m, &p->of[p->depth].block);
+  lv_drain(m->live, outlive, m);
+}

@@ -1,0 +1,207 @@
+/* The measures as JSON (the native half of description.json) and the joint distribution as CSV. */
+#include "measures.h"
+#include <inttypes.h>
+
+typedef unsigned long long ull;
+
+static const char *const routines[] = { "malloc", "calloc", "realloc", "aligned" };
+
+static double share(uint64_t part, uint64_t of) { return of ? (double)part / (double)of : 0; }
+
+static void histogram(FILE *f, const char *name, const uint64_t *classes, double unit, const char *end)
+{
+  fprintf(f, "  \"%s\": {\"upper\": [", name);
+  const char *comma = "";
+  for (unsigned c = 0; c < CT_CLASSES; c++)
+    if (classes[c]) { fprintf(f, "%s%.10g", comma, (double)ct_class_last(c) * unit); comma = ", "; }
+  fputs("], \"number\": [", f);
+  comma = "";
+  for (unsigned c = 0; c < CT_CLASSES; c++)
+    if (classes[c]) { fprintf(f, "%s%llu", comma, (ull)classes[c]); comma = ", "; }
+  fprintf(f, "]}%s\n", end);
+}
+
+static void allocations(FILE *f, ms_measures *m)
+{
+  const ms_number *t = &m->total;
+  size_t distinct = m->sizes.count;
+  ct_item *top = ct_sorted(&m->sizes, 1);
+  uint64_t ten = 0;
+  for (size_t i = 0; i < distinct && i < 10; i++) ten += top[i].number;
+  fprintf(f, " \"allocations\": {\"number\": %llu, \"bytes\": %llu, \"megabytes\": %.6f, \"mean\": %.6f,\n", (ull)t->number, (ull)t->bytes,
+          (double)t->bytes / 1e6, t->number ? (double)t->bytes / (double)t->number : 0);
+  fprintf(f, "  \"distinct_sizes\": %zu, \"top_ten_share\": %.8f,\n", distinct, share(ten, t->number));
+  fprintf(f, "  \"sizes_not_counted\": %llu, \"failed\": %llu,\n  \"top_sizes\": [", (ull)m->sizes.refused, (ull)m->failed);
+  for (size_t i = 0; i < distinct && i < 10; i++)
+    fprintf(f, "%s{\"size\": %llu, \"number\": %llu, \"share\": %.8f}", i ? ", " : "", (ull)top[i].key, (ull)top[i].number,
+            share(top[i].number, t->number));
+  fputs("],\n  \"routines\": {", f);
+  for (int i = 0; i < MS_ROUTINES; i++)
+    fprintf(f, "%s\"%s\": {\"number\": %llu, \"bytes\": %llu, \"share\": %.8f}", i ? ", " : "", routines[i], (ull)m->routine[i].number,
+            (ull)m->routine[i].bytes, share(m->routine[i].number, t->number));
+  fprintf(f, "},\n  \"labels\": {\"new\": %llu, \"new_array\": %llu}},\n", (ull)m->labels[0], (ull)m->labels[1]);
+  ct_item *sizes = ct_sorted(&m->sizes, 0);
+  fputs(" \"sizes\": {\"size\": [", f);
+  for (size_t i = 0; i < distinct; i++) fprintf(f, "%s%llu", i ? ", " : "", (ull)sizes[i].key);
+  fputs("], \"number\": [", f);
+  for (size_t i = 0; i < distinct; i++) fprintf(f, "%s%llu", i ? ", " : "", (ull)sizes[i].number);
+  fputs("]},\n", f);
+}
+
+static void frees(FILE *f, const ms_measures *m)
+{
+  fprintf(f, " \"frees\": {\"number\": %llu, \"null\": %llu, \"null_share\": %.8f, \"by_another_thread\": %llu, \"by_another_thread_share\": %.8f,\n",
+          (ull)m->frees, (ull)m->null_frees, share(m->null_frees, m->frees), (ull)m->by_another, share(m->by_another, m->freed_blocks));
+  fprintf(f, "  \"unknown\": %llu, \"labels\": {\"delete\": %llu, \"delete_array\": %llu}},\n", (ull)m->unknown, (ull)m->free_labels[0],
+          (ull)m->free_labels[1]);
+  fprintf(f, " \"reallocs\": {\"number\": %llu, \"in_place\": %llu, \"moved\": %llu, \"failed\": %llu, \"freed\": %llu, \"null\": %llu},\n",
+          (ull)m->reallocs, (ull)m->in_place, (ull)m->moved, (ull)m->realloc_failed, (ull)m->realloc_freed, (ull)m->realloc_null);
+}
+
+static void retention(FILE *f, const ms_measures *m)
+{
+  static const char *const names[] = { "short", "medium", "long" };
+  uint64_t all = m->total.number;
+  fprintf(f, " \"retention\": {\"limits_seconds\": [%.3f, %.3f]", m->limit_ms[0] / 1e3, m->limit_ms[1] / 1e3);
+  for (int i = 0; i < MS_RETENTIONS; i++)
+    fprintf(f, ", \"%s\": {\"number\": %llu, \"share\": %.8f}", names[i], (ull)m->retention[i].number, share(m->retention[i].number, all));
+  fprintf(f, ",\n  \"never_freed\": {\"number\": %llu, \"bytes\": %llu, \"share\": %.8f}},\n", (ull)m->never.number, (ull)m->never.bytes,
+          share(m->never.number, all));
+  fputs(" \"lifetimes\": {\n", f);
+  histogram(f, "seconds", m->life_ms, 1e-3, ",");
+  histogram(f, "operations", m->life_operations, 1, ",");
+  histogram(f, "bytes", m->life_bytes, 1, ",");
+  fprintf(f, "  \"never_freed\": %llu},\n", (ull)m->never.number);
+}
+
+static void long_lived(FILE *f, const ms_measures *m)
+{
+  size_t blocks = (size_t)((m->operations + MS_BLOCK - 1) / MS_BLOCK);
+  uint64_t sum = 0;
+  fprintf(f, " \"long_lived\": {\"block_operations\": %d, \"cumulative\": [", MS_BLOCK);
+  for (size_t i = 0; i < blocks; i++) {
+    sum += i < m->long_room ? m->long_blocks[i] : 0;
+    fprintf(f, "%s%llu", i ? ", " : "", (ull)sum);
+  }
+  fputs("]},\n", f);
+  fprintf(f, " \"births\": {\"step\": %llu, \"operations\": %llu, \"octaves\": [\n", (ull)m->matrix_step, (ull)m->operations);
+  for (size_t i = 0; i < MS_BINS && i * m->matrix_step < m->operations; i++) {
+    fputs(i ? ",\n  [" : "  [", f);
+    for (size_t k = 0; k < MS_OCTAVES; k++) fprintf(f, "%s%llu", k ? "," : "", (ull)m->matrix[i][k]);
+    fputc(']', f);
+  }
+  fputs("]},\n", f);
+}
+
+static void column(FILE *f, const char *name, const uint64_t *v, size_t n, const char *end)
+{
+  fprintf(f, "\"%s\": [", name);
+  for (size_t i = 0; i < n; i++) fprintf(f, "%s%llu", i ? ", " : "", (ull)v[i]);
+  fprintf(f, "]%s", end);
+}
+
+static void live(FILE *f, const ms_measures *m)
+{
+  fprintf(f, " \"live\": {\"peak_bytes\": %llu, \"peak_blocks\": %llu, \"most_blocks\": %llu, \"peak_seconds\": %.6f, \"peak_operations\": %llu,\n",
+          (ull)m->peak_bytes, (ull)m->peak_blocks, (ull)m->most_blocks, (double)m->peak_us / 1e6, (ull)m->peak_operation);
+  fprintf(f, "  \"end_bytes\": %llu, \"end_blocks\": %llu,\n", (ull)m->never.bytes, (ull)m->never.number);
+  const ct_curve *c = &m->by_time;
+  size_t n = m->operations ? (size_t)c->last + 1 : 0;
+  fputs("  \"curve\": {\"seconds\": [", f);
+  for (size_t i = 0; i < n; i++) fprintf(f, "%s%.6f", i ? ", " : "", (double)((i + 1) * c->step) / 1e6);
+  fputs("], ", f);
+  column(f, "bytes", c->a, n, ", ");
+  column(f, "blocks", c->b, n, "},\n");
+  c = &m->by_operation;
+  n = m->operations ? (size_t)c->last + 1 : 0;
+  fputs("  \"curve_operations\": {\"operations\": [", f);
+  for (size_t i = 0; i < n; i++) fprintf(f, "%s%llu", i ? ", " : "", (ull)((i + 1) * c->step));
+  fputs("], ", f);
+  column(f, "bytes", c->a, n, ", ");
+  column(f, "blocks", c->b, n, "}},\n");
+}
+
+static void threads(FILE *f, const ms_measures *m)
+{
+  fprintf(f, " \"thread_count\": %u,\n \"threads\": [", m->thread_count);
+  for (uint32_t i = 0; i < m->thread_count && i < 256; i++) {
+    const ms_thread *t = &m->threads[i];
+    fprintf(f, "%s\n  {\"number\": %u, \"tid\": %u, \"allocations\": %llu, \"bytes\": %llu, ", i ? "," : "", i, t->tid, (ull)t->allocations,
+            (ull)t->bytes);
+    fprintf(f, "\"frees\": %llu, \"frees_of_others\": %llu}", (ull)t->frees, (ull)t->of_others);
+  }
+  fputs("],\n", f);
+}
+
+static const uint64_t *frames_of(const ms_measures *m, uint64_t hash, uint64_t *n)
+{
+  for (size_t i = 0; i + 1 < m->frame_count; i += 2 + (size_t)m->frames[i + 1]) {
+    *n = m->frames[i + 1];
+    if (m->frames[i] == hash) return m->frames + i + 2;
+  }
+  *n = 0;
+  return NULL;
+}
+
+static void stacks(FILE *f, ms_measures *m)
+{
+  size_t n = m->stacks.count;
+  ct_item *s = ct_sorted(&m->stacks, 1);
+  fputs(" \"stacks\": [", f);
+  for (size_t i = 0; i < n && i < 50; i++) {
+    uint64_t depth;
+    const uint64_t *frames = frames_of(m, s[i].key, &depth);
+    fprintf(f, "%s\n  {\"number\": %llu, \"bytes\": %llu, \"addresses\": [", i ? "," : "", (ull)s[i].number, (ull)s[i].sum);
+    for (uint64_t k = 0; k < depth; k++) fprintf(f, "%s%llu", k ? ", " : "", (ull)frames[k]);
+    fputs("]}", f);
+  }
+  fputs("],\n", f);
+}
+
+void ms_print(FILE *f, ms_measures *m, const rd_reader *r)
+{
+  fprintf(f, "{\"version\": 1, \"seconds\": %.6f, \"started\": %.6f, \"events\": %llu, \"operations\": %llu,\n",
+          (double)(m->last_us - m->first_us) / 1e6,
+          (double)m->first_us / 1e6, (ull)(m->operations + m->null_frees + m->failed), (ull)m->operations);
+  allocations(f, m);
+  frees(f, m);
+  retention(f, m);
+  long_lived(f, m);
+  live(f, m);
+  threads(f, m);
+  stacks(f, m);
+  fprintf(f, " \"order\": {\"impossible_steps\": %llu, \"relaxed_waits\": %llu}}\n", (ull)m->impossible, (ull)rd_relaxed(r));
+}
+
+static void cell(FILE *f, unsigned phase, uint64_t key)
+{
+  fprintf(f, "%u,%u,%u,%u,%u,", phase, ms_joint_field(key, MS_ROUTINE), ms_joint_field(key, MS_END), ms_joint_field(key, MS_BY),
+          ms_joint_field(key, MS_TO));
+}
+
+/*
+ * One row per cell; size is the mean of the cell's sizes, life the class's bounds in operations (-1: never freed), born -1. Then the largest
+ * blocks, each with the operation at which it was born.
+ */
+void ms_print_joint(FILE *f, ms_measures *m)
+{
+  size_t n = m->joint.count;
+  ct_item *items = ct_sorted(&m->joint, 0);
+  fprintf(f, "# phase_operations %llu operations %llu refused %llu\n", (ull)m->phase_step, (ull)m->operations, (ull)m->joint.refused);
+  fputs("phase,routine,end,by,to,size,life_from,life_to,number,born\n", f);
+  for (size_t i = 0; i < n; i++) {
+    uint64_t k = items[i].key;
+    unsigned life = ms_joint_field(k, MS_LIFE);
+    cell(f, ms_joint_field(k, MS_PHASE), k);
+    fprintf(f, "%llu,", (ull)(items[i].sum / items[i].number));
+    if (life == 255) fputs("-1,-1,", f);
+    else fprintf(f, "%llu,%llu,", (ull)(life ? ct_class_last(life - 1) + 1 : 0), (ull)ct_class_last(life));
+    fprintf(f, "%llu,-1\n", (ull)items[i].number);
+  }
+  for (size_t i = 0; i < m->largest_count; i++) {
+    const ms_large *b = &m->largest[i];
+    cell(f, (unsigned)(b->born / m->phase_step), b->key);
+    if (ms_joint_field(b->key, MS_END) == MS_NEVER) fprintf(f, "%llu,-1,-1,1,%llu\n", (ull)b->size, (ull)b->born);
+    else fprintf(f, "%llu,%llu,%llu,1,%llu\n", (ull)b->size, (ull)b->life, (ull)b->life, (ull)b->born);
+  }
+}

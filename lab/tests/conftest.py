@@ -1,0 +1,63 @@
+"""What the tests share: programs to study, and the command line."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """Runs `mare lab …` in an empty folder."""
+
+    def run(*args, timeout=120, **more):
+        words = [sys.executable, "-m", "marelab", *map(str, args)]
+        return subprocess.run(words, capture_output=True, text=True, timeout=timeout, cwd=tmp_path, **more)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def cxx_program(tmp_path_factory):
+    """A C++ program that allocates in every way, and starts a child; with the argument `clear`, one without the environment."""
+    folder = tmp_path_factory.mktemp("cxx")
+    source = folder / "p.cpp"
+    source.write_text("""
+        #include <cstdio>
+        #include <cstdlib>
+        #include <cstring>
+        #include <string>
+        int main(int argc, char **argv) {
+          char *a = new char[100], *b = (char *)malloc(10), *c = (char *)calloc(2, 10);
+          char *d = (char *)realloc(b, 2000), *e = (char *)aligned_alloc(64, 640);
+          std::string s(5000, 'x');
+          std::printf("%d\\n", a && c && d && e && s.size());
+          delete[] a; free(c); free(d); free(e);
+          if (argc > 1) return std::system(std::strcmp(argv[1], "clear") == 0 ? "env -i /usr/bin/lua5.4 -e 'x=1'" : "lua5.4 -e 'x=1'");
+          return 0;
+        }""")
+    program = folder / "p"
+    subprocess.run(["c++", "-O0", "-fno-builtin", "-o", str(program), str(source)], check=True, timeout=120)
+    return str(program)
+
+
+@pytest.fixture(scope="session")
+def own_malloc(tmp_path_factory):
+    """A shared object that counts as an allocator by name only: it slows glibc's malloc, which still serves."""
+    folder = tmp_path_factory.mktemp("own")
+    source = folder / "m.c"
+    source.write_text("""
+        #include <stddef.h>
+        extern void *__libc_malloc(size_t); extern void __libc_free(void *); extern void *__libc_calloc(size_t, size_t);
+        extern void *__libc_realloc(void *, size_t);
+        void *malloc(size_t n) { return __libc_malloc(n); }
+        void free(void *p) { __libc_free(p); }
+        void *calloc(size_t n, size_t m) { return __libc_calloc(n, m); }
+        void *realloc(void *p, size_t n) { return __libc_realloc(p, n); }
+    """)
+    library = folder / "libwrapped.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-fno-builtin", "-o", str(library), str(source)], check=True, timeout=120)
+    return str(library)

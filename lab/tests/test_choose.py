@@ -1,0 +1,207 @@
+"""choose, from the command line to the page."""
+
+import csv
+import html.parser
+import json
+import sys
+import time
+
+import pytest
+
+from marelab import choose, recommend
+from marelab.errors import LabError
+
+PROGRAM = ["lua5.4", "-e", "local t = {} for i = 1, 20000 do t[i] = {i} end"]
+
+
+@pytest.fixture(scope="module")
+def chosen(tmp_path_factory):
+    """One small choice for all tests of this file."""
+    import subprocess
+
+    place = tmp_path_factory.mktemp("choose") / "out"
+    r = subprocess.run([sys.executable, "-m", "marelab", "choose", "--quick", "--seed", "5", "--allocators", "glibc,jemalloc,tcmalloc",
+                        "-o", str(place), "--", *PROGRAM], capture_output=True, text=True, timeout=170)
+    assert r.returncode == 0, r.stderr
+    return place, r.stdout, json.loads((place / "choose.json").read_text())
+
+
+def test_it_ends_with_a_recommendation(chosen):
+    _, out, result = chosen
+    assert result["verdict"]["sentence"] in out
+    assert out.startswith(("Keep glibc", "Use "))
+    names = {a["name"] for a in result["allocators"]}
+    assert names == {"glibc", "jemalloc", "tcmalloc"} and result["present"] == "glibc"
+
+
+def test_the_program_itself_was_run_in_whole_blocks_each_in_its_own_order(chosen):
+    place, _, result = chosen
+    rows = list(csv.DictReader(open(place / "runs.csv")))
+    blocks = {}
+    for r in rows:
+        blocks.setdefault(r["block"], []).append(r["allocator"])
+    assert len(blocks) == 6 and all(sorted(b) == ["glibc", "jemalloc", "tcmalloc"] for b in blocks.values())
+    assert len({tuple(b) for b in blocks.values()}) > 1
+    assert [r["warm_up"] for r in rows] == ["1"] * 3 + ["0"] * 15
+    assert result["standings"]["wall"]["blocks"] == 5
+
+
+def test_every_row_tells_its_environment(chosen):
+    place, _, _ = chosen
+    for r in csv.DictReader(open(place / "runs.csv")):
+        for column in ("version", "sha256", "libc", "kernel", "cpu", "affinity", "thp", "load", "steal_ticks",
+                       "switches", "preempted", "seed", "order"):
+            assert r[column] != "", column
+        assert float(r["wall_s"]) > 0 and int(r["peak_kib"]) > 500 and int(r["minor_faults"]) > 10
+
+
+def test_the_rule_can_be_checked_from_the_figures(chosen):
+    _, _, result = chosen
+    s = result["standings"]["wall"]
+    for a in s["allocators"]:
+        assert a["low"] <= a["ratio"] <= a["high"]
+        assert a["recommended"] == (not a["low"] > 1 + result["margin"])
+    assert result["verdict"]["keep"] == ("glibc" in s["recommended"])
+
+
+def test_the_page_is_whole_and_needs_nothing_from_outside(chosen):
+    place, _, result = chosen
+    text = (place / "report.html").read_text()
+    foreign, open_tags = [], []
+
+    class Page(html.parser.HTMLParser):
+        def handle_starttag(self, tag, attributes):
+            if tag in ("table", "figure", "svg", "div", "details"):
+                open_tags.append(tag)
+            foreign.extend(v for k, v in attributes if k in ("src", "href", "xlink:href") and v and not v.startswith("#"))
+
+        def handle_endtag(self, tag):
+            if tag in ("table", "figure", "svg", "div", "details"):
+                assert open_tags.pop() == tag
+
+    Page().feed(text)
+    assert not foreign and not open_tags
+    assert "@import" not in text and "<script" not in text
+    assert result["verdict"]["sentence"] in text and text.count("<svg") >= 5
+    assert "lua5.4" in text and result["machine"]["kernel"] in text
+
+
+def test_a_trace_explains_it(chosen):
+    place, _, result = chosen
+    e = result["explanation"]
+    assert e["problem"] is None, e["problem"]
+    assert e["description"]["allocations"]["number"] > 10_000
+    assert (place / "trace").is_dir() and (place / "description.json").exists()
+    text = (place / "report.html").read_text()
+    assert "What it allocates" in text and "distinct sizes" in text
+
+
+def test_a_trace_that_takes_too_long_is_given_up_with_its_program(tmp_path):
+    import subprocess as sub
+
+    from marelab import explain, measure
+
+    with pytest.raises(sub.TimeoutExpired):
+        explain.record(measure.Target(("sh", "-c", f"echo $$ > {tmp_path}/pid; sleep 300 & wait")), tmp_path / "t", 1 << 26, 1.5)
+    pid = (tmp_path / "pid").read_text().strip()
+    for _ in range(500):
+        try:
+            state = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            break
+        if state == "Z":
+            break
+        time.sleep(0.02)
+    else:
+        pytest.fail("the program still runs")
+
+
+def test_the_order_depends_on_the_seed_alone():
+    names = ["a", "b", "c", "d"]
+    assert choose.order_of(3, 7, names) == choose.order_of(3, 7, names[::-1])
+    assert len({tuple(choose.order_of(b, 7, names)) for b in range(20)}) > 10
+
+
+def test_results_are_not_overwritten(chosen, lab):
+    place, _, _ = chosen
+    r = lab("choose", "-o", place, "--", *PROGRAM)
+    assert r.returncode == 2 and "already holds results" in r.stderr
+
+
+@pytest.mark.parametrize("words,message", [
+    ([], "no program"),
+    (["--", "/no/such/program"], "no such program"),
+    (["--allocators", "nosuch", "--", "lua5.4"], "no allocator 'nosuch'"),
+    (["--margin", "0", "--", "lua5.4"], "--margin"),
+    (["--stdin", "/no/such", "--", "lua5.4"], "--stdin"),
+    (["--blocks", "2", "--", "lua5.4"], "--blocks"),
+    (["--cpus", "x", "--", "lua5.4"], "--cpus"),
+])
+def test_mistakes_are_one_line(lab, words, message):
+    r = lab("choose", "--quick", *words)
+    assert r.returncode == 2 and message in r.stderr and "Traceback" not in r.stderr
+
+
+def test_a_program_that_fails_is_told_with_its_own_words(lab):
+    r = lab("choose", "--quick", "--", "sh", "-c", "echo 'no config' >&2; exit 4")
+    assert r.returncode == 1 and "exit code 4" in r.stderr and "Traceback" not in r.stderr
+
+
+def in_process(monkeypatch, tmp_path, capsys, *words):
+    """choose without sampling, tracing and page, which other tests look at."""
+    from marelab import cli, share
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(share, "record", lambda *a, **k: "left out by this test")
+    monkeypatch.setattr(choose, "write_report", lambda place: None)
+    status = cli.main(["choose", "--quick", "--no-trace", "-o", "out", "--json", *words])
+    out = capsys.readouterr()
+    assert status == 0, out.err
+    return json.loads(out.out)
+
+
+def test_an_allocator_under_which_the_program_fails_is_left_out_and_named(monkeypatch, tmp_path, capsys):
+    """The program fails whenever jemalloc's object is mapped."""
+    result = in_process(monkeypatch, tmp_path, capsys, "--allocators", "glibc,jemalloc,mimalloc", "--",
+                        "lua5.4", "-e", "for l in io.lines('/proc/self/maps') do if l:find('jemalloc') then os.exit(9) end end")
+    assert "exit code 9" in result["out"]["jemalloc"] and len(result["allocators"]) == 2
+
+
+def test_what_the_environment_preloads_is_what_the_program_uses_today(monkeypatch, tmp_path, capsys):
+    from marelab import allocators
+
+    monkeypatch.setenv("LD_PRELOAD", allocators.load()["jemalloc"].library)
+    result = in_process(monkeypatch, tmp_path, capsys, "--allocators", "glibc,mimalloc", "--", "lua5.4", "-e", "x=1")
+    assert result["present"] == "jemalloc"
+    assert all(a["proof"]["serves"] for a in result["allocators"]) and {a["name"] for a in result["allocators"]} == {"glibc", "jemalloc", "mimalloc"}
+
+
+def test_an_interrupted_choice_answers_from_its_whole_blocks(monkeypatch, tmp_path, capsys):
+    from marelab import measure
+
+    real, count = measure.once, {"runs": 0}
+
+    def once(goal, allocator, *more, **options):
+        if not more and not options:
+            count["runs"] += 1
+            if count["runs"] == 2 * 6 + 2:  # in the seventh block
+                raise KeyboardInterrupt
+        return real(goal, allocator, *more, **options)
+
+    monkeypatch.setattr(measure, "once", once)
+    result = in_process(monkeypatch, tmp_path, capsys, "--blocks", "20", "--allocators", "glibc,mimalloc", "--", "lua5.4", "-e", "x=1")
+    assert result["stopped"] == "it was interrupted" and result["standings"]["wall"]["blocks"] == 5
+
+
+def test_too_little_room_is_told_before_anything_is_measured(monkeypatch, tmp_path, lab):
+    from marelab import rows
+
+    monkeypatch.setattr(rows, "SPACE", 1 << 60)
+    with pytest.raises(LabError, match="make room"):
+        rows.check_space(tmp_path)
+
+
+def test_verdicts_of_memory(chosen):
+    _, _, result = chosen
+    assert recommend.percent(1.2) == "20 %" and recommend.percent(1.01) == "1.0 %"
+    assert set(result["front"]) <= {"glibc", "jemalloc", "tcmalloc"} and result["front"]

@@ -1,0 +1,47 @@
+"""The command line itself: help, mistakes, exit codes."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from marelab import cli
+from marelab.errors import LabError
+
+
+def lab(*args):
+    return subprocess.run([sys.executable, "-m", "marelab", *args], capture_output=True, text=True, timeout=60)
+
+
+def test_help_names_every_command_that_is_here():
+    r = lab("--help")
+    assert r.returncode == 0
+    for name, _, _ in cli.available():
+        assert re.search(rf"^  {name} ", r.stdout, re.M)
+
+
+def test_nothing_asked_is_a_mistake():
+    assert lab().returncode == 2
+
+
+def test_an_unknown_command_names_those_that_exist():
+    r = lab("chose")
+    assert r.returncode == 2
+    assert "no command 'chose'" in r.stderr and "Traceback" not in r.stderr
+
+
+def test_an_error_of_the_user_is_one_line_with_its_exit_code(monkeypatch, capsys):
+    def refuse(argv):
+        raise LabError("no room in /tmp: free some", code=1)
+
+    monkeypatch.setattr(cli, "subcommand", refuse)
+    assert cli.main(["anything"]) == 1
+    assert capsys.readouterr().err == "mare lab: no room in /tmp: free some\n"
+
+
+@pytest.mark.parametrize("name", [c[0] for c in cli.available()])
+def test_every_command_explains_itself(name, capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main([name, "--help"])
+    assert end.value.code == 0 and f"mare lab {name}" in capsys.readouterr().out

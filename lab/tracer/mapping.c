@@ -1,0 +1,135 @@
+/*
+ * The mapping's life: made in /dev/shm (or TMPDIR where that is too small), its pages reserved before anybody writes to them, so that a full file
+ * system is an error here and not a SIGBUS in the program. Files of launchers that were killed are removed by the next one. The clock has a thread
+ * of its own.
+ */
+#define _GNU_SOURCE
+#include "launcher.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <sys/mman.h>
+
+#define PREFIX "mare-lab-trace."
+
+static int mapping_fd = -1;
+static pthread_t clock_thread;
+static _Atomic int clock_on;
+
+uint64_t now_us(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
+}
+
+static void remove_orphans(const char *folder)
+{
+  DIR *d = opendir(folder);
+  struct dirent *e;
+  char path[512];
+  while (d && (e = readdir(d)) != NULL) {
+    if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0) continue;
+    pid_t pid = (pid_t)atol(e->d_name + strlen(PREFIX));
+    if (pid > 0 && kill(pid, 0) != 0 && errno == ESRCH && snprintf(path, sizeof path, "%s/%s", folder, e->d_name) < (int)sizeof path) unlink(path);
+  }
+  if (d) closedir(d);
+}
+
+static off_t chunk_end(uint32_t chunks) { return (off_t)(offsetof(tr_shared, chunk) + (size_t)chunks * sizeof(tr_chunk)); }
+
+/* What may be on its way to the disk at most: a quarter of the limit, as recording stops that much too late. */
+static uint32_t most_chunks(const trace *t)
+{
+  uint64_t most = t->o->ring ? TR_CHUNKS : t->o->limit / 4 / sizeof(tr_chunk);
+  return most > TR_CHUNKS ? TR_CHUNKS : most < 64 ? 64 : (uint32_t)most;
+}
+
+/* Half the first chunks will do, and half of that; less than a mebibyte won't. */
+static uint32_t reserve(const trace *t, int fd)
+{
+  uint32_t first = most_chunks(t) < TR_FIRST_CHUNKS / 2 ? most_chunks(t) : TR_FIRST_CHUNKS / 2;
+  for (uint32_t chunks = first; chunks >= 64; chunks /= 2)
+    if (posix_fallocate(fd, 0, chunk_end(chunks)) == 0) return chunks;
+  return 0;
+}
+
+static int make_in(trace *t, const char *folder)
+{
+  remove_orphans(folder);
+  if (snprintf(t->path, sizeof t->path, "%s/" PREFIX "%d", folder, (int)getpid()) >= (int)sizeof t->path) return 0;
+  unlink(t->path);
+  int fd = open(t->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0) return 0;
+  uint32_t chunks = ftruncate(fd, sizeof(tr_shared)) == 0 ? reserve(t, fd) : 0;
+  void *p = chunks ? mmap(NULL, sizeof(tr_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+  if (p == MAP_FAILED) {
+    close(fd);
+    unlink(t->path);
+    return 0;
+  }
+  mapping_fd = fd;
+  t->map = p;
+  atomic_store(&t->map->usable, chunks);
+  return 1;
+}
+
+int make_mapping(trace *t)
+{
+  const char *other = getenv("TMPDIR");
+  if (!make_in(t, "/dev/shm") && !make_in(t, other && *other ? other : "/tmp")) return 0;
+  memcpy(t->map->magic, MTR_MAGIC, 8);
+  t->map->version = TR_VERSION;
+  t->map->launcher = (uint32_t)getpid();
+  t->map->began_us = now_us();
+  t->map->stack_every = t->o->stack_every;
+  return 1;
+}
+
+void drop_mapping(trace *t) { unlink(t->path); }
+
+/* More chunks: when threads wait for one, up to a quarter of a gigabyte to bridge a slow disk, beyond it only if as many threads hold one each. */
+void grow(trace *t)
+{
+  uint32_t usable = atomic_load(&t->map->usable), more = usable * 2 > TR_CHUNKS ? TR_CHUNKS : usable * 2, writing = 0;
+  if (!atomic_load(&t->map->waiting) || more == usable) return;
+  for (uint32_t i = 0; i < usable; i++) writing += tr_owner_state(atomic_load(&t->map->owner[i])) == TR_WRITING;
+  if ((usable >= 4 * TR_FIRST_CHUNKS || more > most_chunks(t)) && writing < usable / 2) return;
+  if (posix_fallocate(mapping_fd, chunk_end(usable), chunk_end(more) - chunk_end(usable)) == 0) atomic_store(&t->map->usable, more);
+}
+
+static void *tick(void *data)
+{
+  trace *t = data;
+  uint64_t last = now_us();
+  while (atomic_load(&clock_on)) {
+    struct timespec a_bit = { 0, 1000000 };
+    nanosleep(&a_bit, NULL);
+    uint64_t now = now_us(), was = atomic_load(&t->map->clock);
+    if (was == TR_STOPPED) break;
+    if (now - last > t->gap_us) t->gap_us = now - last;
+    last = now;
+    atomic_compare_exchange_strong(&t->map->clock, &was, now - t->map->began_us);
+  }
+  return NULL;
+}
+
+int start_clock(trace *t)
+{
+  atomic_store(&t->map->clock, 1);
+  atomic_store(&clock_on, 1);
+  return pthread_create(&clock_thread, NULL, tick, t) == 0;
+}
+
+void stop_clock(trace *t)
+{
+  (void)t;
+  atomic_store(&clock_on, 0);
+  pthread_join(clock_thread, NULL);
+}
