@@ -12,5 +12,5 @@ external_dependencies = { OPENSSL = { header = "openssl/ssl.h", library = "ssl" 
 build = {
   type = "command",
   build_command = "cmake -S . -B build/rock -DMARE_CONFIG=rock -DMARE_LUA_INCLUDE=$(LUA_INCDIR) -DMARE_HOST_LUA=$(LUA) -DOPENSSL_ROOT_DIR=$(OPENSSL_DIR) && cmake --build build/rock",
-  install_command = "cmake -E make_directory $(LIBDIR) && cmake -E copy build/rock/lib/mare.so $(LIBDIR)/mare.so && cmake -E make_directory $(LUADIR) && cmake -E copy lua/luaproc.lua $(LUADIR)/luaproc.lua && cmake -E make_directory $(LUADIR)/mare/socket && cmake -E copy lua/mare/tls.lua lua/mare/socket.lua $(LUADIR)/mare && cmake -E copy lua/mare/socket/common.lua lua/mare/socket/tcp.lua lua/mare/socket/udp.lua $(LUADIR)/mare/socket",
+  install_command = "cmake -E make_directory $(LIBDIR) && cmake -E copy build/rock/lib/mare.so $(LIBDIR)/mare.so && cmake -E make_directory $(LUADIR) && cmake -E copy lua/luaproc.lua $(LUADIR)/luaproc.lua",
 }

@@ -66,8 +66,6 @@ if(has_module)
   set_target_properties(mare_so PROPERTIES PREFIX "" OUTPUT_NAME mare)
   install(TARGETS mare_so LIBRARY DESTINATION lib/lua/5.4)
   install(FILES lua/luaproc.lua DESTINATION share/lua/5.4)   # for plain Lua; bin/mare has it inside
-  install(FILES lua/mare/tls.lua lua/mare/socket.lua DESTINATION share/lua/5.4/mare)
-  install(DIRECTORY lua/mare/socket DESTINATION share/lua/5.4/mare)
 endif()
 if(EXISTS ${CMAKE_SOURCE_DIR}/include/mare.h)
   install(FILES include/mare.h DESTINATION include)

@@ -27,6 +27,27 @@ describe("a fiber's failure", function()
     end
   end)
 
+  it("of the main script of mare run ends its siblings, too: a server whose start failed doesn't stay", function()
+    local out, err, code = script([[
+      local listener = require "mare.net".listen("127.0.0.1:0")
+      for i, wait in ipairs { function() listener:accept() end, function() mare.sleep(3600) end, function() channel.new():receive() end } do
+        fiber.spawn(function()
+          local guard <close> = setmetatable({}, { __close = function() print("closed " .. i) end })
+          wait()
+        end)
+      end
+      fiber.yield()
+      error("no configuration", 0)
+    ]])
+    local lines = {}
+    for line in out:gmatch("[^\n]+") do lines[#lines + 1] = line end
+    table.sort(lines)
+    assert.same({ "closed 1", "closed 2", "closed 3" }, lines)
+    assert.matches("^mare: no configuration\n", err)
+    assert.is_nil(err:find("deadlock", 1, true))
+    assert.equal(1, code)
+  end)
+
   it("ends neither its process nor its siblings, and is printed once if nobody was told", function()
     for _, host in ipairs { false, true } do
       local out, err, code = script([[

@@ -197,6 +197,8 @@ describe("files", function()
       local ok, message = pcall(f.read, f)
       assert.is_false(ok)
       assert.truthy(message:find("moved", 1, true), message)
+      assert.equal("file (moved)", tostring(f))
+      do local _ <close> = f end              -- no use: its receiver closes it
     end)
 
     it("are used by one call at a time", function()

@@ -105,6 +105,14 @@ describe("net.listen", function()
     server:close()
   end)
 
+  it("raises for options that there are not, which would be silently without effect", function()
+    assert.error_matches(function() net.listen("127.0.0.1:0", { backlg = 1 }) end, "no option 'backlg'; there are backlog, reuseport, v6only")
+    assert.error_matches(function() net.listen { port = 0, prt = 1 } end, "no option 'prt'")
+    assert.error_matches(function() net.connect("127.0.0.1", 1, { timout = 1 }) end, "no option 'timout'; there are timeout, bind, nodelay")
+    assert.error_matches(function() net.connect({ port = 1, [1] = 2 }) end, "no option '1'")
+    assert.error_matches(function() net.connect("127.0.0.1", 1, { time = 1 }) end, "no option 'time'")
+  end)
+
   it("raises for what is no address", function()
     for _, bad in ipairs { "a:b:c", "host", "[::1]", "x:99999", "", ":" } do
       assert.error_matches(function() net.listen(bad) end, "port")
@@ -330,6 +338,7 @@ describe("net.connect", function()
   it("raises for wrong arguments", function()
     assert.error_matches(function() net.connect("127.0.0.1", "x") end, "0 to 65535")
     assert.error_matches(function() net.connect("127.0.0.1", 80, { timeout = "soon" }) end, "number of seconds")
+    assert.error_matches(function() net.connect { port = 80, timeout = "soon" } end, "number of seconds")
     assert.error_matches(function() net.connect("127.0.0.1", 80, { bind = "localhost:0" }) end, "not a name")
     assert.error_matches(function() net.connect() end, "address")
   end)
@@ -757,6 +766,8 @@ describe("a connection in a message", function()
                            function() return c:try_send(b) end } do
       assert.error_matches(use, "moved to another process")
     end
+    assert.equal("connection (moved)", tostring(b))
+    do local _ <close> = b end                -- no use: its receiver closes it
     local p = process.spawn(function()
       local conn = c:receive()
       local got = conn:read(4)
@@ -893,6 +904,28 @@ describe("select", function()
     server:close()
     local r = pack(mare.select { server })
     assert.same({ 1, nil, "closed", "EBADF" }, { r[1], r[2], r[3], r[4] })
+  end)
+
+  it("by two fibers on one connection is refused: the second would miss what wakes the first", function()
+    local a, b = pair()
+    local u = assert(net.udp("127.0.0.1:0"))
+    local host, port = u:address()
+    local first = mare.fiber.spawn(function() return mare.select { b, b } end)       -- one fiber may name it twice
+    local datagram = mare.fiber.spawn(function() return mare.select { u } end)
+    mare.fiber.yield()
+    assert.same(pack(1, nil, "another fiber selects this connection", "EBUSY"), pack(mare.select { b }))
+    assert.same(pack(1, nil, "another fiber selects this socket", "EBUSY"), pack(mare.select { u }))
+    assert.equal(1, (mare.select { b:writing() }))                              -- that is another direction
+    a:write("x")
+    assert(net.udp()):send_to("y", host, port)
+    assert.is_true((first:wait(30)))
+    assert.is_true((datagram:wait(30)))
+    assert.same(pack(1, true), pack(mare.select { b }))
+    assert.equal("x", b:read())
+    assert.same(pack(1, true), pack(mare.select { u }))
+    a:close()
+    b:close()
+    u:close()
   end)
 
   it("waits for datagrams", function()
@@ -1071,5 +1104,20 @@ describe("a descriptor limit", function()
     ]])
     assert.equal("", r.err)
     assert.equal("true\tN.N.N.N:N: Too many open files\tEMFILE\nEMFILE\tEMFILE\n\ntrue\n", r.out)
+  end)
+
+  it("is told instead of an unknown name, too", function()
+    local script = [[
+      local net, kept = require "mare.net", {}
+      local full
+      repeat
+        local one = net.udp()
+        if one then kept[#kept + 1] = one else full = true end
+      until full
+      print(net.resolve("localhost"))
+    ]]
+    local r = proc.run({ "sh", "-c", 'ulimit -n 40; exec "$0" run -', proc.bin }, { stdin = script })
+    assert.equal("", r.err)
+    assert.equal("nil\tlocalhost: Too many open files\tEMFILE\n", r.out)
   end)
 end)

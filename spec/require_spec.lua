@@ -22,6 +22,16 @@ end
 local function clean(text) return (text:gsub("/%S-lua_%w+", "FOLDER")) end
 
 describe("require", function()
+  it("finds all of mare's modules in mare.so, without any other file", function()
+    local r = proc.lua([[
+      package.path = ""
+      print(require("mare.socket")._VERSION, type(require("mare.tls").connect))
+      print(require "mare.tls" == require "mare.tls", package.loaded.mare ~= nil)
+    ]])
+    assert.equal("", r.err)
+    assert.equal("LuaSocket 3.1.0 (mare)\tfunction\ntrue\ttrue\n", r.out)
+  end)
+
   it("follows the standard protocol and gives the same errors as plain lua", function()
     with_modules({
       ["good.lua"] = "return { name = ..., file = select(2, ...) }", ["bad.lua"] = "x =", ["she.lua"] = "#!/bin/x\nreturn ...",

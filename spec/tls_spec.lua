@@ -147,6 +147,7 @@ describe("a context", function()
       assert.same({ nil, "TLS_SETUP" }, { r[1], r[3] })
       assert.matches(text, r[2])
     end
+    wrong({ ca = "/no/such.pem" }, "cannot read the certificates to trust '/no/such.pem': No such file or directory")
     wrong({ cert = "/no/such.pem", key = c.key }, "cannot read the certificate '/no/such.pem': no such file")
     wrong({ cert = c.key, key = c.key }, "cannot read the certificate")
     wrong({ cert = c.cert, key = "/no/such.key" }, "cannot read the private key")
@@ -158,6 +159,14 @@ describe("a context", function()
     assert.error_matches(function() tls.context { alpn = "h2" } end, "list of names")
     assert.error_matches(function() tls.context { client_cert = 1 } end, "client_cert")
     assert.error_matches(function() tls.listen("127.0.0.1:0", {}) end, "needs a certificate")
+  end)
+
+  it("stands alone: its options beside it would be silently off", function()
+    local context = assert(tls.context { ca = c.ca })
+    local function both() tls.connect("localhost", 1, { context = context, verify = true }) end
+    assert.error_matches(both, "'verify' stands beside 'context'")
+    assert.error_matches(function() tls.listen("127.0.0.1:0", { context = context, client_cert = "required" }) end, "beside 'context'")
+    assert.error_matches(function() tls.connect("localhost", 1, { cafile = c.ca }) end, "no option 'cafile'; there are alpn, bind, ca,")
   end)
 
   it("travels to other processes by reference", function()

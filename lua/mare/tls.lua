@@ -15,11 +15,22 @@ local CONTEXT = { cert = true, key = true, ca = true, verify = true, alpn = true
 local CONNECT = { context = true, server = true, session = true, timeout = true, bind = true, nodelay = true }
 local LISTEN = { context = true, backlog = true, reuseport = true, v6only = true, host = true, port = true, path = true }
 
--- A misspelt option of security must not be one that is silently off.
+local function names(more)
+  local list = {}
+  for name in pairs(CONTEXT) do list[#list + 1] = name end
+  for name in pairs(more or {}) do list[#list + 1] = name end
+  table.sort(list)
+  return table.concat(list, ", ")
+end
+
+-- A misspelt option of security must not be one that is silently off, nor one that a ready context doesn't have.
 local function check(options, more, level)
   for name in pairs(options) do
     if not CONTEXT[name] and not (more and more[name]) then
-      error(("there is no option '%s'"):format(tostring(name)), level + 1)
+      error(("there is no option '%s'; there are %s"):format(tostring(name), names(more)), level + 1)
+    end
+    if CONTEXT[name] and options.context then
+      error(("option '%s' stands beside 'context': give it to tls.context"):format(name), level + 1)
     end
   end
 end

@@ -198,8 +198,12 @@ int mr_conn_ready(mr_conn *c, mr_fiber *f) {
 
 enum { NOT_QUEUED, QUEUED_READ, QUEUED_WRITE };   /* `what` of a case */
 
+/* Bytes that come wake one fiber: a second one would wait beside them for ever. */
+static int selected_by_other(const mr_conn *c, const mr_fiber *f) { return c->fd >= 0 && c->selects_read && c->selector != f; }
+
 static int wait_link(mr_case *k) {
   mr_conn *c = k->object;
+  if (selected_by_other(c, k->wait.fiber)) return 1;
   if (c->fd < 0 || c->in.len || c->eof || c->rerr) return 1;
   if (mr_watch_wait(c->watch, mr_conn_direction(c, MR_READ), &k->wait)) {
     c->dry = 0;
@@ -207,6 +211,7 @@ static int wait_link(mr_case *k) {
   }
   c->selected++;
   c->selects_read++;
+  c->selector = k->wait.fiber;
   k->what = QUEUED_READ;
   return 0;
 }
@@ -223,9 +228,10 @@ static void wait_unlink(mr_case *k) {
 static int wait_take(lua_State *L, mr_case *k, mr_reason why) {
   mr_conn *c = k->object;
   (void)why;
-  if (c->reading) {                              /* what one fetches the other would wait for */
+  int selected = selected_by_other(c, mr_self_fiber(L));
+  if (c->reading || selected) {                  /* what one fetches the other would wait for */
     lua_pushnil(L);
-    lua_pushliteral(L, "another fiber reads from this connection");
+    lua_pushstring(L, selected ? "another fiber selects this connection" : "another fiber reads from this connection");
     lua_pushliteral(L, "EBUSY");
     return 3;
   }

@@ -28,6 +28,7 @@ typedef struct mr_conn {
   unsigned char dry, eof, sent;      /* eof: the peer has ended its side; sent: ours is ended */
   unsigned char reading, writing;    /* a fiber is in the operation */
   unsigned short selected, selects_read;   /* calls of select that wait for it; and those of them that wait for bytes */
+  mr_fiber *selector;                /* who waits in those: one fiber, as only one is woken when bytes come */
   unsigned char waits_for;           /* the direction the fiber that writes waits in */
   unsigned char lost;                /* bytes were lost: Lua had no memory for their string */
   int rerr, werr;                    /* errno values that stay: the direction is broken */

@@ -1,5 +1,6 @@
 /* context: see context.h. */
 #include "io/context_ssl.h"
+#include "port/errors.h"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -8,10 +9,21 @@
 
 const mr_sharetype *mr_context_type;
 
+/* The last reason; where that says no more than "system lib", the system's before it. */
+static const char *reason(char *buf, size_t size) {
+  unsigned long e, last = 0;
+  int err = 0;
+  while ((e = ERR_get_error()) != 0) {
+    if (ERR_SYSTEM_ERROR(e)) err = (int)ERR_GET_REASON(e);
+    last = e;
+  }
+  if (err && ERR_GET_REASON(last) == ERR_R_SYS_LIB) return port_error_text(err, buf, size);
+  return last ? ERR_reason_error_string(last) : NULL;
+}
+
 static int fail(char *text, const char *what, const char *name) {
-  unsigned long e = ERR_peek_last_error();
-  const char *why = e ? ERR_reason_error_string(e) : NULL;
-  char where[64] = "";
+  char where[64] = "", buf[128];
+  const char *why = reason(buf, sizeof buf);
   if (name && strncmp(name, "-----BEGIN", 10) != 0) snprintf(where, sizeof where, " '%.56s'", name);
   snprintf(text, MR_TLS_TEXT, "%s%s: %.120s", what, where, why ? why : "the system gives no reason");
   ERR_clear_error();

@@ -107,6 +107,20 @@ static void text_get(lua_State *L, int idx, mr_where *w) {
   }
 }
 
+static int listed(const char *list, const char *name) {
+  size_t len = strlen(name);
+  for (const char *p = list; len && (p = strstr(p, name)) != NULL; p += len)
+    if ((p == list || p[-1] == ' ') && (p[len] == ',' || !p[len])) return 1;
+  return 0;
+}
+
+void mr_options_check(lua_State *L, int idx, const char *list) {
+  for (lua_pushnil(L); lua_next(L, idx); lua_pop(L, 1)) {
+    if (lua_type(L, -2) == LUA_TSTRING && listed(list, lua_tostring(L, -2))) continue;
+    luaL_argerror(L, idx, lua_pushfstring(L, "there is no option '%s'; there are %s", luaL_tolstring(L, -2, NULL), list));
+  }
+}
+
 static void table_get(lua_State *L, int idx, mr_where *w) {
   size_t len;
   if (lua_getfield(L, idx, "path") != LUA_TNIL) {

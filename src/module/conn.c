@@ -335,6 +335,10 @@ static int l_conn_fd(lua_State *L) {
 }
 
 static int l_conn_tostring(lua_State *L) {
+  if (mr_is_husk(L, 1)) {
+    lua_pushliteral(L, "connection (moved)");
+    return 1;
+  }
   mr_conn *c = mr_check_conn(L, 1);
   if (c->fd < 0) lua_pushfstring(L, "connection (closed): %p", (void *)c);
   else lua_pushfstring(L, "connection%s: %p", c->tls ? " with TLS" : "", (void *)c);
@@ -350,6 +354,7 @@ static int close_k(lua_State *L, int status, lua_KContext ctx) {
 }
 
 int mr_close_meta(lua_State *L) {
+  if (mr_is_husk(L, 1)) return 0;                /* the receiver closes it */
   lua_settop(L, 1);
   lua_getfield(L, 1, "close");
   lua_pushvalue(L, 1);

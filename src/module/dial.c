@@ -225,11 +225,11 @@ static int names_k(lua_State *L, int status, lua_KContext port) {
   return n ? n : resolved(L, f, (int)port);
 }
 
+/* In a table of their own, or in that of the address, at 1. */
 static void options_get(lua_State *L, int idx, dial *d) {
-  d->deadline = UINT64_MAX;
-  d->nodelay = 1;
   if (lua_isnoneornil(L, idx)) return;
   luaL_checktype(L, idx, LUA_TTABLE);
+  mr_options_check(L, idx, idx == 1 ? "host, port, path, timeout, bind, nodelay" : "timeout, bind, nodelay");
   if (lua_getfield(L, idx, "timeout") != LUA_TNIL) {
     luaL_argcheck(L, lua_type(L, -1) == LUA_TNUMBER, idx, "option 'timeout' must be a number of seconds");
     d->deadline = mr_deadline(L, -1);
@@ -278,6 +278,9 @@ int mr_dial(lua_State *L) {
   else mr_where_get(L, 1, &w);
   int top = lua_gettop(L);
   dial *d = dial_push(L);
+  d->deadline = UINT64_MAX;
+  d->nodelay = 1;
+  if (lua_istable(L, 1)) options_get(L, 1, d);
   options_get(L, pair ? 3 : 2, d);
   lua_settop(L, top + 1);
   int ready = known(d, &w);

@@ -260,12 +260,17 @@ static int l_file_path(lua_State *L) {
 
 /* A to-be-closed variable goes out of scope, perhaps by an error: nothing is waited for. */
 static int l_file_leave(lua_State *L) {
+  if (mr_is_husk(L, 1)) return 0;
   mr_file_close_later(check(L));
   return 0;
 }
 
 /* tostring(file) -> "file '/tmp/x'" */
 static int l_file_tostring(lua_State *L) {
+  if (mr_is_husk(L, 1)) {
+    lua_pushliteral(L, "file (moved)");
+    return 1;
+  }
   mr_file *f = check(L);
   lua_pushfstring(L, atomic_load(&f->state) == FILE_CLOSED ? "file '%s' (closed)" : "file '%s'", f->path);
   return 1;

@@ -73,6 +73,8 @@ static inline mr_shared *mr_shared_any(lua_State *L, int idx) {
   mr_box *b = lua_rawlen(L, idx) == sizeof(mr_box) ? (mr_box *)lua_touserdata(L, idx) : NULL;
   return b && b->object && MR_BOX_OURS(mr_box_rest(b)) && b->tag == mr_box_tag(b->object) ? b->object : NULL;
 }
+/* What is left of an object that was moved. Going out of scope and being shown are no uses of it. */
+int        mr_is_husk(lua_State *L, int idx);
 mr_shared *mr_shared_check(lua_State *L, int idx, const mr_sharetype *type, const char *tname);
 
 /* Registers functions so that mr_self works in them: with the host as upvalue in a host state, without in a process. */

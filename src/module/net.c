@@ -241,6 +241,7 @@ typedef struct setup { int backlog, reuseport, v6only; } setup;
 
 static void setup_get(lua_State *L, int idx, setup *s) {
   if (!lua_istable(L, idx)) return;
+  mr_options_check(L, idx, idx == 1 ? "host, port, path, backlog, reuseport, v6only" : "backlog, reuseport, v6only");
   if (lua_getfield(L, idx, "backlog") != LUA_TNIL) s->backlog = (int)luaL_checkinteger(L, -1);
   if (lua_getfield(L, idx, "reuseport") != LUA_TNIL) s->reuseport = lua_toboolean(L, -1);
   if (lua_getfield(L, idx, "v6only") != LUA_TNIL) s->v6only = lua_toboolean(L, -1);

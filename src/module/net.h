@@ -36,6 +36,8 @@ typedef struct mr_where {
 } mr_where;
 /* Reads a port, "host:port", "[v6]:port", ":port", "unix:/path" or a table with host, port, path at idx. Pushes what it needs to keep. */
 void mr_where_get(lua_State *L, int idx, mr_where *w);
+/* Raises when the table at idx has a field that is not in the list ("host, port"): a misspelt limit must not be none. */
+void mr_options_check(lua_State *L, int idx, const char *list);
 /* A host at idx and a port behind it. */
 void mr_where_pair(lua_State *L, int idx, mr_where *w);
 int  mr_port_get(lua_State *L, int idx);

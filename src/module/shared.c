@@ -21,6 +21,11 @@ static int is_box(const void *block, size_t size) {
   return b->tag == mr_box_tag(b->object) ? 1 : -1;
 }
 
+int mr_is_husk(lua_State *L, int idx) {
+  const mr_box *b = lua_touserdata(L, idx);
+  return b && is_box(b, lua_rawlen(L, idx)) < 0;
+}
+
 /* In a forked child no object may be touched, as its lock may be held for ever: no tag is right any more. */
 static void forked(void) { mr_secret = ~mr_secret; }
 

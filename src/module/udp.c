@@ -17,6 +17,7 @@ typedef struct mr_udp {
   unsigned char family;              /* PORT_INET, PORT_INET6, PORT_UNIX */
   unsigned char reading;             /* a fiber is in receive */
   unsigned short users, selects;     /* fibers that send, and calls of select; the latter alone */
+  mr_fiber *selector;                /* who waits in these: one fiber, as only one is woken when a datagram comes */
   uint64_t patience, deadline;       /* deadline: of the fiber that receives */
   port_addr path;                    /* of a Unix socket: its file goes with it */
 } mr_udp;
@@ -287,11 +288,15 @@ static int l_udp_fd(lua_State *L) {
   return 1;
 }
 
+static int selected_by_other(const mr_udp *u, const mr_fiber *f) { return u->fd >= 0 && u->selects && u->selector != f; }
+
 static int wait_link(mr_case *k) {
   mr_udp *u = k->object;
+  if (selected_by_other(u, k->wait.fiber)) return 1;
   if (u->fd < 0 || mr_watch_wait(u->watch, MR_READ, &k->wait)) return 1;
   u->users++;
   u->selects++;
+  u->selector = k->wait.fiber;
   k->what = 1;                                   /* queued */
   return 0;
 }
@@ -309,6 +314,7 @@ static int wait_take(lua_State *L, mr_case *k, mr_reason why) {
   mr_udp *u = k->object;
   (void)why;
   if (u->reading) return mr_net_fail(L, "another fiber receives from this socket", "EBUSY");
+  if (selected_by_other(u, mr_self_fiber(L))) return mr_net_fail(L, "another fiber selects this socket", "EBUSY");
   if (u->fd >= 0 && !port_net_readable(u->fd)) return -1;
   lua_pushboolean(L, 1);
   return 1;

@@ -1,9 +1,11 @@
 /* resolve: getaddrinfo, with symbolic codes ("EAI_NONAME", or errno's for EAI_SYSTEM). */
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include "port/errors.h"
 #include "port/resolve.h"
 
@@ -18,6 +20,13 @@ static const char *code_of(int e) {
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (known[i].e == e) return known[i].name;
   return "EAI_FAIL";
+}
+
+/* Without a descriptor for its files and sockets getaddrinfo takes every name for unknown. */
+static int out_of_descriptors(void) {
+  int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0), err = errno;
+  if (fd >= 0) close(fd);
+  return fd < 0 && err == EMFILE;
 }
 
 static int failed(const port_query *q, int e, int err, const char **code, char *text, size_t size) {
@@ -36,6 +45,10 @@ int port_resolve(const port_query *q, port_address *out, int max, const char **c
   hints.ai_socktype = q->datagram ? SOCK_DGRAM : SOCK_STREAM;
   hints.ai_flags = (q->passive ? AI_PASSIVE : 0) | (q->numeric ? AI_NUMERICHOST | AI_NUMERICSERV : 0);
   int e = getaddrinfo(q->host, q->service || q->host ? q->service : "0", &hints, &list);
+  if (e && e != EAI_SYSTEM && out_of_descriptors()) {
+    e = EAI_SYSTEM;
+    errno = EMFILE;
+  }
   if (e) return failed(q, e, errno, code, text, size);
   for (struct addrinfo *a = list; a && n < max; a = a->ai_next) {
     if (a->ai_addrlen > PORT_ADDRESS_MAX) continue;

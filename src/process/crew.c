@@ -242,13 +242,19 @@ static void destroy(mr_crew *c) {
   free(c);
 }
 
+/* The main process of `mare run` shows its error itself and ends well, with an exit code. */
+static int has_failed(const mr_proc *p) {
+  if (p->end == PROC_FAILED || p->kind != PROC_MAIN) return p->end == PROC_FAILED;
+  return p->result.kind == MAIL_SCALARS && p->result.n > 0 && p->result.u.s[0].u.i != 0;
+}
+
 int mr_crew_ended(mr_thread *t, mr_fiber *f, int status, int nres) {
   mr_proc *p = f->proc;
   mr_crew *c = f->crew;
   if (f == &p->main) {
     p->end = (unsigned char)mr_proc_outcome(p, status, nres);
     atomic_store_explicit(&f->state, FIBER_DONE, memory_order_relaxed);
-    if (p->end == PROC_FAILED && c->alive > 1) end_all(c, f);
+    if (c->alive > 1 && has_failed(p)) end_all(c, f);
   } else {
     strand_end(f, status, nres);
   }

@@ -1,0 +1,32 @@
+/*
+ * plain: mare's modules that are written in Lua, where plain Lua looks for them: as functions of mare.so. So that one file is all there is
+ * to install and to find. `mare` itself and the states of processes have a searcher of their own (require.c).
+ */
+#include <string.h>
+#include "base/embedded.h"
+#include "module/chunk.h"
+#include "module/module.h"
+
+/* What require gave (name, file) is the chunk's `…`, as of any file. */
+static int run_embedded(lua_State *L, const char *name) {
+  int top = lua_gettop(L);
+  const struct mr_embedded *e = mr_embedded;
+  while (e->name && strcmp(e->name, name) != 0) e++;
+  if (!e->name) return luaL_error(L, "'%s' is not part of this library", name);
+  if (mr_chunk_text(L, e->file, (const char *)e->code, e->size) != LUA_OK) return lua_error(L);
+  lua_insert(L, 1);
+  lua_call(L, top, 1);
+  return 1;
+}
+
+MR_EXPORT int luaopen_mare_tls(lua_State *L);
+MR_EXPORT int luaopen_mare_socket(lua_State *L);
+MR_EXPORT int luaopen_mare_socket_common(lua_State *L);
+MR_EXPORT int luaopen_mare_socket_tcp(lua_State *L);
+MR_EXPORT int luaopen_mare_socket_udp(lua_State *L);
+
+int luaopen_mare_tls(lua_State *L) { return run_embedded(L, "mare.tls"); }
+int luaopen_mare_socket(lua_State *L) { return run_embedded(L, "mare.socket"); }
+int luaopen_mare_socket_common(lua_State *L) { return run_embedded(L, "mare.socket.common"); }
+int luaopen_mare_socket_tcp(lua_State *L) { return run_embedded(L, "mare.socket.tcp"); }
+int luaopen_mare_socket_udp(lua_State *L) { return run_embedded(L, "mare.socket.udp"); }
