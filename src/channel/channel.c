@@ -133,7 +133,7 @@ static int push_front(mr_channel *c, const mr_mail *m) {
 }
 
 /* The first waiter whose wait is still open, claimed; others are only taken out. */
-static mr_wait *claim_first(mr_wait *head) {
+static inline mr_wait *claim_first(mr_wait *head) {
   while (!mr_waitq_empty(head)) {
     mr_wait *w = head->next;
     mr_waitq_del(w);

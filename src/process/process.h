@@ -165,9 +165,10 @@ int mr_set_claim(mr_wait *w);
 static inline int mr_wait_claim(mr_wait *w) {
   unsigned t = w->ticket;
   if (PORT_UNLIKELY(w->set != NULL)) return mr_set_claim(w);
+  mr_fiber *f = w->fiber;
   port_chaos();
-  if (!atomic_compare_exchange_strong(&w->fiber->ticket, &t, t + 1)) return 0;
-  w->fiber->fired = w;
+  if (PORT_UNLIKELY(!atomic_compare_exchange_strong(&f->ticket, &t, t + 1))) return 0;
+  f->fired = w;
   return 1;
 }
 
