@@ -83,7 +83,8 @@ void mr_clock_cancel(mr_clock *c, mr_fiber *near) {
     port_acquire(&mr_rt.tlock);
     c->cancelled = !c->over;
     f = c->over ? NULL : claim(c);
-    if (!f) mr_timer_out(&c->timer);
+    /* it was due first: who still waits is woken for that, by whoever fires it */
+    if (mr_waitq_empty(&c->waiters)) mr_timer_out(&c->timer);
     port_unlock(&mr_rt.tlock);
     if (f) mr_ready(f, MR_CLOSED, near);
   } while (f);
