@@ -8,6 +8,8 @@
  *  - Slots wake nobody: what sits in one is the next to run on its own worker. One that stays there too long, because its
  *    worker computes, is taken by the watcher (worker.c) or the monitor (preempt.c).
  *  - Fields marked (holder) are touched only by the thread that holds the worker and runs no fiber.
+ *
+ * Longer than other files: queues, dispatch and idling share these invariants, and are inlined into each other on the way of a message.
  */
 #include "process/rt.h"
 #include "process/crew.h"
