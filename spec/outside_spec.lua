@@ -80,11 +80,8 @@ describe("wait_fd", function()
 end)
 
 describe("a host's loop", function()
-  local host = proc.lua and function(code) return proc.lua(code) end
-  if not host then return pending("needs plain lua") end
-
   it("runs fibers with step, when the descriptor is readable", function()
-    local r = host([[
+    local r = proc.lua([[
       local mare = require "mare"
       local c, sum = mare.channel.new(), 0
       local f = mare.fiber.spawn(function() for v in c:each() do sum = sum + v end end)

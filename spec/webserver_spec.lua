@@ -264,7 +264,7 @@ describe("the web server", function()
   end)
 
   it("has a page that shows the loads live, and sorts", function()
-    if not browser.find() then return pending("Chromium is not installed (tools/setup bench)") end
+    if not browser.find() then return pending("Chromium is not installed (tools/setup test)") end
     if proc.config ~= "plain" then return pending("one configuration is enough for the page") end
     local page <close> = browser.open(("http://127.0.0.1:%d/"):format(server.port))
     page:wait "document.querySelectorAll('.card .rate').length == 2"

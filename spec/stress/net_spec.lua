@@ -2,22 +2,13 @@
 local mare = require "mare"
 local net = require "mare.net"
 local proc = require "spec.support.proc"
+local sockets = require "spec.support.sockets"
 local process, fiber, channel = mare.process, mare.fiber, mare.channel
 
-local stat <close> = assert(io.open("/proc/self/stat"))
-local pid = stat:read("n")
--- The least of some counts: mare's monitor looks at its threads through a descriptor, for a moment.
 local function descriptors()
   collectgarbage()
   collectgarbage()
-  local least = math.huge
-  for _ = 1, 6 do
-    local n, list = 0, io.popen(("ls /proc/%d/fd"):format(pid))
-    for _ in list:lines() do n = n + 1 end
-    list:close()
-    least = math.min(least, n)
-  end
-  return least
+  return sockets.descriptors()
 end
 
 local few = proc.slow > 1 and 5 or 1              -- sanitizers: a fifth of it
