@@ -483,12 +483,7 @@ static int l_next(lua_State *L) {
 /* for v… in channel:each() do … end: until it is closed and empty */
 static int l_channel_each(lua_State *L) {
   check(L);
-  if (lua_touserdata(L, lua_upvalueindex(1))) {   /* a host's */
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_pushcclosure(L, l_next, 1);
-  } else {
-    lua_pushcfunction(L, l_next);
-  }
+  mr_function_push(L, l_next);
   lua_pushvalue(L, 1);
   return 2;
 }

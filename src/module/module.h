@@ -36,7 +36,9 @@ typedef struct mr_class {
 void       mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class);
 /* Pushes a method of the class, nil if there is none; remembers it in the metatable at idx. */
 void       mr_class_method(lua_State *L, int idx, const mr_class *class, const char *name);
-/* The same for an object just made, whose only reference becomes the userdata's; also when this raises. */
+/* __index of handles at 1: their id, their name (or NULL), the class's methods. */
+int        mr_handle_index(lua_State *L, const mr_class *class, uint64_t id, const char *name);
+/* As mr_shared_push, for an object just made whose only reference becomes the userdata's; also when this raises. */
 void       mr_shared_push_new(lua_State *L, mr_shared *o);
 
 /*

@@ -120,12 +120,7 @@ static int l_next(lua_State *L) {
 /* for connection in server:connections() do … end: until the server is closed */
 static int l_server_connections(lua_State *L) {
   check(L);
-  if (lua_touserdata(L, lua_upvalueindex(1))) {   /* a host's */
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_pushcclosure(L, l_next, 1);
-  } else {
-    lua_pushcfunction(L, l_next);
-  }
+  mr_function_push(L, l_next);
   lua_pushvalue(L, 1);
   return 2;
 }

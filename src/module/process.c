@@ -179,17 +179,7 @@ static const mr_class class;
 /* handle.id -> integer; handle.name -> string | nil; methods */
 static int l_handle_index(lua_State *L) {
   mr_proc *p = check(L, 1);
-  const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
-  if (strcmp(key, "id") == 0) {
-    lua_pushinteger(L, (lua_Integer)p->id);
-  } else if (strcmp(key, "name") == 0) {
-    lua_pushstring(L, p->name);
-  } else {
-    lua_getmetatable(L, 1);
-    lua_pushvalue(L, 2);
-    if (lua_rawget(L, -2) == LUA_TNIL) mr_class_method(L, -2, &class, key);
-  }
-  return 1;
+  return mr_handle_index(L, &class, p->id, p->name);
 }
 
 /* tostring(handle) -> "process #3 'name'" */

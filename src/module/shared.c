@@ -201,6 +201,20 @@ void mr_set_functions(lua_State *L, const luaL_Reg *l) {
   luaL_setfuncs(L, l, 1);
 }
 
+int mr_handle_index(lua_State *L, const mr_class *class, uint64_t id, const char *name) {
+  const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  if (strcmp(key, "id") == 0) {
+    lua_pushinteger(L, (lua_Integer)id);
+  } else if (strcmp(key, "name") == 0) {
+    lua_pushstring(L, name);
+  } else {
+    lua_getmetatable(L, 1);
+    lua_pushvalue(L, 2);
+    if (lua_rawget(L, -2) == LUA_TNIL) mr_class_method(L, -2, class, key);
+  }
+  return 1;
+}
+
 void mr_function_push(lua_State *L, lua_CFunction f) {
   if (mr_in_process(L)) {
     lua_pushcfunction(L, f);
