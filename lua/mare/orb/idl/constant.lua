@@ -49,7 +49,8 @@ function calculator:stop(node, ...) self.errors:stop(node.token, ...) end
 function calculator:demand(node, kind, want)
   if kind ~= want then
     local article = want == self.type.kind and "" or (" for type " .. name_of(self.type))
-    self:stop(node, "%s expected%s, got %s", kind_names[want], article, kind and kind_names[kind] or "'" .. node.token.text .. "', a constant of another type")
+    local got = kind and kind_names[kind] or ("'%s', a constant of another type"):format(node.token.text)
+    self:stop(node, "%s expected%s, got %s", kind_names[want], article, got)
   end
 end
 
@@ -71,7 +72,8 @@ function calculator:leaf(node, want)
   end
   local definition = node.definition
   if definition.kind ~= "const" and definition.kind ~= "enumerator" then
-    self:stop(node, "'%s' is no constant, it is declared as %s at %s:%d", node.token.text, definition.kind, definition.file or "?", definition.line or 0)
+    self:stop(node, "'%s' is no constant, it is declared as %s at %s:%d", node.token.text, definition.kind, definition.file or "?",
+      definition.line or 0)
   end
   local type = constant.resolve(definition.type)
   self:demand(node, wanted(type.kind), want)
