@@ -99,8 +99,8 @@ end
 -- ---- all of it ----
 
 -- A subcommand: its module's function gives the exit code.
-local function command(name, ...)
-  local ok, main = run(require, "mare.cli." .. name)
+local function command(which, ...)
+  local ok, main = run(require, "mare.cli." .. which)
   if not ok then return nil, 1 end
   local code
   ok, code = run(main, ...)
