@@ -24,9 +24,19 @@ MR_EXPORT int luaopen_mare_socket(lua_State *L);
 MR_EXPORT int luaopen_mare_socket_common(lua_State *L);
 MR_EXPORT int luaopen_mare_socket_tcp(lua_State *L);
 MR_EXPORT int luaopen_mare_socket_udp(lua_State *L);
+MR_EXPORT int luaopen_mare_orb_giop_codesets(lua_State *L);
+MR_EXPORT int luaopen_mare_orb_giop_connection(lua_State *L);
+MR_EXPORT int luaopen_mare_orb_giop_ior(lua_State *L);
+MR_EXPORT int luaopen_mare_orb_giop_corbaloc(lua_State *L);
+MR_EXPORT int luaopen_mare_orb_giop_pcap(lua_State *L);
 
 int luaopen_mare_tls(lua_State *L) { return run_embedded(L, "mare.tls"); }
 int luaopen_mare_socket(lua_State *L) { return run_embedded(L, "mare.socket"); }
 int luaopen_mare_socket_common(lua_State *L) { return run_embedded(L, "mare.socket.common"); }
 int luaopen_mare_socket_tcp(lua_State *L) { return run_embedded(L, "mare.socket.tcp"); }
 int luaopen_mare_socket_udp(lua_State *L) { return run_embedded(L, "mare.socket.udp"); }
+int luaopen_mare_orb_giop_codesets(lua_State *L) { return run_embedded(L, "mare.orb.giop.codesets"); }
+int luaopen_mare_orb_giop_connection(lua_State *L) { return run_embedded(L, "mare.orb.giop.connection"); }
+int luaopen_mare_orb_giop_ior(lua_State *L) { return run_embedded(L, "mare.orb.giop.ior"); }
+int luaopen_mare_orb_giop_corbaloc(lua_State *L) { return run_embedded(L, "mare.orb.giop.corbaloc"); }
+int luaopen_mare_orb_giop_pcap(lua_State *L) { return run_embedded(L, "mare.orb.giop.pcap"); }
