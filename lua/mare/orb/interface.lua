@@ -15,15 +15,12 @@ local invoke = require "mare.orb.invoke"
 
 local interface = {}
 
-local STRING = { kind = "string", bound = 0 }
-local OBJECT = { kind = "interface", id = "IDL:omg.org/CORBA/Object:1.0", name = "Object" }
-interface.object = OBJECT
 
 --- What every object understands, beside what its IDL says.
 interface.everywhere = {
-  _is_a = { kind = "operation", name = "_is_a", result = basic.boolean, params = { { name = "id", mode = "in", type = STRING } } },
+  _is_a = { kind = "operation", name = "_is_a", result = basic.boolean, params = { { name = "id", mode = "in", type = basic.string } } },
   _non_existent = { kind = "operation", name = "_non_existent", result = basic.boolean, params = {} },
-  _interface = { kind = "operation", name = "_interface", result = OBJECT, params = {} },
+  _interface = { kind = "operation", name = "_interface", result = basic.object, params = {} },
 }
 
 --- Makes ready what a call needs of an operation's definition.

@@ -9,6 +9,7 @@ that could not be written whole, once and within its deadline; a forwarded one, 
 ]]
 local mare = require "mare"
 local core = require "mare.orb.giop.core"
+local addressing = require "mare.orb.addressing"
 local exception = require "mare.orb.exception"
 local proxy = require "mare.orb.proxy"
 local transport = require "mare.orb.transport"
@@ -75,6 +76,7 @@ end
 -- The link of a target, looked at if it was idle: servers close such connections.
 local function link_of(target, now, deadline)
   local link = target.link
+  if target.entry and not target.entry.gone then return nil end
   if not link or link.dead then return attach(target, deadline) end
   if now - link.used > IDLE and not link.leader and not link:alive() then return attach(target, deadline) end
   link.used = now
@@ -85,7 +87,8 @@ end
 
 local function make_head(target, op, contexts)
   local e = target.endpoint
-  local head, idat = core.head(e.minor, true, op.response, target.addressing or e.key, op.name, contexts)
+  local make = target.addressing and addressing.head or core.head
+  local head, idat = make(e.minor, true, op.response, target.addressing or e.key, op.name, contexts)
   if not contexts then target.heads[op], target.idat = head, idat end
   return head, idat
 end
@@ -154,7 +157,7 @@ local function forward(target, reply, status, at, codec)
   local to = target.broker.programs.object:decode(reply, at, codec)
   if to == nil then error(system("INV_OBJREF", 0, "COMPLETED_NO", "the server forwards to a nil reference"), 0) end
   local ior = target.broker:ior_of(to)
-  target.endpoints = target.broker:endpoints(ior)
+  target.ior, target.endpoints = ior, target.broker:endpoints(ior)
   target.addressing, target.endpoint, target.link = nil, nil, nil
   if status == 4 then target.origin, target.forwarded = target.endpoints, nil else target.forwarded = true end
 end
@@ -162,7 +165,7 @@ end
 -- NEEDS_ADDRESSING_MODE: the server wants a profile, or the whole reference, instead of the key.
 local function address(target, reply, at, codec)
   local mode = target.broker.programs.short:decode(reply, at, codec)
-  target.addressing = target.broker:addressing(target, mode)
+  target.addressing = addressing.target(target.ior, target.endpoint, mode)
   target.heads = {}
 end
 

@@ -2,8 +2,8 @@
 mare.orb.proxy: a remote object as a Lua object. This module is the metatable of every proxy.
 
 A proxy is a table of two strings: `_ior`, its canonical IOR, and `_type`, the repository id of the interface it is used through. All else
-that is known of it, connection and operations, is its *state* and lies in a table of this module, keyed by the proxy. So a proxy sent to another process
-arrives as these two strings with the receiver's own module as metatable, and works there as soon as that process has a broker.
+that is known of it, connection and operations, is its *state* and lies in a table of this module, keyed by the proxy. So a proxy sent to
+another process arrives as these two strings with the receiver's own module as metatable, and works there as soon as that process has a broker.
 
 No name of IDL begins with an underscore, so what does is the broker's. `state.class` maps names to functions; it is one table per interface and
 broker and is filled as names are used (see interface.lua).

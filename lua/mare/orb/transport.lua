@@ -141,7 +141,7 @@ local function cancel(self, id)
   self.abandoned[id] = true
   if self.dead then return end
   self.conn.socket:timeout(0)                     -- a server that reads nothing learns nothing
-  self.conn:send(core.cancel(id, self.minor, true))
+  self.conn:send(core.cancel(self.minor, true, id))
   self.conn.socket:timeout()
 end
 
@@ -254,7 +254,7 @@ function attempt.__close(a)
   a.over:close()
 end
 
---- options: connect_timeout, giopMaxMsgSize, and what connection.new takes
+--- options: connect_timeout, max_minor; limits and tap as connection.new takes them
 function transport.new(options)
   return setmetatable({ links = {}, attempts = {}, options = options, opened = 0 }, transport)
 end
@@ -290,8 +290,9 @@ local function open(self, address, host, port, deadline)
 end
 
 --- The link to an address; connects if there is none. -> link | nil, message, code
-function transport:link(host, port, deadline)
-  local address = host .. ":" .. port
+--- GIOP 1.0 knows no code sets, so it has connections of its own.
+function transport:link(host, port, minor, deadline)
+  local address = (host:find(":", 1, true) and "[" .. host .. "]" or host) .. ":" .. port .. (minor == 0 and " (GIOP 1.0)" or "")
   while true do
     local l = self.links[address]
     if l then
