@@ -1,8 +1,9 @@
 -- connection: a stream of GIOP messages over a socket, with or without TLS.
 --
--- One fiber receives, any number of fibers send: what one call of send writes stays together. Fragments are put together here, so what is received
--- is always a whole message, in 1.2 also those whose fragments come interleaved. What a peer may make us keep is bounded: `limits.message` bytes of one
--- message, `limits.pending` bytes of messages that are not complete, headers included, `limits.unfinished` of them at once.
+-- One fiber receives, any number of fibers send: what one call of send writes stays together. Fragments are put together here, so what is
+-- received is always a whole message, in 1.2 also those whose fragments come interleaved. What a peer may make us keep is bounded:
+-- `limits.message` bytes of one message, `limits.pending` bytes of messages that are not complete, headers included, `limits.unfinished` of
+-- them at once.
 --
 -- After bytes that are no GIOP a MessageError has been sent when receive returns; the owner closes. Nothing is ever sent in fragments.
 local mare = require "mare"
@@ -177,6 +178,9 @@ function Connection:goodbye()
 end
 
 -- connection:close([seconds]) -> as the socket's close
-function Connection:close(seconds) return self.socket:close(seconds) end
+function Connection:close(seconds)
+  if self.tap then self.tap "end" end
+  return self.socket:close(seconds)
+end
 
 return connection

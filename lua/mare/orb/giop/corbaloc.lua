@@ -40,7 +40,9 @@ local function version(text, at, word)
     if word:find("@", 1, true) then return mistake(text, at, "a version is written as 1.2@") end
     return { kind = "iiop", minor = 0 }, word, at
   end
-  if tonumber(major) ~= 1 or #minor > 3 or tonumber(minor) > 255 then return mistake(text, at, ("IIOP %s.%s is not known, only 1.x"):format(major, minor)) end
+  if tonumber(major) ~= 1 or #minor > 3 or tonumber(minor) > 255 then
+    return mistake(text, at, ("IIOP %s.%s is not known, only 1.x"):format(major, minor))
+  end
   return { kind = "iiop", minor = math.tointeger(tonumber(minor)) }, rest, at + #word - #rest
 end
 

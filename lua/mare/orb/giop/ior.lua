@@ -1,7 +1,7 @@
 -- ior: object references (CORBA 3.3 part 2, 7.6).
 --
--- A reference is kept as a string of bytes, the canonical form: what "IOR:" has in hexadecimal, always in little-endian order, the data of its profiles
--- byte for byte as they came. So one reference is one string, and what is passed on loses nothing. ior.parse gives the fields of it.
+-- A reference is kept as a string of bytes, the canonical form: what "IOR:" has in hexadecimal, always in little-endian order, the data of its
+-- profiles byte for byte as they came. So one reference is one string, and what is passed on loses nothing. ior.parse gives the fields of it.
 --
 -- Bytes from outside never raise: what is broken is nil and a message, or, in a single profile or component, its `error`.
 local codesets = require "mare.orb.giop.codesets"
@@ -35,7 +35,7 @@ end
 
 -- A sequence of tagged octets, as { tag, data }.
 local function get_tagged(data, order, at)
-  local n, list = nil, {}
+  local list, n = {}
   n, at = unpack(order .. "I4", data, at)
   for i = 1, n do
     local tag, bytes
