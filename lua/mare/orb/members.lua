@@ -40,8 +40,8 @@ end
 --- The main function of a member's process.
 function members.main(c)
   local broker = require "mare.orb".init(c.options)
-  for _, source in ipairs(c.sources) do broker:load(source.text, source.options) end
-  local server = broker:server()
+  for _, source in ipairs(c.sources) do broker[source[1]](broker, source[2], source[3]) end
+  local server = broker:need_server()
   local servant = c.factory(broker, c.index, table.unpack(c.args, 1, c.args.n))
   server:join(servant, broker:interface(c.interface), c.key, c.ior)
   c.ready:send(c.index)
@@ -69,7 +69,7 @@ local function watch(self, member)
     local began = mare.clock()
     local fine, err, trace = member.process:wait()
     if self.stopping then return end
-    self.server.broker.log("error", ("process %d of '%s' ended%s; another takes its place"):format(member.index, self.interface.name,
+    self.server.broker.log(1, ("process %d of '%s' ended%s; another takes its place"):format(member.index, self.interface.name,
       fine and "" or ": " .. tostring(err) .. (trace and "\n" .. trace or "")))
     pause = mare.clock() - began > LONGEST and 0 or math.min(LONGEST, pause == 0 and PAUSE or 2 * pause)
     self.quit:receive(pause)

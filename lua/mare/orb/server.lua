@@ -9,12 +9,14 @@ Who does what: adapter knows the objects, dispatch makes a reply of a request, p
 members the processes of objects that are served by several.
 ]]
 local mare = require "mare"
+local basic = require "mare.orb.idl.basic"
 local adapter = require "mare.orb.adapter"
 local dispatch = require "mare.orb.dispatch"
 local endpoint = require "mare.orb.endpoint"
 local exception = require "mare.orb.exception"
 local members = require "mare.orb.members"
 local pool = require "mare.orb.pool"
+local proxy = require "mare.orb.proxy"
 local ior = require "mare.orb.giop.ior"
 
 local fiber, channel = mare.fiber, mare.channel
@@ -56,7 +58,7 @@ function server.new(broker)
   self.dispatch = dispatch.new(broker)
   self.adapter = adapter.new(function(interface) return self.dispatch:calls_of(interface) end,
                              function(interface, id) return self.dispatch:is_a(interface, id) end)
-  self.adapter.interface_of = function(interface) return broker:interface(interface) end
+  self.adapter.interface_of = function(interface) return proxy.interface(broker, interface) end
   self.adapter.forward_of = function(value) return broker.env.iors[value] end
   self.dispatch.adapter, self.dispatch.objects = self.adapter, self.adapter.objects
   self.limits = limits_of(broker.options)
@@ -70,7 +72,7 @@ local function accept(self, listener)
     if socket then
       self.pool:add(socket)
     elseif code == "EMFILE" or code == "ENFILE" or code == "ENOMEM" or code == "ENOBUFS" then
-      self.broker.log("warning", "cannot accept a connection: " .. err)
+      self.broker.log(2, "cannot accept a connection: " .. err)
       self.pool.vacancy:receive(1)               -- until one closes, or somebody else gives back a descriptor
     elseif code == "EBADF" then
       return
@@ -134,18 +136,18 @@ local function implicit(self, value, T)
   if entry then return entry end
   if T.id == OBJECT_ID then
     entry = self.adapter:of(value)
-    if entry then return entry end
-    error(system("BAD_PARAM", 0, "COMPLETED_NO",
-      "a plain table where any object is expected has no interface: serve it first, broker:serve(table, \"Interface\")"), 0)
+    return entry, not entry and "a plain table where any object is expected has no interface: serve it first, broker:serve(table, \"Interface\")"
   end
   entry = self.adapter:activate(value, self.broker:interface(T.id))
   self.adapter:represent(value, entry)
   return entry
 end
 
---- The canonical IOR of a servant that is passed where a reference to T is expected; it becomes an object if it is none.
-function server:export(value, T)
-  return self:ior_of(implicit(self, value, T))
+--- The canonical IOR of a servant that is passed where a reference to T is expected; it becomes an object if it is none. nil, text: it can't.
+function server:reference_out(value, T)
+  local entry, why = implicit(self, value, T)
+  if not entry then return nil, why end
+  return self:ior_of(entry)
 end
 
 --- The object that an address and a key mean, if it is one of this server's: then a call needs no connection.
@@ -156,8 +158,18 @@ function server:locate(host, port, key)
 end
 
 --- Calls an object that locate gave; the arguments themselves are passed.
-function server:call(entry, operation, ...)
-  return self.dispatch:call(entry, operation, ...)
+function server:direct(entry, op, ...)
+  return self.dispatch:call(entry, op.name, ...)
+end
+
+--- From now on who asks for this key is sent to another reference. nil: not any more.
+function server:forward(key, ref)
+  self:open()
+  local entry = self.adapter.objects[key]
+  if entry then self.adapter:remove(entry) end
+  if ref == nil then return end
+  entry = self.adapter:activate({}, basic.object, key)
+  entry.forward = self.broker:ior_of(ref)
 end
 
 --------------------------------------------------------------------------------------------------------------- objects
@@ -176,7 +188,7 @@ end
 function server:serve(servant, interface, options)
   options = options or {}
   check_options(options)
-  local def = self.broker:interface(interface)
+  local def = proxy.interface(self.broker, interface)
   self:open()
   if options.processes then return self:reference(members.serve(self, servant, def, options), def) end
   local entry = self.adapter:activate(servant, def, options.key)
@@ -235,7 +247,7 @@ function server:default(servant, interface)
     self.adapter.default = nil
     return
   end
-  local def = self.broker:interface(interface)
+  local def = proxy.interface(self.broker, interface)
   self:open()
   self.adapter.default = { key = "", servant = servant, interface = def, id = def.id, calls = self.dispatch:calls_of(def),
                            dynamic = type(servant) == "function" }
@@ -262,6 +274,7 @@ local function drain(self, seconds)
   if self.pool.count > 0 then self.pool:abort() end
   self.pool:dismiss()
   self.state = "closed"
+  self.broker:close()
   self.done:close()
 end
 
@@ -281,6 +294,7 @@ end
 --- Ends serving. `wait`: true: until every request that was accepted has its reply and the clients have gone; a number of seconds: at most so
 --- long, then what still runs is cancelled; nothing: returns at once, and run() tells when it is over.
 function server:shutdown(wait)
+  if wait ~= true and type(wait) ~= "number" then wait = nil end       -- the error of a to-be-closed variable
   if wait then check_wait(self) end
   if self.state == "new" or self.state == "open" then
     local seconds = type(wait) == "number" and wait or nil
