@@ -20,12 +20,15 @@ function proxy.spawn(f, ...)
   return future
 end
 
+-- Levels of the log in omniORB's numbers; traceLevel is the highest that is written.
+local levels = { error = 1, warning = 1, info = 5, debug = 10 }
+
 local function logger(given)
   if given.log then return given.log end
   local most, path = given.traceLevel, given.traceFile
   local out = path and assert(io.open(path, "a")) or io.stderr
   return function(level, text)
-    if level <= most then
+    if (levels[level] or 10) <= most then
       out:write("mare.orb: ", text, "\n")
       out:flush()
     end
@@ -37,13 +40,20 @@ end
 function orb.init(given)
   if given ~= nil and type(given) ~= "table" then error("orb.init takes a table of options", 2) end
   local read = options.read(given)
-  local tap
-  if read.pcap then tap = require "mare.orb.giop.pcap".tap(read.pcap) end
-  return require "mare.orb.broker".new(read, logger(read), tap)
+  local capture
+  if read.pcap then
+    local err
+    capture, err = require "mare.orb.giop.pcap".open(read.pcap)
+    if not capture then error("orb.init: pcap: " .. err, 2) end
+  end
+  return require "mare.orb.broker".new(read, logger(read), capture)
 end
 
 --- Is it an object of CORBA, remote or passed as one?
 orb.is_proxy = proxy.is
+
+--- What is known of a proxy: broker, target, def (its interface). For tools.
+orb.state = proxy.state
 
 --- A system exception to raise: orb.system("NO_PERMISSION", minor, "COMPLETED_NO", text).
 orb.system = exception.system

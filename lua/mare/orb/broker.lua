@@ -34,16 +34,17 @@ local function environment(self)
   }
 end
 
---- A broker with the options that options.read gives.
-function broker.new(options, log, tap)
+--- A broker with the options that options.read gives; `capture` (of giop/pcap) sees all connections.
+function broker.new(options, log, capture)
   local self = setmetatable({
-    options = options, log = log, repository = idl.repository(), sources = {}, everywhere = object.methods, classes = {}, typed = {}, targets = {}, known = {},
+    options = options, log = log, capture = capture, repository = idl.repository(), everywhere = object.methods, classes = {}, typed = {}, targets = {}, known = {},
     excepts = setmetatable({}, { __mode = "k" }), operations = {},
-    transport = transport.new { connect_timeout = options.connect_timeout, max_minor = options.max_minor, tap = tap,
+    transport = transport.new { connect_timeout = options.connect_timeout, max_minor = options.max_minor, capture = capture,
                                 limits = { message = options.giopMaxMsgSize, pending = options.limits and options.limits.pending,
                                            unfinished = options.limits and options.limits.unfinished } },
     references = reference.initial(options),
   }, broker)
+  self.sources = {}                                    -- what was loaded, for processes that serve the same: { method, text or path, options }
   setmetatable(self.targets, { __mode = "v" })
   self.env = environment(self)
   local env = self.env

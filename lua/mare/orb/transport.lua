@@ -99,6 +99,7 @@ function link:fail(why, text)
     w.failed = why
     w.channel:send("failed")
   end
+  if self.conn.tap then self.conn.tap("end") end
   self.conn:close()
 end
 
@@ -254,7 +255,7 @@ function attempt.__close(a)
   a.over:close()
 end
 
---- options: connect_timeout, max_minor; limits and tap as connection.new takes them
+--- options: connect_timeout, max_minor; limits as connection.new takes them; capture (giop/pcap)
 function transport.new(options)
   return setmetatable({ links = {}, attempts = {}, options = options, opened = 0 }, transport)
 end
@@ -282,7 +283,8 @@ local function open(self, address, host, port, deadline)
     return nil, "the broker is closed", "EBADF"
   end
   self.opened = self.opened + 1
-  local conn = connection.new(sock, { role = "client", limits = options.limits, tap = options.tap })
+  local tap = options.capture and options.capture:tap(sock, "client")
+  local conn = connection.new(sock, { role = "client", limits = options.limits, tap = tap })
   local l = setmetatable({ transport = self, address = address, conn = conn, id = 0, waiting = {}, count = 0, abandoned = {}, spare = {},
                            used = clock(), minor = options.max_minor or 2 }, link)
   self.links[address] = l
