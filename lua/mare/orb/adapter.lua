@@ -52,7 +52,8 @@ function adapter:activate(servant, interface, key)
     error(("serve: there is an object with the key '%s' already; deactivate it first"):format(key), 0)
   end
   key = key or self:new_key()
-  local entry = { key = key, servant = servant, interface = interface, id = interface.id, calls = self.calls_of(interface) }
+  local entry = { key = key, servant = servant, interface = interface, id = interface.id, calls = self.calls_of(interface),
+                  dynamic = type(servant) == "function" }
   self.objects[key] = entry
   self.count = self.count + 1
   return entry
@@ -115,14 +116,15 @@ function adapter:located(key, operation)
   local servant, interface = self.locator(key, operation)
   if servant == nil then return nil end
   if self.forward_of then
-    local ior = self.forward_of(servant)
+    local ior = type(servant) ~= "function" and self.forward_of(servant)
     if ior then return { key = key, forward = ior } end
   end
   if not is_servant(servant) then
     error(exception.system("OBJ_ADAPTER", 2, "COMPLETED_NO", ("the locator gave a %s for '%s'"):format(type(servant), key)), 0)
   end
   interface = self.interface_of(interface)
-  return { key = key, servant = servant, interface = interface, id = interface.id, calls = self.calls_of(interface) }
+  return { key = key, servant = servant, interface = interface, id = interface.id, calls = self.calls_of(interface),
+           dynamic = type(servant) == "function" }
 end
 
 return adapter

@@ -44,6 +44,7 @@ function broker.new(options, log, capture)
                                            unfinished = options.limits and options.limits.unfinished } },
     references = reference.initial(options),
   }, broker)
+  self.sources = {}                                    -- what was loaded, for processes that serve the same: { method, text or path, options }
   setmetatable(self.targets, { __mode = "v" })
   self.env = environment(self)
   local env = self.env
@@ -62,12 +63,14 @@ function broker:__tostring() return self.closed and "broker (closed)" or "broker
 local function loaded(self, level, definitions, errors)
   if not definitions then error(tostring(errors), level + 1) end
   self.classes, self.known = {}, {}                    -- an interface may have been completed
+  if self.server then self.server.dispatch:forget() end
   return definitions
 end
 
 --- Loads IDL from a text; raises its mistakes, as lines "file:line:column: message". -> the definitions
 function broker:load(text, options)
   local definitions, errors = self.repository:load(text, options)
+  if definitions then table.insert(self.sources, { "load", text, options }) end
   return loaded(self, 2, definitions, errors and "IDL:\n" .. tostring(errors))
 end
 
@@ -77,6 +80,7 @@ function broker:loadfile(path, options)
   local include = self.options.include
   if include and not options.include then options = { include = include, define = options.define, name = options.name } end
   local definitions, errors = self.repository:loadfile(path, options)
+  if definitions then table.insert(self.sources, { "loadfile", path, options }) end
   return loaded(self, 2, definitions, errors and "IDL:\n" .. tostring(errors))
 end
 
@@ -291,7 +295,7 @@ end
 
 function broker:direct(entry, op, ...) return self.server:direct(entry, op, ...) end
 
-for _, name in ipairs { "serve", "deactivate", "run", "forward" } do
+for _, name in ipairs { "serve", "deactivate", "run", "forward", "objects", "default", "locator", "current" } do
   broker[name] = function(self, ...)
     local server = self:need_server()
     return server[name](server, ...)
@@ -310,7 +314,7 @@ end
 
 --- Ends both halves: the server when the requests it has read are answered, then the client.
 function broker:shutdown(...)
-  if self.server then self.server:shutdown(...) end
+  if self.server then return self.server:shutdown(...) end
   self:close()
 end
 

@@ -219,7 +219,7 @@ end
 
 -- A Lua error in a servant; lack of memory is said as such.
 local function accident(self, job, err)
-  self.broker.log("error", ("%s: %s"):format(where(job), err.traceback or err.text))
+  self.broker.log(1, ("%s: %s"):format(where(job), err.traceback or err.text))
   local memory = err.text == "not enough memory"
   return system(memory and "NO_MEMORY" or "UNKNOWN", 0, COMPLETED[job.phase], err.text)
 end
@@ -231,10 +231,10 @@ local function user_reply(self, job, e)
     job.phase = AFTER
     local fine, reply = pcall(program.reply, program, job.id, job.codec, USER_EXCEPTION, nil, e)
     if fine then return reply end
-    self.broker.log("error", ("%s: its exception can't be sent: %s"):format(where(job), tostring(reply)))
+    self.broker.log(1, ("%s: its exception can't be sent: %s"):format(where(job), tostring(reply)))
     return system_reply(self, job, exception.is_system(reply) and reply or system("MARSHAL", 0, "COMPLETED_YES"))
   end
-  self.broker.log("error", ("%s raised %s, which its interface does not declare"):format(where(job), tostring(e)))
+  self.broker.log(1, ("%s raised %s, which its interface does not declare"):format(where(job), tostring(e)))
   return system_reply(self, job, system("UNKNOWN", 1, "COMPLETED_YES"))
 end
 
@@ -244,7 +244,7 @@ local function failure(self, job, err)
   if not err._repid then err = accident(self, job, err) end
   if job.silent then return nil end
   if exception.is_system(err) then
-    if job.phase == AFTER then self.broker.log("error", ("%s: its results can't be sent: %s"):format(where(job), tostring(err))) end
+    if job.phase == AFTER then self.broker.log(1, ("%s: its results can't be sent: %s"):format(where(job), tostring(err))) end
     return system_reply(self, job, err)
   end
   if err._repid:find("^IDL:omg%.org/CORBA/") then return system_reply(self, job, system("UNKNOWN", 2, err.completed)) end
@@ -301,7 +301,7 @@ function dispatch:serve(job, message, at, key, operation)
   local told
   told, reply = pcall(failure, self, job, reply)
   if told then return reply end
-  self.broker.log("error", ("%s: no reply could be made: %s"):format(where(job), tostring(reply)))
+  self.broker.log(1, ("%s: no reply could be made: %s"):format(where(job), tostring(reply)))
   return nil
 end
 
@@ -328,6 +328,9 @@ local function call_field(call, servant, ...)
   if call.run == run_get then return servant[call.attribute] end
   servant[call.attribute] = ...
 end
+
+--- What was found of interfaces may be out of date: IDL was loaded.
+function dispatch:forget() self.operations = {} end
 
 --- Calls an object of this process directly: results, or the servant's own error.
 function dispatch:call(entry, operation, ...)

@@ -26,7 +26,7 @@ local pool = {}
 pool.__index = pool
 
 ---@param dispatch table
----@param log fun(level: string, text: string)
+---@param log fun(level: integer, text: string)
 ---@param limits table { requests, idle, linger, reply, resting, message }
 function pool.new(dispatch, log, limits)
   return setmetatable({
@@ -189,7 +189,7 @@ local function other(self, peer, kind, id)
     peer.gone = true
     settle(self, peer)
   elseif kind == REPLY or kind == LOCATED then
-    self.log("warning", "a client sent a reply; its connection is closed")
+    self.log(2, "a client sent a reply; its connection is closed")
     peer.connection:send(core.error(peer.connection.bits >> 1, peer.connection.bits & 1))
     drop(self, peer)
   end
@@ -204,7 +204,7 @@ local function silent(self, peer, err, code)
     return not peer.gone
   end
   if code == "EPROTO" or code == "EMSGSIZE" then
-    self.log("warning", ("a client was refused: %s"):format(err))
+    self.log(2, ("a client was refused: %s"):format(err))
     drop(self, peer)
     return false
   end
@@ -252,7 +252,7 @@ function life(self, job)
     local fine, err = xpcall(lead, debug.traceback, self, job, peer)
     if not fine then
       if job.cancelled then return end
-      self.log("error", "a connection is closed after an error in the broker: " .. tostring(err))
+      self.log(1, "a connection is closed after an error in the broker: " .. tostring(err))
       peer.n = 0
       drop(self, peer)
     elseif not err then
@@ -268,8 +268,8 @@ end
 --- A new connection.
 function pool:add(socket)
   socket:timeout(self.limits.reply)
-  local peer = { n = 0, connection = connection.new(socket, { role = "server", limits = { message = self.limits.message } }),
-                 over = channel.new(), patience = self.limits.idle or math.huge }
+  local peer = { n = 0, over = channel.new(), patience = self.limits.idle or math.huge,
+                 connection = connection.new(socket, { role = "server", limits = { message = self.limits.message } }) }
   self.peers[peer] = true
   self.count = self.count + 1
   self.accepted = self.accepted + 1
@@ -287,7 +287,7 @@ end
 --- Waits until there may be one more connection; false: the server stops.
 function pool:room()
   if self.count < self.limits.connections or self.stopping then return not self.stopping end
-  self.log("warning", ("the limit of %d connections is reached"):format(self.limits.connections))
+  self.log(2, ("the limit of %d connections is reached"):format(self.limits.connections))
   while self.count >= self.limits.connections and not self.stopping do
     make_room(self)
     self.vacancy:receive(1)                      -- or one may have become idle
