@@ -312,9 +312,9 @@ function broker:close()
   proxy.leave(self)
 end
 
---- Ends both halves: the server when the requests it has read are answered, then the client.
-function broker:shutdown(...)
-  if self.server then return self.server:shutdown(...) end
+--- Ends both halves: the server when the requests it has read are answered, then the client. See server.lua for what can be waited for.
+function broker:shutdown(wait)
+  if self.server and not self.closed then return self.server:shutdown(wait) end
   self:close()
 end
 
