@@ -1,95 +1,81 @@
--- GIOP messages for specs, written by string.pack after the specification and not by the code under test.
+-- giop: a client of raw GIOP bytes for specs of the server. It knows nothing of brokers, IDL or types: bodies are strings.
 --
---   giop.request{ minor =, little =, id =, response = 3, key =, operation =, contexts = { { id, data } … }, body =,
---                 profile = { tag, data }, reference = { index, type_id, { { tag, data } … } } }      how it is addressed, instead of key
---   giop.reply{ minor =, little =, id =, status =, contexts =, body = }
---   giop.message(type, minor, little, writer, flags)        of fields written to giop.writer(little)
---   giop.fragments(message, n, …)                           1.2 or 1.1 pieces: the first of n bytes, then each of the next number, then the rest
-local giop = {}
+--   local giop = require "spec.support.giop"
+--   local c = giop.connect(port[, host])                        a to-be-closed value
+--   local id = c:request("say", "key", body, { minor = 2, little = true, response = 3, id = n })
+--   local r = c:receive([seconds])       { type = "Reply", id =, status =, body =, minor =, little = } | nil, why, code
+--   local r = c:call("say", "key", body, options)
+--   c:locate("key", options)   c:cancel(id)   c:write(bytes)   c:close()
+--   giop.text(bytes, little), giop.string("x", little), giop.system(reply) -> "NAME", minor, completed
+local net = require "mare.net"
+local core = require "mare.orb.giop.core"
+local proc = require "spec.support.proc"
 
-local Writer = {}
-Writer.__index = Writer
+local giop, client = {}, {}
+client.__index = client
+local LIMIT = 20 * proc.slow
+local names = { [0] = "Request", "Reply", "CancelRequest", "LocateRequest", "LocateReply", "CloseConnection", "MessageError", "Fragment" }
 
-function giop.writer(little) return setmetatable({ order = little and "<" or ">", at = 12, out = {} }, Writer) end
-
-function Writer:raw(bytes)
-  self.out[#self.out + 1] = bytes
-  self.at = self.at + #bytes
-  return self
-end
-function Writer:align(n) return self:raw(("\0"):rep(-self.at % n)) end
-function Writer:octet(v) return self:raw(string.char(v)) end
-function Writer:ushort(v) return self:align(2):raw(string.pack(self.order .. "I2", v)) end
-function Writer:ulong(v) return self:align(4):raw(string.pack(self.order .. "I4", v)) end
-function Writer:octets(bytes) return self:ulong(#bytes):raw(bytes) end
-function Writer:string(text) return self:octets(text .. "\0") end
-function Writer:tagged(list)
-  self:ulong(#list)
-  for _, e in ipairs(list) do self:ulong(e[1]):octets(e[2]) end
-  return self
+function giop.connect(port, host)
+  return setmetatable({ socket = assert(net.connect(host or "127.0.0.1", port)), id = 0 }, client)
 end
 
-function giop.message(type, minor, little, writer, flags)
-  local body = writer and table.concat(writer.out) or ""
-  return "GIOP" .. string.pack((little and "<" or ">") .. "I1I1I1I1I4", 1, minor, (little and 1 or 0) | (flags or 0), type, #body) .. body
+function client:__close() self.socket:close() end
+function client:close() return self.socket:close() end
+function client:write(bytes) return self.socket:write(bytes) end
+
+local function of(self, options)
+  options = options or {}
+  self.id = options.id or self.id + 1
+  return options.minor or 2, options.little ~= false, self.id, options
 end
 
-local function target(w, t)
-  if t.profile then w:ushort(1):ulong(t.profile[1]):octets(t.profile[2])
-  elseif t.reference then w:ushort(2):ulong(t.reference[1]):string(t.reference[2]):tagged(t.reference[3])
-  else w:ushort(0):octets(t.key) end
+function client:message(operation, key, body, options)
+  local minor, little, id, o = of(self, options)
+  return core.request(minor, little, o.response or 3, key, operation, o.contexts, id, body), id
 end
 
-local function body(w, t)
-  if not t.body or t.body == "" then return end
-  if t.minor == 2 then w:align(8) end
-  w:raw(t.body)
+function client:request(operation, key, body, options)
+  local bytes, id = self:message(operation, key, body, options)
+  assert(self.socket:write(bytes))
+  return id
 end
 
-function giop.request(t)
-  local w, response = giop.writer(t.little), t.response or 3
-  if t.minor < 2 then
-    w:tagged(t.contexts or {}):ulong(t.id):octet(response ~= 0 and 1 or 0)
-    if t.minor == 1 then w:raw "\0\0\0" end
-    w:octets(t.key):string(t.operation):octets("")
-  else
-    w:ulong(t.id):octet(response):raw "\0\0\0"
-    target(w, t)
-    w:string(t.operation):tagged(t.contexts or {})
-  end
-  body(w, t)
-  return giop.message(0, t.minor, t.little, w)
+function client:locate(key, options)
+  local minor, little, id = of(self, options)
+  assert(self.socket:write(core.locate_request(minor, little, id, key)))
+  return assert(self:receive())
 end
 
-function giop.reply(t)
-  local w = giop.writer(t.little)
-  if t.minor < 2 then w:tagged(t.contexts or {}):ulong(t.id):ulong(t.status)
-  else w:ulong(t.id):ulong(t.status):tagged(t.contexts or {}) end
-  body(w, t)
-  return giop.message(1, t.minor, t.little, w)
+function client:cancel(id, options)
+  local minor, little = of(self, { minor = options and options.minor, little = options and options.little, id = self.id })
+  assert(self.socket:write(core.cancel(minor, little, id)))
 end
 
-function giop.locate_request(t)
-  local w = giop.writer(t.little):ulong(t.id)
-  if t.minor < 2 then w:octets(t.key) else target(w, t) end
-  return giop.message(3, t.minor, t.little, w)
+function client:receive(seconds)
+  local message, err, code = core.receive(self.socket, 1 << 24, seconds or LIMIT)
+  if not message then return nil, err, code end
+  local kind, bits, _, id, status, at = core.parse(message)
+  assert(kind, bits)
+  return { type = names[kind], minor = bits >> 1, little = bits & 1 == 1, id = id, status = status, body = at and message:sub(at), message = message }
 end
 
-function giop.fragments(message, ...)
-  local order = message:byte(7) & 1 == 1 and "<" or ">"
-  local minor, sizes = message:byte(6), { ... }
-  local id = minor == 2 and message:sub(13, 16) or ""
-  local function piece(type, from, to, more, head)
-    local bytes = head .. message:sub(from, to)
-    return "GIOP\1" .. string.char(minor, (message:byte(7) & 1) | (more and 2 or 0), type) .. string.pack(order .. "I4", #bytes) .. bytes
-  end
-  local list, at = { piece(message:byte(8), 13, sizes[1], true, "") }, sizes[1] + 1
-  for i = 2, #sizes do
-    list[i] = piece(7, at, at + sizes[i] - 1, true, id)
-    at = at + sizes[i]
-  end
-  list[#list + 1] = piece(7, at, #message, false, id)
-  return list
+function client:call(...)
+  local id = self:request(...)
+  local r = assert(self:receive())
+  assert(r.id == id, "the reply is another request's")
+  return r
+end
+
+function giop.string(text, little) return string.pack(little == false and ">s4" or "<s4", text .. "\0") end
+function giop.text(bytes, little) return (string.unpack(little == false and ">s4" or "<s4", bytes):sub(1, -2)) end
+
+-- The system exception of a reply: "OBJECT_NOT_EXIST", minor, "NO" | "YES" | "MAYBE"
+function giop.system(reply)
+  assert(reply.status == 2, "no system exception, but status " .. tostring(reply.status))
+  local order = reply.little and "<!4" or ">!4"
+  local id, minor, completed = string.unpack(order .. "s4I4I4", reply.body)
+  return id:match("^IDL:omg.org/CORBA/(.*):1.0\0$"), minor, ({ [0] = "YES", "NO", "MAYBE" })[completed]
 end
 
 return giop

@@ -130,5 +130,6 @@ int luaopen_mare_selector(lua_State *L);
 int luaopen_mare_fiber(lua_State *L);
 int luaopen_mare_timer(lua_State *L);
 int luaopen_mare_orb_giop_core(lua_State *L);
+int luaopen_mare_orb_cdr(lua_State *L);
 
 #endif
