@@ -39,9 +39,15 @@ uint32_t mr_giop_get_ulong(mr_reader *r) {
   return b ? ulong_at(b, r->little) : 0;
 }
 
+/* Where a length is, or the end. */
+static size_t length_at(const mr_reader *r) {
+  size_t at = (r->at + 3) & ~(size_t)3;
+  return at < r->len ? at : r->len;
+}
+
 /* Where a length is wrong, the place is the length's. */
 mr_slice mr_giop_get_octets(mr_reader *r) {
-  size_t at = r->at;
+  size_t at = length_at(r);
   uint32_t n = mr_giop_get_ulong(r);
   const unsigned char *b = take(r, 1, n);
   if (b) return (mr_slice){ (const char *)b, n };
@@ -50,7 +56,7 @@ mr_slice mr_giop_get_octets(mr_reader *r) {
 }
 
 mr_slice mr_giop_get_string(mr_reader *r) {
-  size_t at = r->at;
+  size_t at = length_at(r);
   mr_slice s = mr_giop_get_octets(r);
   if (r->bad) return s;
   if (s.len == 0 || s.p[s.len - 1] != '\0') {
@@ -151,6 +157,7 @@ static void reference(mr_reader *r, mr_giop *g) {
 }
 
 static void target(mr_reader *r, mr_giop *g) {
+  size_t at = r->at;
   g->addressing = g->minor < 2 ? GIOP_KEY : mr_giop_get_ushort(r);
   switch (g->addressing) {
     case GIOP_KEY:
@@ -163,7 +170,9 @@ static void target(mr_reader *r, mr_giop *g) {
       if (!r->bad && g->tag == GIOP_TAG_IIOP) g->has_key = mr_giop_profile_key(g->profile, &g->key);
       break;
     case GIOP_REFERENCE: reference(r, g); break;
-    default: mr_giop_get_fail(r, "an unknown way to address the object");
+    default:
+      r->at = at;
+      mr_giop_get_fail(r, "an unknown way to address the object");
   }
 }
 
