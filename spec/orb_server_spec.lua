@@ -1,10 +1,10 @@
--- The server on the wire: what it answers to GIOP messages, good and bad. The client is raw bytes: spec/support/giop.lua.
+-- The server on the wire: what it answers to GIOP messages, good and bad. The client is raw bytes: spec.support.iiop.lua.
 local mare = require "mare"
 local net = require "mare.net"
 local orb = require "mare.orb"
 local core = require "mare.orb.giop.core"
 local ior = require "mare.orb.giop.ior"
-local giop = require "spec.support.giop"
+local giop = require "spec.support.iiop"
 local proc = require "spec.support.proc"
 local fiber, channel = mare.fiber, mare.channel
 
