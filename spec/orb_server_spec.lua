@@ -34,7 +34,10 @@ local function with_server(servant, options, f)
   broker:serve(servant or {}, "Spec::Echo", { key = "echo" })
   local results = table.pack(pcall(f, broker, broker.server.opened[1].port, log))
   broker:shutdown(10 * proc.slow)
-  if not results[1] then error(results[2], 0) end
+  if not results[1] then
+    if #log > 0 then print(table.concat(log, "\n")) end
+    error(results[2], 0)
+  end
   return table.unpack(results, 2, results.n)
 end
 
