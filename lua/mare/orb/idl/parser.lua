@@ -155,7 +155,10 @@ local flags = { abstract = true, custom = true, ["local"] = true }
 
 local function flagged(self)
   local set, first = {}, self.token
-  while flags[self.word] do set[self:advance().text] = true end
+  while flags[self.word] do
+    if set[self.word] then self:expected("'interface' or 'valuetype'") end
+    set[self:advance().text] = true
+  end
   if self.word == "interface" and not set.custom then
     if set.abstract and set["local"] then self.errors:add(first, "an interface can't be both abstract and local") end
     return self:interface(set)
