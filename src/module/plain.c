@@ -41,6 +41,33 @@ int luaopen_mare_orb_giop_ior(lua_State *L) { return run_embedded(L, "mare.orb.g
 int luaopen_mare_orb_giop_corbaloc(lua_State *L) { return run_embedded(L, "mare.orb.giop.corbaloc"); }
 int luaopen_mare_orb_giop_pcap(lua_State *L) { return run_embedded(L, "mare.orb.giop.pcap"); }
 
+/* The IDL compiler. */
+#define EMBEDDED(symbol, name) \
+  MR_EXPORT int luaopen_##symbol(lua_State *L); \
+  int luaopen_##symbol(lua_State *L) { return run_embedded(L, name); }
+
+EMBEDDED(mare_orb_idl, "mare.orb.idl")
+EMBEDDED(mare_orb_idl_basic, "mare.orb.idl.basic")
+EMBEDDED(mare_orb_idl_builtin, "mare.orb.idl.builtin")
+EMBEDDED(mare_orb_idl_checker, "mare.orb.idl.checker")
+EMBEDDED(mare_orb_idl_condition, "mare.orb.idl.condition")
+EMBEDDED(mare_orb_idl_constant, "mare.orb.idl.constant")
+EMBEDDED(mare_orb_idl_decimal, "mare.orb.idl.decimal")
+EMBEDDED(mare_orb_idl_errors, "mare.orb.idl.errors")
+EMBEDDED(mare_orb_idl_expressions, "mare.orb.idl.expressions")
+EMBEDDED(mare_orb_idl_interfaces, "mare.orb.idl.interfaces")
+EMBEDDED(mare_orb_idl_lexer, "mare.orb.idl.lexer")
+EMBEDDED(mare_orb_idl_literal, "mare.orb.idl.literal")
+EMBEDDED(mare_orb_idl_macros, "mare.orb.idl.macros")
+EMBEDDED(mare_orb_idl_parser, "mare.orb.idl.parser")
+EMBEDDED(mare_orb_idl_preprocessor, "mare.orb.idl.preprocessor")
+EMBEDDED(mare_orb_idl_repository, "mare.orb.idl.repository")
+EMBEDDED(mare_orb_idl_same, "mare.orb.idl.same")
+EMBEDDED(mare_orb_idl_show, "mare.orb.idl.show")
+EMBEDDED(mare_orb_idl_tokens, "mare.orb.idl.tokens")
+EMBEDDED(mare_orb_idl_types, "mare.orb.idl.types")
+EMBEDDED(mare_orb_idl_values, "mare.orb.idl.values")
+
 /* The broker. */
 MR_EXPORT int luaopen_mare_orb(lua_State *L);
 MR_EXPORT int luaopen_mare_orb_addressing(lua_State *L);
