@@ -57,7 +57,17 @@ local function quoted(value, quote, wide)
     return ("\\%03o"):format(c:byte())
   end
   if not wide then return quote .. value:gsub("[%c\127-\255\\" .. quote .. "]", escape) .. quote end
-  return "L" .. quote .. value:gsub("[%c\\" .. quote .. "]", escape) .. quote
+  local parts = {}
+  for _, c in utf8.codes(value) do
+    if c > 0xFFFF then
+      parts[#parts + 1] = ("\\u%04x\\u%04x"):format(0xD800 + ((c - 0x10000) >> 10), 0xDC00 + (c & 0x3FF))
+    elseif c > 126 then
+      parts[#parts + 1] = ("\\u%04x"):format(c)
+    else
+      parts[#parts + 1] = string.char(c):gsub("[%c\\" .. quote .. "]", escape)
+    end
+  end
+  return "L" .. quote .. table.concat(parts) .. quote
 end
 
 local function value_text(type, value)
