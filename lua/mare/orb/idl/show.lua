@@ -281,8 +281,8 @@ local function structure(self, d)
 end
 write.struct, write.except, write.union = structure, structure, structure
 
----@param definitions mare.orb.idl.Definition[]
----@param shown? fun(definition: mare.orb.idl.Definition): boolean
+---@param definitions mare.orb.Definition[]
+---@param shown? fun(definition: mare.orb.Definition): boolean
 ---@return string
 function show.text(definitions, shown)
   local w = setmetatable({ lines = {}, indent = "", from = "", shown = shown or function() return true end, written = {}, begun = {} }, writer)
@@ -330,8 +330,8 @@ function data(d, shown)
   return out
 end
 
----@param definitions mare.orb.idl.Definition[]
----@param shown? fun(definition: mare.orb.idl.Definition): boolean
+---@param definitions mare.orb.Definition[]
+---@param shown? fun(definition: mare.orb.Definition): boolean
 ---@return table[] list lists in it may be empty
 function show.data(definitions, shown) return items(definitions, shown or function() return true end) end
 
