@@ -36,6 +36,7 @@ function reader:push(text, path, place)
   self.bytes, self.files = self.bytes + #text, self.files + 1
   if self.bytes > preprocessor.limits.bytes then self.errors:stop(place, "the files are larger than %d bytes in all", preprocessor.limits.bytes) end
   if self.files > preprocessor.limits.files then self.errors:stop(place, "more than %d files are included", preprocessor.limits.files) end
+  text = text:gsub("^\xEF\xBB\xBF", "")          -- the mark some editors put before UTF-8
   local file = { tokens = lexer.tokens(text, path, self.errors), at = 1, name = path, folder = path:match("^(.*/)") or "", conditions = {} }
   self.stack[#self.stack + 1] = file
   self.file = file
