@@ -104,7 +104,7 @@ function broker:interface(name)
   if name == "Object" or name == "CORBA::Object" or name == OBJECT then return basic.object end
   local def = self.repository:lookup(name)
   if def and def.kind == "interface" then return def end
-  local meant = near(tostring(name), interfaces(self.repository.contents or self.repository.definitions, {}))
+  local meant = near(tostring(name), interfaces(self.repository.contents, {}))
   local what = def and ("'%s' is a %s, not an interface"):format(name, def.kind) or ("no interface '%s' was loaded"):format(tostring(name))
   error(what .. (meant and "; did you mean " .. meant .. "?" or "; load its IDL with broker:load or broker:loadfile"), 0)
 end
