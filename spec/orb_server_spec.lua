@@ -1,10 +1,10 @@
--- The server on the wire: what it answers to GIOP messages, good and bad. The client is raw bytes: spec/support/giop.lua.
+-- The server on the wire: what it answers to GIOP messages, good and bad. The client is raw bytes: spec.support.iiop.lua.
 local mare = require "mare"
 local net = require "mare.net"
 local orb = require "mare.orb"
 local core = require "mare.orb.giop.core"
 local ior = require "mare.orb.giop.ior"
-local giop = require "spec.support.giop"
+local giop = require "spec.support.iiop"
 local proc = require "spec.support.proc"
 local fiber, channel = mare.fiber, mare.channel
 
@@ -34,7 +34,10 @@ local function with_server(servant, options, f)
   broker:serve(servant or {}, "Spec::Echo", { key = "echo" })
   local results = table.pack(pcall(f, broker, broker.server.opened[1].port, log))
   broker:shutdown(10 * proc.slow)
-  if not results[1] then error(results[2], 0) end
+  if not results[1] then
+    if #log > 0 then print(table.concat(log, "\n")) end
+    error(results[2], 0)
+  end
   return table.unpack(results, 2, results.n)
 end
 

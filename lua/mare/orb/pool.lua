@@ -30,7 +30,8 @@ pool.__index = pool
 ---@param limits table { requests, idle, linger, reply, resting, message }
 function pool.new(dispatch, log, limits)
   return setmetatable({
-    dispatch = dispatch, log = log, limits = limits, peers = {}, count = 0, resting = {}, fibers = 0, accepted = 0, parting = 0, vacancy = channel.new(1),
+    dispatch = dispatch, log = log, limits = limits, peers = {}, count = 0, resting = {}, fibers = 0, accepted = 0, parting = 0,
+    vacancy = channel.new(1),
   }, pool)
 end
 
@@ -216,7 +217,7 @@ end
 -- Reads from a connection and serves what comes until somebody else does, or it is over. False: the fiber was cancelled.
 local function lead(self, job, peer)
   local connection_, most = peer.connection, self.limits.requests
-  peer.leader = job
+  peer.leader, job.connection = job, connection_
   while true do
     local message, kind, bits, id, response, key, operation, at = connection_:receive(peer.patience)
     if not message then

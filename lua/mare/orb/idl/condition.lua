@@ -27,7 +27,8 @@ local operate = {
 }
 
 local unary = {
-  ["!"] = function(a) return truth(a == 0) end, ["~"] = function(a) return ~a end, ["-"] = function(a) return -a end, ["+"] = function(a) return a end,
+  ["!"] = function(a) return truth(a == 0) end, ["~"] = function(a) return ~a end, ["-"] = function(a) return -a end,
+  ["+"] = function(a) return a end,
 }
 
 local reader = {}
