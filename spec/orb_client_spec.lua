@@ -230,7 +230,8 @@ describe("references", function()
 
   it("of the options are found by their names", function()
     local uri = ("corbaloc:iiop:1.2@127.0.0.1:%d/echo"):format(port)
-    local broker <close> = orb.init { args = { "-ORBInitRef", "Echo=" .. uri, "-ORBDefaultInitRef", ("corbaloc:iiop:1.2@127.0.0.1:%d"):format(port) } }
+    local default = ("corbaloc:iiop:1.2@127.0.0.1:%d"):format(port)
+    local broker <close> = orb.init { args = { "-ORBInitRef", "Echo=" .. uri, "-ORBDefaultInitRef", default } }
     broker:load(IDL)
     assert.equal("hello, x", broker:resolve_initial_references("Echo", "Spec::Echo"):say("x"))
     assert.equal("base", broker:resolve_initial_references("base", "Spec::Base"):who())
