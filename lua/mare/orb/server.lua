@@ -67,10 +67,10 @@ function server.new(broker)
 end
 
 local function accept(self, listener)
-  while self.pool:room() do
+  while self.state == "open" do
     local socket, err, code = listener:accept()
     if socket then
-      self.pool:add(socket)
+      if self.pool:room() then self.pool:add(socket) else socket:close(0) end
     elseif code == "EMFILE" or code == "ENFILE" or code == "ENOMEM" or code == "ENOBUFS" then
       self.broker.log(2, "cannot accept a connection: " .. err)
       self.pool.vacancy:receive(1)               -- until one closes, or somebody else gives back a descriptor
