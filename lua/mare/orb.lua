@@ -28,7 +28,7 @@ local function logger(given)
   local most, path = given.traceLevel, given.traceFile
   local out = path and assert(io.open(path, "a")) or io.stderr
   return function(level, text)
-    if (levels[level] or 10) <= most then
+    if (levels[level] or tonumber(level) or 10) <= most then
       out:write("mare.orb: ", text, "\n")
       out:flush()
     end

@@ -34,23 +34,23 @@ typedef struct mr_reader {
   const char *bad;                               /* what is wrong at `at`, or NULL */
 } mr_reader;
 
-uint8_t  mr_get_octet(mr_reader *r);
-uint16_t mr_get_ushort(mr_reader *r);
-uint32_t mr_get_ulong(mr_reader *r);
-mr_slice mr_get_octets(mr_reader *r);            /* a sequence of octets */
-mr_slice mr_get_string(mr_reader *r);            /* without the zero that ends it, which must be there, and none before it */
-void     mr_get_fail(mr_reader *r, const char *what);
+uint8_t  mr_giop_get_octet(mr_reader *r);
+uint16_t mr_giop_get_ushort(mr_reader *r);
+uint32_t mr_giop_get_ulong(mr_reader *r);
+mr_slice mr_giop_get_octets(mr_reader *r);            /* a sequence of octets */
+mr_slice mr_giop_get_string(mr_reader *r);            /* without the zero that ends it, which must be there, and none before it */
+void     mr_giop_get_fail(mr_reader *r, const char *what);
 
 /* What writes: first with p == NULL to count, then with room for so many bytes. */
 typedef struct mr_writer { char *p; size_t at; int little; } mr_writer;
 
-void mr_put_octet(mr_writer *w, unsigned v);
-void mr_put_ushort(mr_writer *w, unsigned v);
-void mr_put_ulong(mr_writer *w, uint32_t v);
-void mr_put_align(mr_writer *w, size_t to);
-void mr_put_octets(mr_writer *w, mr_slice s);
-void mr_put_string(mr_writer *w, mr_slice s);
-void mr_put_raw(mr_writer *w, mr_slice s);
+void mr_giop_put_octet(mr_writer *w, unsigned v);
+void mr_giop_put_ushort(mr_writer *w, unsigned v);
+void mr_giop_put_ulong(mr_writer *w, uint32_t v);
+void mr_giop_put_align(mr_writer *w, size_t to);
+void mr_giop_put_octets(mr_writer *w, mr_slice s);
+void mr_giop_put_string(mr_writer *w, mr_slice s);
+void mr_giop_put_raw(mr_writer *w, mr_slice s);
 
 typedef struct mr_giop {
   int type, minor, little, more;
@@ -76,7 +76,7 @@ int64_t mr_giop_length(const char *p, size_t len, const char **why);
 int mr_giop_parse(mr_giop *g, const char *p, size_t len, const char **why, size_t *offset);
 
 /* A reader that stands at g's service contexts or its reference. */
-void mr_giop_reader(mr_reader *r, const mr_giop *g, const char *p, size_t len, size_t at);
+void mr_giop_read_at(mr_reader *r, const mr_giop *g, const char *p, size_t len, size_t at);
 
 /* The object key in an IIOP profile's data, which is an encapsulation. 1: there is one. */
 int mr_giop_profile_key(mr_slice profile, mr_slice *key);

@@ -84,7 +84,8 @@ long     mr_conn_raw_read(mr_conn *c, void *p, size_t n);   /* below TLS */
 int      mr_conn_direction(mr_conn *c, int usual);          /* MR_READ or MR_WRITE */
 int      mr_conn_ready(mr_conn *c, mr_fiber *f);            /* 1: a read would not wait; may fetch something */
 void     mr_conn_linger(mr_conn *c, mr_fiber *f);           /* before it is closed: takes what has come, or the peer would lose what we sent */
-/* How many of the first len bytes at p fulfil what is wanted: 0 = more are needed, -1 = it is too long, or no message. *give: how many are the result. */
+/* How many of the first len bytes at p fulfil what is wanted: 0 = more are needed, -1 = it is too long, or no message. *give: how many are
+   the result. */
 typedef struct mr_pattern { const char *p; size_t len; } mr_pattern;   /* of WANT_UNTIL */
 long     mr_conn_match(mr_conn *c, const char *p, size_t len, const mr_pattern *pattern, size_t *give);
 void     mr_conn_turn_add(mr_conn *c, mr_wait *w);

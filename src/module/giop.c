@@ -30,11 +30,11 @@ static void push_slice(lua_State *L, mr_slice s) { lua_pushlstring(L, s.p, s.len
 static void push_contexts(lua_State *L, const mr_giop *g, const char *p, size_t len) {
   mr_reader r;
   if (!g->ncontexts) return lua_pushnil(L);
-  mr_giop_reader(&r, g, p, len, g->contexts);
+  mr_giop_read_at(&r, g, p, len, g->contexts);
   lua_newtable(L);
   for (uint32_t i = 0; i < g->ncontexts; i++) {
-    lua_Integer id = mr_get_ulong(&r);
-    mr_slice data = mr_get_octets(&r);
+    lua_Integer id = mr_giop_get_ulong(&r);
+    mr_slice data = mr_giop_get_octets(&r);
     if (lua_rawgeti(L, -1, id) == LUA_TNIL) {
       push_slice(L, data);
       lua_rawseti(L, -3, id);
@@ -46,10 +46,10 @@ static void push_contexts(lua_State *L, const mr_giop *g, const char *p, size_t 
 static void push_canonical(lua_State *L, const mr_giop *g, const char *p, size_t len) {
   mr_reader r;
   luaL_Buffer b;
-  mr_giop_reader(&r, g, p, len, g->reference);
+  mr_giop_read_at(&r, g, p, len, g->reference);
   size_t n = mr_ior_canonical(&r, NULL);
   char *out = luaL_buffinitsize(L, &b, n);
-  mr_giop_reader(&r, g, p, len, g->reference);
+  mr_giop_read_at(&r, g, p, len, g->reference);
   mr_ior_canonical(&r, out);
   luaL_pushresultsize(&b, n);
 }
@@ -174,7 +174,7 @@ static int l_join(lua_State *L) {
   }
   out[6] &= ~2;
   mr_writer w = { out, 8, out[6] & 1 };
-  mr_put_ulong(&w, (uint32_t)(size - GIOP_HEADER));
+  mr_giop_put_ulong(&w, (uint32_t)(size - GIOP_HEADER));
   luaL_pushresultsize(&b, size);
   return 1;
 }
@@ -191,11 +191,11 @@ static maker make(lua_State *L, int type) {
 }
 
 static void put_header(mr_writer *w, const maker *m, size_t size) {
-  mr_put_raw(w, (mr_slice){ "GIOP\1", 5 });
-  mr_put_octet(w, (unsigned)m->minor);
-  mr_put_octet(w, (unsigned)m->little);
-  mr_put_octet(w, (unsigned)m->type);
-  mr_put_ulong(w, (uint32_t)(size - GIOP_HEADER));
+  mr_giop_put_raw(w, (mr_slice){ "GIOP\1", 5 });
+  mr_giop_put_octet(w, (unsigned)m->minor);
+  mr_giop_put_octet(w, (unsigned)m->little);
+  mr_giop_put_octet(w, (unsigned)m->type);
+  mr_giop_put_ulong(w, (uint32_t)(size - GIOP_HEADER));
 }
 
 static mr_slice slice_arg(lua_State *L, int idx) {
@@ -226,16 +226,16 @@ static mr_slice context_field(lua_State *L, int i, lua_Integer *id) {
 
 /* A list of { id, data } at idx, or nothing. */
 static void put_contexts(mr_writer *w, lua_State *L, int idx) {
-  if (lua_isnoneornil(L, idx)) return mr_put_ulong(w, 0);
+  if (lua_isnoneornil(L, idx)) return mr_giop_put_ulong(w, 0);
   luaL_checktype(L, idx, LUA_TTABLE);
   int n = (int)lua_rawlen(L, idx);
-  mr_put_ulong(w, (uint32_t)n);
+  mr_giop_put_ulong(w, (uint32_t)n);
   for (int i = 1; i <= n; i++) {
     lua_Integer id;
     if (lua_rawgeti(L, idx, i) != LUA_TTABLE) luaL_error(L, "service context %d must be { id, data }", i);
     mr_slice data = context_field(L, i, &id);
-    mr_put_ulong(w, (uint32_t)id);
-    mr_put_octets(w, data);
+    mr_giop_put_ulong(w, (uint32_t)id);
+    mr_giop_put_octets(w, data);
     lua_pop(L, 1);
   }
 }
@@ -260,24 +260,24 @@ static void write_request(mr_writer *w, const maker *m) {
   int response = (int)lua_tointeger(L, 3);
   uint32_t id = (uint32_t)lua_tointeger(L, 7);
   if (m->minor < 2) put_contexts(w, L, 6);
-  mr_put_ulong(w, id);
-  mr_put_octet(w, m->minor < 2 ? response != 0 : (unsigned)response);
-  for (int i = 0; i < 3 && m->minor > 0; i++) mr_put_octet(w, 0);
-  if (m->minor == 2) mr_put_ushort(w, GIOP_KEY);
-  mr_put_octets(w, slice_arg(L, 4));
-  mr_put_string(w, slice_arg(L, 5));
-  if (m->minor < 2) mr_put_ulong(w, 0);          /* no principal */
+  mr_giop_put_ulong(w, id);
+  mr_giop_put_octet(w, m->minor < 2 ? response != 0 : (unsigned)response);
+  for (int i = 0; i < 3 && m->minor > 0; i++) mr_giop_put_octet(w, 0);
+  if (m->minor == 2) mr_giop_put_ushort(w, GIOP_KEY);
+  mr_giop_put_octets(w, slice_arg(L, 4));
+  mr_giop_put_string(w, slice_arg(L, 5));
+  if (m->minor < 2) mr_giop_put_ulong(w, 0);          /* no principal */
   else put_contexts(w, L, 6);
   mr_slice body = slice_arg(L, 8);
-  if (m->minor == 2 && body.len) mr_put_align(w, 8);
-  mr_put_raw(w, body);
+  if (m->minor == 2 && body.len) mr_giop_put_align(w, 8);
+  mr_giop_put_raw(w, body);
 }
 
 /* Where the id lies: an offset. */
 static size_t id_offset(const maker *m) {
   mr_writer w = { NULL, GIOP_HEADER, m->little };
   if (m->minor < 2) put_contexts(&w, m->L, 6);
-  mr_put_align(&w, 4);
+  mr_giop_put_align(&w, 4);
   return w.at;
 }
 
@@ -318,12 +318,12 @@ static int l_request(lua_State *L) {
 static void write_reply(mr_writer *w, const maker *m) {
   lua_State *L = m->L;
   if (m->minor < 2) put_contexts(w, L, 5);
-  mr_put_ulong(w, ulong_arg(L, 3));
-  mr_put_ulong(w, ulong_arg(L, 4));
+  mr_giop_put_ulong(w, ulong_arg(L, 3));
+  mr_giop_put_ulong(w, ulong_arg(L, 4));
   if (m->minor == 2) put_contexts(w, L, 5);
   mr_slice body = slice_arg(L, 6);
-  if (m->minor == 2 && body.len) mr_put_align(w, 8);
-  mr_put_raw(w, body);
+  if (m->minor == 2 && body.len) mr_giop_put_align(w, 8);
+  mr_giop_put_raw(w, body);
 }
 
 /* core.reply(minor, little, id, status[, contexts[, body]]) -> message; a 1.2 body as it is encoded at an index of 1 modulo 8 */
@@ -337,18 +337,18 @@ static int l_reply(lua_State *L) {
 /* ---- the others ---- */
 
 static void write_locate_request(mr_writer *w, const maker *m) {
-  mr_put_ulong(w, ulong_arg(m->L, 3));
-  if (m->minor == 2) mr_put_ushort(w, GIOP_KEY);
-  mr_put_octets(w, slice_arg(m->L, 4));
+  mr_giop_put_ulong(w, ulong_arg(m->L, 3));
+  if (m->minor == 2) mr_giop_put_ushort(w, GIOP_KEY);
+  mr_giop_put_octets(w, slice_arg(m->L, 4));
 }
 
 static void write_locate_reply(mr_writer *w, const maker *m) {
-  mr_put_ulong(w, ulong_arg(m->L, 3));
-  mr_put_ulong(w, ulong_arg(m->L, 4));
-  mr_put_raw(w, slice_arg(m->L, 5));
+  mr_giop_put_ulong(w, ulong_arg(m->L, 3));
+  mr_giop_put_ulong(w, ulong_arg(m->L, 4));
+  mr_giop_put_raw(w, slice_arg(m->L, 5));
 }
 
-static void write_id(mr_writer *w, const maker *m) { mr_put_ulong(w, ulong_arg(m->L, 3)); }
+static void write_id(mr_writer *w, const maker *m) { mr_giop_put_ulong(w, ulong_arg(m->L, 3)); }
 
 static void write_nothing(mr_writer *w, const maker *m) {
   (void)w;
@@ -374,8 +374,9 @@ static int l_close(lua_State *L) { return made(L, GIOP_CLOSE, write_nothing); }
 static int l_error(lua_State *L) { return made(L, GIOP_ERROR, write_nothing); }
 
 static const luaL_Reg plain[] = {
-  { "parse", l_parse }, { "join", l_join }, { "head", l_head }, { "request", l_request }, { "reply", l_reply }, { "locate_request", l_locate_request }, { "locate_reply", l_locate_reply },
-  { "cancel", l_cancel }, { "close", l_close }, { "error", l_error }, { NULL, NULL }
+  { "parse", l_parse }, { "join", l_join }, { "head", l_head }, { "request", l_request }, { "reply", l_reply },
+  { "locate_request", l_locate_request }, { "locate_reply", l_locate_reply }, { "cancel", l_cancel }, { "close", l_close },
+  { "error", l_error }, { NULL, NULL }
 };
 static const luaL_Reg waiting[] = { { "receive", l_receive }, { NULL, NULL } };
 static const luaL_Reg waiting_fast[] = { { "receive", l_process_receive }, { NULL, NULL } };

@@ -48,6 +48,7 @@ function broker.new(options, log, capture)
   setmetatable(self.targets, { __mode = "v" })
   self.env = environment(self)
   local env = self.env
+  self.proxies, self.iors = env.proxies, env.iors
   self.programs = { string = env:program { basic.string }, system = env:program { basic.string, basic.ulong, basic.ulong },
                     object = env:program { basic.object }, short = env:program { basic.short } }
   self.types = types.view(self)
@@ -175,7 +176,7 @@ local function make(self, bytes, def, check)
   local state = { broker = self, target = target_of(self, bytes), def = def, class = self:class_of(def), timeout = self.options.timeout,
                   check = check and def.id ~= OBJECT and self.options.verifyObjectExistsAndType }
   local p = proxy.new(bytes, def.id, state)
-  self.env.iors[p] = bytes
+  self.iors[p] = bytes
   return p
 end
 
@@ -183,8 +184,8 @@ end
 function broker:bind(bytes, def)
   local own = self:interface_in(bytes)
   if own and self:is_a(own, def.id) then
-    local p = self.env.proxies[bytes] or make(self, bytes, own)
-    self.env.proxies[bytes] = p
+    local p = self.proxies[bytes] or make(self, bytes, own)
+    self.proxies[bytes] = p
     return p
   end
   local typed = self.typed[def.id]
@@ -202,7 +203,7 @@ function broker:adopt(p)
   local bytes, id = rawget(p, "_ior"), rawget(p, "_type")
   local def = self:interface_in(bytes)
   if not def or not self:is_a(def, id) then def = self:interface(id) end
-  self.env.iors[p] = bytes
+  self.iors[p] = bytes
   return { broker = self, target = target_of(self, bytes), def = def, class = self:class_of(def), timeout = self.options.timeout }
 end
 
@@ -214,7 +215,7 @@ function broker:with(p, options)
   state.async = nil
   if options.timeout ~= nil then state.timeout = options.timeout ~= 0 and options.timeout ~= math.huge and options.timeout or nil end
   local other = proxy.new(rawget(p, "_ior"), rawget(p, "_type"), state)
-  self.env.iors[other] = rawget(p, "_ior")
+  self.iors[other] = rawget(p, "_ior")
   return other
 end
 
@@ -229,7 +230,7 @@ end
 function broker:reference_out(value, T)
   if proxy.is(value) then
     local bytes = rawget(value, "_ior")
-    self.env.iors[value] = bytes
+    self.iors[value] = bytes
     return bytes
   end
   local kind = type(value)
@@ -239,7 +240,7 @@ end
 
 --- The canonical IOR of a proxy or a servant.
 function broker:ior_of(value)
-  return self.env.iors[value] or self:reference_out(value, basic.object)
+  return self.iors[value] or self:reference_out(value, basic.object)
 end
 
 --- A proxy from a reference: IOR:…, corbaloc:…, file://…, or another proxy. Without an interface it is that of the IOR's type id, else Object.
@@ -311,9 +312,9 @@ function broker:close()
   proxy.leave(self)
 end
 
---- Ends both halves: the server when the requests it has read are answered, then the client.
-function broker:shutdown(...)
-  if self.server then return self.server:shutdown(...) end
+--- Ends both halves: the server when the requests it has read are answered, then the client. See server.lua for what can be waited for.
+function broker:shutdown(wait)
+  if self.server and not self.closed then return self.server:shutdown(wait) end
   self:close()
 end
 

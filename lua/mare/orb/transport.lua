@@ -66,9 +66,10 @@ end
 
 link.__close = link.leave
 
---- The next request id: never one whose reply may still come.
+--- The next request id once they begin again: never one whose reply may still come.
 function link:fresh()
   local id = self.id
+  self.wrapped = self.wrapped or id >= LAST_ID
   repeat
     id = id < LAST_ID and id + 1 or 1
   until not self.waiting[id] and not self.abandoned[id] and self.leading ~= id

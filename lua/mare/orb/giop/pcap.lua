@@ -122,10 +122,13 @@ function Capture:tap(where, role)
   local there = { port = math.tointeger(tonumber(other_port)) or 1, next = 5000, mac = "\2\0\0\0\0\2" }
   here.ip, there.ip = addresses(host or "", other or "")
   if role == "server" then greet(self, there, here) else greet(self, here, there) end
+  local ended = false
   return function(direction, bytes)
+    if ended then return end
     local from, to = here, there
     if direction == "in" then from, to = there, here end
     if direction == "end" then
+      ended = true
       frame(self, here, there, FIN | ACK, "")
       frame(self, there, here, FIN | ACK, "")
       frame(self, here, there, ACK, "")

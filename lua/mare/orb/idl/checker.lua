@@ -18,8 +18,8 @@ checker.limits = { scopes = 100 }
 ---@param errors mare.orb.idl.Errors
 ---@param notes mare.orb.idl.Errors
 function checker.new(repository, errors, notes)
-  return setmetatable({ repository = repository, errors = errors, notes = notes, journal = {}, again = {}, forwards = {}, made = {}, top = {}, load = {},
-                        scope = repository.root, prefix = "", files = {}, level = 0 }, checker)
+  return setmetatable({ repository = repository, errors = errors, notes = notes, journal = {}, again = {}, forwards = {}, made = {},
+                        top = {}, load = {}, scope = repository.root, prefix = "", files = {}, level = 0 }, checker)
 end
 
 function checker:put(t, k, v)
@@ -240,8 +240,8 @@ function checker:free(token, definition)
   end
   local use = scope.used[lower]
   if use and (use.definition ~= definition) and use.load == self.load then
-    self.errors:add(token, "'%s' can't be declared here: it was used with the meaning '%s' on line %d", definition.name, use.definition.scoped or use.name,
-      use.line)
+    self.errors:add(token, "'%s' can't be declared here: it was used with the meaning '%s' on line %d", definition.name,
+      use.definition.scoped or use.name, use.line)
     return false
   end
   return self:free_of_bases(token, definition, lower)
@@ -322,7 +322,8 @@ function checker:complete(token, type)
     if not missing or not missing.forward then return end
   end
   if missing.forward then
-    self.errors:stop(token, "'%s' is only declared (%s), not yet defined: only a typedef of a sequence may use it here", missing.name, place_of(missing))
+    self.errors:stop(token, "'%s' is only declared (%s), not yet defined: only a typedef of a sequence may use it here", missing.name,
+      place_of(missing))
   end
   self.errors:stop(token, "'%s' can't hold itself: only a sequence of '%s' can stand inside it", missing.name, missing.name)
 end

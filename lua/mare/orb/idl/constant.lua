@@ -49,7 +49,8 @@ function calculator:stop(node, ...) self.errors:stop(node.token, ...) end
 function calculator:demand(node, kind, want)
   if kind ~= want then
     local article = want == self.type.kind and "" or (" for type " .. name_of(self.type))
-    self:stop(node, "%s expected%s, got %s", kind_names[want], article, kind and kind_names[kind] or "'" .. node.token.text .. "', a constant of another type")
+    local got = kind and kind_names[kind] or ("'%s', a constant of another type"):format(node.token.text)
+    self:stop(node, "%s expected%s, got %s", kind_names[want], article, got)
   end
 end
 
@@ -57,8 +58,8 @@ end
 function calculator:leaf(node, want)
   if node.op == "literal" then
     self:demand(node, node.kind, want)
-    local read = node.kind == "fixed" and decimal.literal or literal[node.kind]
     if node.kind == "boolean" then return node.value end
+    local read = node.kind == "fixed" and decimal.literal or literal[(node.kind:gsub("^w", ""))]
     local value, why = read(node.text, node.wide)
     for i = 2, node.parts and value and #node.parts or 0 do     -- strings that follow each other are one
       local more
@@ -71,7 +72,8 @@ function calculator:leaf(node, want)
   end
   local definition = node.definition
   if definition.kind ~= "const" and definition.kind ~= "enumerator" then
-    self:stop(node, "'%s' is no constant, it is declared as %s at %s:%d", node.token.text, definition.kind, definition.file or "?", definition.line or 0)
+    self:stop(node, "'%s' is no constant, it is declared as %s at %s:%d", node.token.text, definition.kind, definition.file or "?",
+      definition.line or 0)
   end
   local type = constant.resolve(definition.type)
   self:demand(node, wanted(type.kind), want)

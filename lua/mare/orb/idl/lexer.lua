@@ -134,8 +134,9 @@ end
 ---@param errors mare.orb.idl.Errors
 ---@return mare.orb.idl.Token[]
 function lexer.tokens(text, file, errors)
-  local tokens, n, joints, joint = {}, 0, nil, 1
+  local tokens, n, joint = {}, 0, 1
   local line, start, at = 1, 1, 1
+  local joints
   text, joints = join(text)
   local next_joint, next_line = joints[1] or math.huge, find(text, "\n", 1, true) or math.huge
 
@@ -159,7 +160,7 @@ function lexer.tokens(text, file, errors)
 
   local size = #text
   while true do
-    local before, newline = at, nil
+    local before, newline = at
     at, newline = skip(text, at, open)
     if at >= next_line or at >= next_joint then locate(at) end
     if at > size then break end

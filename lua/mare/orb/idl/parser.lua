@@ -143,7 +143,8 @@ function parser:identity()
   local f = t.kind == "identifier" and identities[t.text]
   if not f or not following then return false end
   local second = self.tokens[self.at + 2]
-  if following.text ~= "::" and not (following.kind == "identifier" and second and (second.kind == "string" or second.text == "::")) then return false end
+  local named_here = following.kind == "identifier" and second and (second.kind == "string" or second.text == "::")
+  if following.text ~= "::" and not named_here then return false end
   f(self)
   return true
 end
@@ -154,7 +155,10 @@ local flags = { abstract = true, custom = true, ["local"] = true }
 
 local function flagged(self)
   local set, first = {}, self.token
-  while flags[self.word] do set[self:advance().text] = true end
+  while flags[self.word] do
+    if set[self.word] then self:expected("'interface' or 'valuetype'") end
+    set[self:advance().text] = true
+  end
   if self.word == "interface" and not set.custom then
     if set.abstract and set["local"] then self.errors:add(first, "an interface can't be both abstract and local") end
     return self:interface(set)
@@ -173,11 +177,10 @@ function parser:definition()
   elseif word == "interface" then self:interface {}
   elseif word == "valuetype" then self:valuetype {}
   elseif flags[word] then flagged(self)
-  elseif self:identity() then word = nil
   elseif self:at_word("import") then import(self)
   elseif self.token.kind == "identifier" and unsupported[self.token.text] then
     self.errors:stop(self.token, "components are not supported: '%s'", self.token.text)
-  else
+  elseif not self:identity() then
     self:expected("a definition")
   end
   self:expect(";", "after this definition")

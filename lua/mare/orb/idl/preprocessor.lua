@@ -193,7 +193,8 @@ end
 
 function reader:condition(place, value)
   local all = self.file.conditions
-  if #all >= preprocessor.limits.conditions then self.errors:stop(place, "#%s is nested deeper than %d", place.text, preprocessor.limits.conditions) end
+  local limit = preprocessor.limits.conditions
+  if #all >= limit then self.errors:stop(place, "#%s is nested deeper than %d", place.text, limit) end
   local parent = not self.skipping
   all[#all + 1] = { place = place, taken = value, live = value, parent = parent }
   self.skipping = not (parent and value)
@@ -321,8 +322,7 @@ local function predefined(r)
 end
 
 local function everything(r)
-  local out, n = r.out, 0
-  local defined = r.macros.defined
+  local out = r.out
   local e = r.macros:expander(function(inside) return r:raw(inside) end)
   while true do
     local t = e:next()

@@ -45,7 +45,7 @@ function repository.new()
   return repo
 end
 
-local function parse(repo, c, text, options)
+local function parse(c, text, options)
   local tokens = preprocessor.run(text, options, c.errors)
   if #c.errors > 0 then return end
   parser.new(tokens, c):specification()
@@ -66,7 +66,7 @@ function repository:load(text, options)
   local c = checker.new(self, list, notes)
   local given = { name = "idl" }
   for k, v in pairs(options or {}) do given[k] = v end
-  local ok, err = pcall(parse, self, c, text, given)
+  local ok, err = pcall(parse, c, text, given)
   if ok and #list == 0 then
     self.types = {}
     return c.top, notes
@@ -168,7 +168,7 @@ end
 ---@param interface mare.orb.idl.Definition
 ---@param id string
 ---@return boolean
-function repository:is_a(interface, id)
+function repository.is_a(_, interface, id)
   if id == basic.object.id then return true end
   local seen = {}
   local function search(i)

@@ -6,7 +6,8 @@
 -- Two definitions are the same if their ids and all their parts are; a named type inside is compared by its id, and in its turn only once.
 local same = {}
 
-local named = { struct = true, union = true, enum = true, alias = true, interface = true, value = true, valuebox = true, except = true, native = true }
+local named = { struct = true, union = true, enum = true, alias = true, interface = true, value = true, valuebox = true, except = true,
+                native = true }
 
 local compare
 

@@ -61,15 +61,18 @@ end
 -- A keyword of CORBA 3 that may be a name elsewhere.
 function tokens:at_word(text) return self.token.kind == "identifier" and self.token.text == text end
 
--- The name at the current token, without the underscore that escapes it; the token gets it as `name`.
-function tokens:name(what)
+-- The name at the current token, without the underscore that escapes it; the token gets it as `name`. A name that is declared must not look
+-- like a keyword; a reference may, for it was then declared with an underscore.
+function tokens:name(what, reference)
   local t = self.token
   if t.kind ~= "identifier" or self.word then self:expected(what or "a name") end
   local text = t.text
   if text:sub(1, 1) == "_" then
     text = text:sub(2)
-    if not text:find("^%a") then self.errors:stop(t, "a name begins with a letter (an underscore before it only escapes a keyword), got '%s'", t.text) end
-  elseif lower[text:lower()] then
+    if not text:find("^%a") then
+      self.errors:stop(t, "a name begins with a letter (an underscore before it only escapes a keyword), got '%s'", t.text)
+    end
+  elseif not reference and lower[text:lower()] then
     self.errors:add(t, "'%s' differs from the keyword '%s' only in case: write '_%s' if you need this name", text, lower[text:lower()], text)
   end
   t.name = text
@@ -79,7 +82,7 @@ end
 -- A scoped name: its tokens, and whether it began with "::".
 function tokens:scoped_name(what)
   local absolute = self:accept("::") ~= nil
-  local names = { self:name(what) }
+  local names = { self:name(what, true) }
   while self.word == "::" do
     self:advance()
     local t = self.token
@@ -87,7 +90,7 @@ function tokens:scoped_name(what)
       t.name = t.text
       names[#names + 1] = self:advance()
     else
-      names[#names + 1] = self:name("a name after '::'")
+      names[#names + 1] = self:name("a name after '::'", true)
     end
   end
   return names, absolute

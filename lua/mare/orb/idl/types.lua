@@ -99,7 +99,8 @@ function types:type_spec(what)
   if self.word and self.word ~= "::" or self.token.kind ~= "identifier" and not self.word then self:expected(what or "a type") end
   local definition, token = self:resolve("a type")
   if not is_type[definition.kind] then
-    self.errors:stop(token, "'%s' is no type: it is declared as %s at %s", token.name, self.checker.kind_name(definition), self.checker.place_of(definition))
+    self.errors:stop(token, "'%s' is no type: it is declared as %s at %s", token.name, self.checker.kind_name(definition),
+      self.checker.place_of(definition))
   end
   return definition
 end
@@ -340,6 +341,13 @@ function types:typedef()
   until not self:accept(",")
 end
 
+-- A fixed constant has as many digits as its value.
+local function size_fixed(definition)
+  local whole, part = definition.value:match("^-?(%d+)%.?(%d*)$")
+  local digits = #whole:gsub("^0+", "") + #part
+  definition.type = { kind = "fixed", digits = math.max(digits, 1), scale = #part }
+end
+
 function types:const()
   self:advance()
   local type_token = self.token
@@ -357,16 +365,9 @@ function types:const()
   local token = self:name("the name of the constant")
   self:expect("=", "after the name of the constant")
   local definition = { kind = "const", type = type, value = self:value(type) }
-  if type.kind == "fixed" then self:size_fixed(definition) end
+  if type.kind == "fixed" then size_fixed(definition) end
   self.checker:declare(token, definition)
   self.checker:contain(definition)
-end
-
--- A fixed constant has as many digits as its value.
-function types:size_fixed(definition)
-  local whole, part = definition.value:match("^-?(%d+)%.?(%d*)$")
-  local digits = #whole:gsub("^0+", "") + #part
-  definition.type = { kind = "fixed", digits = math.max(digits, 1), scale = #part }
 end
 
 function types:native()

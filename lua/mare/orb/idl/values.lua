@@ -42,7 +42,9 @@ local function supports(self, value)
     elseif base.forward then
       self.errors:stop(token, "'%s' is only declared (%s), not yet defined", token.name, self.checker.place_of(base))
     elseif not base.abstract then
-      if concrete then self.errors:stop(token, "a valuetype supports one interface that is not abstract, here are '%s' and '%s'", concrete, token.name) end
+      if concrete then
+        self.errors:stop(token, "a valuetype supports one interface that is not abstract, here are '%s' and '%s'", concrete, token.name)
+      end
       concrete = token.name
     end
     value.supports[#value.supports + 1] = base
