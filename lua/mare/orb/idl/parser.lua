@@ -198,7 +198,7 @@ local function open_module(self, open)
     checker:declare(token, definition)
     checker:contain(definition)
   elseif not checker.scope.definition then
-    checker.top[#checker.top + 1] = definition
+    checker:at_top(definition)
   end
   local mark = checker:mark()
   checker:enter(definition, token)

@@ -192,7 +192,7 @@ local function members(self, definition)
   until self.word == "}" or self.token.kind == "end"
 end
 
--- struct and exception: `kind` was announced by the current keyword. inside: it is the type of a member, and no list of contents shows it.
+-- struct and exception: `kind` was announced by the current keyword. inside: it stands where a type is used, so it is no declaration.
 function types:structure(kind, inside)
   local word = self:advance().text
   local token = self:name("the name of the " .. word)
@@ -207,7 +207,7 @@ function types:structure(kind, inside)
   self:expect("}", "or a member")
   self.checker:back(mark)
   definition.unfinished = nil
-  if not inside then self.checker:contain(definition) end
+  self.checker:contain(definition)
   return definition
 end
 
@@ -216,7 +216,7 @@ function types:exception() return self:structure("except") end
 
 -- ---- enum ----
 
-function types:enum(inside)
+function types:enum()
   self:advance()
   local token = self:name("the name of the enum")
   self:expect("{", "after the name of the enum")
@@ -229,7 +229,7 @@ function types:enum(inside)
     definition.labels[#definition.labels + 1] = label.name
   until not self:accept(",")
   self:expect("}", "or ',' after an enumerator")
-  if not inside then self.checker:contain(definition) end
+  self.checker:contain(definition)
   return definition
 end
 
@@ -243,7 +243,7 @@ local function discriminator(self)
   self:expect("(", "after 'switch'")
   local token = self.token
   local type
-  if self.word == "enum" then type = self:enum(true) else type = self:type_spec("the type of the discriminator") end
+  if self.word == "enum" then type = self:enum() else type = self:type_spec("the type of the discriminator") end
   local kind = constant.resolve(type).kind
   if not discriminators[kind] then
     self.errors:stop(token, "a union is switched by an integer, char, boolean or enum, not by %s", constant.names[kind] or kind)
@@ -321,7 +321,7 @@ function types:union(inside)
   self:expect("}", "or 'case'")
   self.checker:back(mark)
   definition.unfinished = nil
-  if not inside then self.checker:contain(definition) end
+  self.checker:contain(definition)
   return definition
 end
 
