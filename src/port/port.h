@@ -86,6 +86,7 @@ typedef struct port_thread { uintptr_t handle; uintptr_t clock; int id; } port_t
 int  port_thread_start(void (*fn)(void *), void *arg, const char *name);  /* on its own, never joined */
 int  port_thread_fork(port_thread *t, void (*fn)(void *), void *arg, const char *name);   /* must be joined */
 void port_thread_join(port_thread *t);
+int  port_thread_at_end(void (*fn)(void));    /* fn runs when the calling thread ends; the same function for all threads of the program */
 void port_thread_self(port_thread *t);
 uint64_t port_thread_cpu(const port_thread *t);/* nanoseconds of CPU it has used; 0 = unknown */
 int  port_thread_runnable(const port_thread *t);/* on a CPU or waiting for one, not blocked; 1 when unknown */

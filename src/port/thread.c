@@ -20,6 +20,17 @@
 
 void port_at_fork(void (*child)(void)) { pthread_atfork(NULL, NULL, child); }
 
+static pthread_key_t at_end;
+static int at_end_error;
+static void call_at_end(void *fn) { ((void (*)(void))(uintptr_t)fn)(); }
+static void make_at_end(void) { at_end_error = pthread_key_create(&at_end, call_at_end); }
+
+int port_thread_at_end(void (*fn)(void)) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, make_at_end);
+  return at_end_error ? at_end_error : pthread_setspecific(at_end, (void *)(uintptr_t)fn);
+}
+
 int port_kick_signal(void) {
   static atomic_int number;
   int n = atomic_load_explicit(&number, memory_order_relaxed);

@@ -1,0 +1,119 @@
+/*
+ * buffer: the scratch buffer of each thread, and the larger pieces of reading and writing. See cdr.h.
+ *
+ * Invariants: while an mr_out writes, the thread's scratch is its buffer (start, end) and nobody else's. The buffer is freed when its thread
+ * ends, and after a message that made it larger than KEEP_SIZE.
+ */
+#include <stdlib.h>
+#include "cdr/cdr.h"
+#include "transfer/packet.h"
+
+#define FIRST_SIZE 1024
+#define KEEP_SIZE  ((size_t)5 << 18)           /* a message with 1 MiB of data keeps its buffer */
+#define MOST       ((size_t)1 << 31)           /* lengths are 32 bits wide, and offsets signed */
+
+static PORT_TLS struct { char *at; size_t size; int known; } scratch;
+
+static void drop(void) {
+  free(scratch.at);
+  scratch.at = NULL;
+  scratch.size = 0;
+}
+
+static void give(mr_out *o) {
+  o->start = scratch.at;
+  o->end = scratch.at + scratch.size;
+}
+
+static void resize(mr_out *o, size_t size) {
+  if (!scratch.known) scratch.known = port_thread_at_end(drop) == 0;
+  char *at = size <= MOST ? realloc(scratch.at, size) : NULL;
+  if (!at) mr_raise_memory(o->L);
+  scratch.at = at;
+  scratch.size = size;
+}
+
+void mr_out_begin(mr_out *o, lua_State *L, int little) {
+  o->L = L;
+  o->swap = !little != !CDR_NATIVE;
+  if (PORT_UNLIKELY(!scratch.at)) resize(o, FIRST_SIZE);
+  give(o);
+  o->at = o->base = o->start;
+}
+
+void mr_out_grow(mr_out *o, size_t n) {
+  size_t length = mr_out_length(o), base = (size_t)(o->base - o->start), size = scratch.size;
+  if (n > MOST) mr_raise_memory(o->L);
+  while (size - length < n) size *= 2;
+  resize(o, size);
+  give(o);
+  o->at = o->start + length;
+  o->base = o->start + base;
+}
+
+void mr_out_push(mr_out *o) {
+  lua_pushlstring(o->L, o->start, mr_out_length(o));
+  if (PORT_UNLIKELY(scratch.size > KEEP_SIZE)) drop();
+}
+
+void mr_out_leave(mr_out *o) {
+  (void)o;
+  scratch.at = NULL;
+  scratch.size = 0;
+}
+
+void mr_out_return(mr_out *o) {
+  free(scratch.at);
+  scratch.at = o->start;
+  scratch.size = (size_t)(o->end - o->start);
+}
+
+void mr_out_text(mr_out *o, const char *s, size_t n) {
+  mr_out_u32(o, (uint32_t)n + 1);
+  mr_out_bytes(o, s, n);
+  mr_out_u8(o, 0);
+}
+
+/* The mark: where the length is, and how far behind the base. */
+size_t mr_out_open(mr_out *o) {
+  mr_out_u32(o, 0);
+  size_t base = (size_t)(o->base - o->start);
+  o->base = o->at;
+  mr_out_u8(o, o->swap != CDR_NATIVE);
+  return base;
+}
+
+void mr_out_close(mr_out *o, size_t mark) {
+  size_t from = (size_t)(o->base - o->start);
+  mr_out_patch32(o, from - 4, (uint32_t)(mr_out_length(o) - from));
+  o->base = o->start + mark;
+}
+
+void mr_in_fail(mr_in *in, const char *what) {
+  if (in->bad) return;
+  in->bad = what;
+  in->bad_at = in->at;
+  in->at = in->end;
+}
+
+const char *mr_in_octets(mr_in *in, size_t *n) {
+  *n = mr_in_u32(in);
+  return in->bad ? NULL : mr_in_take(in, 1, *n);
+}
+
+const char *mr_in_text(mr_in *in, size_t *n) {
+  const char *p = mr_in_octets(in, n);
+  if (!p) return NULL;
+  if (*n == 0 || p[*n - 1]) { mr_in_fail(in, "a string without the zero that ends it"); return NULL; }
+  --*n;
+  return p;
+}
+
+int mr_in_open(mr_in *in, mr_in *sub) {
+  size_t n;
+  const char *p = mr_in_octets(in, &n);
+  if (!p) return 0;
+  if (n == 0) { mr_in_fail(in, "an encapsulation without its byte order"); return 0; }
+  mr_in_begin(sub, p, n, 1, *p & 1);
+  return 1;
+}

@@ -1,0 +1,147 @@
+/*
+ * decode: bytes to Lua values. See type.h.
+ *
+ * Invariants: a value goes on the stack, and what it is made of lay there before; the bytes are a string below. An error is raised at once and
+ * leaves nothing but garbage. A table is made when its values are there and nothing is allocated between its creation and its filling: then it
+ * is not black, and is filled raw (layout.h). What a message may make is bounded by its bytes: list lengths by the bytes their elements need at
+ * least, tables by `budget`, depth by MR_MAX_DEPTH.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include "cdr/get.h"
+#include "transfer/packet.h"
+
+/* ---- failures ---- */
+
+/* fail(name, minor, text) of the environment doesn't return. */
+void mr_env_raise(lua_State *L, int fields, const char *exception, int minor, const char *text) {
+  luaL_checkstack(L, 10, NULL);
+  lua_pushstring(L, text);
+  lua_rawgeti(L, fields, ENV_FAIL);
+  lua_pushstring(L, exception);
+  lua_pushinteger(L, minor);
+  lua_pushvalue(L, -4);
+  lua_call(L, 3, 0);
+  luaL_error(L, "%s: %s", exception, lua_tostring(L, -1));
+  abort();
+}
+
+static PORT_NORETURN void raise_at(mr_dec *d, const char *exception, int minor, const char *what, const char *at) {
+  char text[300];
+  snprintf(text, sizeof text, "%s (at byte %zu)", what, (size_t)(at - d->in.base) + 1);
+  mr_env_raise(d->L, d->fields, exception, minor, text);
+}
+void mr_dec_raise(mr_dec *d, const char *exception, int minor, const char *what) { raise_at(d, exception, minor, what, d->in.at); }
+void mr_dec_bad(mr_dec *d) { raise_at(d, "MARSHAL", 0, d->in.bad, d->in.bad_at); }
+
+/* ---- tables ---- */
+
+void mr_dec_enter(mr_dec *d, uint32_t slots) {
+  if (PORT_UNLIKELY(++d->depth > MR_MAX_DEPTH)) mr_dec_raise(d, "MARSHAL", 0, "a value nested too deeply");
+  if (PORT_UNLIKELY(d->budget-- == 0)) mr_dec_raise(d, "MARSHAL", 0, "more values than a message of this size can hold");
+  if (PORT_UNLIKELY(!lua_checkstack(d->L, (int)slots + 12))) mr_raise_memory(d->L);
+}
+
+static void build_api(mr_dec *d, const mr_type *t) {
+  lua_State *L = d->L;
+  int table = lua_gettop(L), first = table - (int)t->n;
+  for (uint32_t i = 0; i < t->n; i++) {
+    lua_pushlstring(L, t->members[i].name, t->members[i].length);
+    lua_pushvalue(L, first + (int)i);
+    lua_rawset(L, table);
+  }
+  if (t->n) {
+    lua_replace(L, first);
+    lua_settop(L, first);
+  }
+}
+
+void mr_build(mr_dec *d, const mr_type *t) {
+  lua_State *L = d->L;
+  uint32_t n = t->n;
+  lua_createtable(L, 0, (int)n);
+  if (PORT_UNLIKELY(t->lsizenode == 255 || !d->raw)) { build_api(d, t); return; }
+  raw_value *top = raw_top(L) - 1, *from = top - n;
+  raw_table *table = (raw_table *)(uintptr_t)top->bits;
+  if (PORT_UNLIKELY(raw_isblack(table) || table->lsizenode != t->lsizenode)) { build_api(d, t); return; }
+  memcpy(table->node, t->nodes, sizeof(raw_node) << t->lsizenode);
+  for (uint32_t i = 0; i < n; i++) {
+    raw_node *node = &table->node[t->members[i].place];
+    node->bits = from[i].bits;
+    node->tt = from[i].tt;
+  }
+  table->flags &= 128;
+  table->lastfree = table->node + t->lastfree;
+  from->bits = top->bits;
+  from->tt = top->tt;
+  ((raw_state *)L)->top = from + 1;
+}
+
+static void get_struct(mr_dec *d, const mr_type *t) {
+  mr_dec_enter(d, t->n);
+  for (const mr_member *m = t->members, *last = m + t->n; m < last; m++) mr_get(d, m->type);
+  mr_build(d, t);
+  mr_dec_leave(d);
+}
+
+static void get_except(mr_dec *d, const mr_type *t) {
+  size_t n;
+  const char *id = mr_in_text(&d->in, &n);
+  if (!id) mr_dec_bad(d);
+  get_struct(d, t);
+  lua_pushliteral(d->L, "_repid");
+  lua_pushlstring(d->L, id, n);
+  lua_rawset(d->L, -3);
+}
+
+static void get_enum(mr_dec *d, const mr_type *t) {
+  uint32_t i = mr_in_u32(&d->in);
+  if (PORT_UNLIKELY(i >= t->n)) mr_dec_raise(d, "MARSHAL", 0, "a number that is no label of its enum");
+  const mr_member *m = &t->members[i];
+  if (PORT_LIKELY(d->raw && m->key)) raw_push(d->L, RAW_SHORT, m->key);
+  else lua_pushlstring(d->L, m->name, m->length);
+}
+
+static void get_boolean(mr_dec *d) {
+  int yes = mr_in_u8(&d->in) != 0;
+  if (PORT_LIKELY(d->raw)) raw_push(d->L, yes ? RAW_TRUE : RAW_FALSE, 0);
+  else lua_pushboolean(d->L, yes);
+}
+
+static void get_float(mr_dec *d) {
+  uint32_t bits = mr_in_u32(&d->in);
+  float f;
+  memcpy(&f, &bits, 4);
+  mr_get_number(d, (double)f);
+}
+
+static void get_double(mr_dec *d) {
+  uint64_t bits = mr_in_u64(&d->in);
+  double n;
+  memcpy(&n, &bits, 8);
+  mr_get_number(d, n);
+}
+
+void mr_get(mr_dec *d, const mr_type *t) {
+  switch (t->kind) {
+    case TK_SHORT: mr_get_integer(d, (int16_t)mr_in_u16(&d->in)); break;
+    case TK_USHORT: mr_get_integer(d, mr_in_u16(&d->in)); break;
+    case TK_LONG: mr_get_integer(d, (int32_t)mr_in_u32(&d->in)); break;
+    case TK_ULONG: mr_get_integer(d, mr_in_u32(&d->in)); break;
+    case TK_LONGLONG: case TK_ULONGLONG: mr_get_integer(d, (int64_t)mr_in_u64(&d->in)); break;
+    case TK_OCTET: mr_get_integer(d, mr_in_u8(&d->in)); break;
+    case TK_FLOAT: get_float(d); break;
+    case TK_DOUBLE: get_double(d); break;
+    case TK_BOOLEAN: get_boolean(d); break;
+    case TK_CHAR: mr_get_char(d); break;
+    case TK_STRING: mr_get_string(d, t); break;
+    case TK_STRUCT: get_struct(d, t); break;
+    case TK_EXCEPT: get_except(d, t); break;
+    case TK_ENUM: get_enum(d, t); break;
+    case TK_SEQUENCE: case TK_ARRAY: mr_get_sequence(d, t); break;
+    case TK_OCTETS: case TK_CHARS: mr_get_octets(d, t); break;
+    case TK_NULL: case TK_VOID: lua_pushnil(d->L); break;
+    default: mr_get_other(d, t); break;
+  }
+  if (PORT_UNLIKELY(d->in.bad != NULL)) mr_dec_bad(d);
+}

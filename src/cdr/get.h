@@ -1,0 +1,37 @@
+/* get: what the files that decode share. Each pushes one value, or raises. */
+#ifndef MR_CDR_GET_H
+#define MR_CDR_GET_H
+
+#include "cdr/type.h"
+
+void mr_get_char(mr_dec *d);
+void mr_get_string(mr_dec *d, const mr_type *t);
+void mr_get_octets(mr_dec *d, const mr_type *t);
+void mr_get_sequence(mr_dec *d, const mr_type *t);
+void mr_get_other(mr_dec *d, const mr_type *t);
+void mr_get_wchar(mr_dec *d);
+void mr_get_wstring(mr_dec *d, const mr_type *t);
+void mr_get_union(mr_dec *d, const mr_type *t);
+void mr_get_any(mr_dec *d);
+void mr_get_typecode(mr_dec *d);
+void mr_get_reference(mr_dec *d, const mr_type *t);
+void mr_get_fixed(mr_dec *d, const mr_type *t);
+
+/* The n values on top become the fields of a new table, in the members' order; it is pushed in their place. */
+void mr_build(mr_dec *d, const mr_type *t);
+void mr_dec_enter(mr_dec *d, uint32_t slots);  /* one level deeper, with so many places on the stack; one table out of the budget */
+static inline void mr_dec_leave(mr_dec *d) { d->depth--; }
+PORT_NORETURN void mr_dec_bad(mr_dec *d);      /* raises what d->in found */
+
+static inline void mr_get_integer(mr_dec *d, int64_t n) {
+  if (PORT_LIKELY(d->raw)) raw_push(d->L, RAW_INT, (uint64_t)n);
+  else lua_pushinteger(d->L, n);
+}
+static inline void mr_get_number(mr_dec *d, double n) {
+  uint64_t bits;
+  memcpy(&bits, &n, sizeof bits);
+  if (PORT_LIKELY(d->raw)) raw_push(d->L, RAW_FLT, bits);
+  else lua_pushnumber(d->L, n);
+}
+
+#endif

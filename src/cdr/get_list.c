@@ -1,0 +1,92 @@
+/*
+ * get_list: sequences and arrays, from bytes to Lua.
+ *
+ * A list's length is believed when the bytes that are left can hold as many of the least its elements take; elements that take none are paid out
+ * of the budget. Where elements may be nil the table says how many there are, as `n`.
+ */
+#include "cdr/get.h"
+#include "transfer/packet.h"
+
+static int may_be_nil(const mr_type *t) { return t->kind == TK_OBJREF || t->kind == TK_ANY || t->kind == TK_NULL || t->kind == TK_VOID; }
+
+static uint32_t length_of(mr_dec *d, const mr_type *t) {
+  uint64_t n = t->fixed ? t->n : mr_in_u32(&d->in), least = t->element->min;
+  if (!t->fixed && t->n && n > t->n) mr_dec_raise(d, "MARSHAL", 0, "a sequence longer than its type allows");
+  if (least ? n > mr_in_left(&d->in) / least : n > d->budget) mr_dec_raise(d, "MARSHAL", 0, "a list longer than the bytes that are left");
+  if (n > INT32_MAX) mr_dec_raise(d, "MARSHAL", 0, "a list too long");
+  if (!least) d->budget -= n;
+  return (uint32_t)n;
+}
+
+/* Numbers go into a raw array in one loop; a table with none but numbers never owes a barrier. */
+#define FILL(size, type, word, convert) do { \
+    const char *p = mr_in_take(&d->in, size, (size_t)n * size); \
+    if (!p) return 1; \
+    for (uint32_t i = 0; i < n; i++) { \
+      type w; \
+      memcpy(&w, p + (size_t)i * size, size); \
+      if (d->in.swap) w = word; \
+      a[i].bits = (uint64_t)(int64_t)convert; \
+      a[i].tt = RAW_INT; \
+    } \
+    return 1; \
+  } while (0)
+
+/* 0: these aren't numbers. */
+static int fill_numbers(mr_dec *d, const mr_type *t, raw_value *a, uint32_t n) {
+  switch (t->kind) {
+    case TK_SHORT: FILL(2, uint16_t, cdr_swap16(w), (int16_t)w);
+    case TK_USHORT: FILL(2, uint16_t, cdr_swap16(w), w);
+    case TK_LONG: FILL(4, uint32_t, cdr_swap32(w), (int32_t)w);
+    case TK_ULONG: FILL(4, uint32_t, cdr_swap32(w), w);
+    case TK_LONGLONG: case TK_ULONGLONG: FILL(8, uint64_t, cdr_swap64(w), w);
+    case TK_DOUBLE: {
+      const char *p = mr_in_take(&d->in, 8, (size_t)n * 8);
+      if (!p) return 1;
+      for (uint32_t i = 0; i < n; i++) {
+        memcpy(&a[i].bits, p + (size_t)i * 8, 8);
+        if (d->in.swap) a[i].bits = cdr_swap64(a[i].bits);
+        a[i].tt = RAW_FLT;
+      }
+      return 1;
+    }
+    default: return 0;
+  }
+}
+
+/* The value on top becomes element i of the list below it. */
+static inline void store(mr_dec *d, uint32_t i) {
+  lua_State *L = d->L;
+  if (PORT_LIKELY(d->raw)) {
+    raw_value *v = raw_top(L) - 1;
+    raw_table *list = (raw_table *)(uintptr_t)(v - 1)->bits;
+    if (PORT_LIKELY(!raw_isblack(list) || !(v->tt & RAW_COLLECTABLE))) {
+      list->array[i].bits = v->bits;
+      list->array[i].tt = v->tt;
+      raw_pop(L);
+      return;
+    }
+  }
+  lua_rawseti(L, -2, (lua_Integer)i + 1);
+}
+
+void mr_get_sequence(mr_dec *d, const mr_type *t) {
+  lua_State *L = d->L;
+  const mr_type *element = t->element;
+  mr_dec_enter(d, 2);
+  uint32_t n = length_of(d, t);
+  if (PORT_UNLIKELY(d->in.bad != NULL)) mr_dec_bad(d);
+  int with_n = may_be_nil(element) && !t->fixed;
+  lua_createtable(L, (int)n, with_n);
+  if (n && d->raw && fill_numbers(d, element, ((raw_table *)(uintptr_t)(raw_top(L) - 1)->bits)->array, n)) { mr_dec_leave(d); return; }
+  for (uint32_t i = 0; i < n; i++) {
+    mr_get(d, element);
+    store(d, i);
+  }
+  if (with_n) {
+    lua_pushliteral(L, "n");
+    lua_pushinteger(L, n);
+    lua_rawset(L, -3);
+  }
+  mr_dec_leave(d);
+}

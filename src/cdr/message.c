@@ -1,0 +1,121 @@
+/* message: runs programs, and writes whole GIOP messages around their values (CORBA 3.3 part 2, 9.4). */
+#include <stdio.h>
+#include "cdr/put.h"
+#include "cdr/get.h"
+#include "cdr/message.h"
+#include "transfer/packet.h"
+
+enum { HEADER = 12, SIZE_AT = 8, REPLY = 1, BUDGET = 4096, BUDGET_PER_BYTE = 16 };
+
+/* Two values above the arguments: the environment's list, and a place for an error object. */
+static int push_fields(lua_State *L, int program) {
+  if (PORT_UNLIKELY(!lua_checkstack(L, 64))) mr_raise_memory(L);
+  lua_getiuservalue(L, program, 1);
+  lua_pushnil(L);
+  return lua_gettop(L) - 1;
+}
+
+static PORT_NOINLINE void raise_refused(mr_enc *e, const mr_program *p, uint32_t i) {
+  char text[600], place[32] = "value";
+  lua_State *L = e->L;
+  if (e->raised) {
+    lua_settop(L, e->fields + 1);
+    lua_error(L);
+  }
+  if (p->n > 1) snprintf(place, sizeof place, "value %u", (unsigned)i + 1);
+  const char *name = p->names ? p->names[i] : place;
+  snprintf(text, sizeof text, "%s%.*s: %s", name, (int)(sizeof e->path - e->at), e->path + e->at, e->text);
+  lua_settop(L, e->fields);
+  mr_env_raise(L, e->fields, e->exception, e->minor, text);
+}
+
+static void begin(mr_enc *e, lua_State *L, const mr_program *p, int fields, int codec) {
+  e->L = L;
+  e->env = p->env;
+  e->raw = mr_layout;
+  e->codec = codec;
+  e->depth = e->strays = e->raised = 0;
+  e->cut = 0;
+  e->room = 16;
+  e->fields = fields;
+  e->at = sizeof e->path;
+  mr_out_begin(&e->o, L, codec & CDR_LITTLE);
+}
+
+/* Missing values are nil, those too many are not looked at. */
+static void put_values(mr_enc *e, const mr_program *p, int first, int nvalues) {
+  for (uint32_t i = 0; i < p->n; i++) {
+    mr_val v = { 0, RAW_NIL };
+    if ((int)i < nvalues) v = mr_val_at(e, first + (int)i);
+    if (PORT_UNLIKELY(mr_put(e, p->types[i], v) || e->raised)) raise_refused(e, p, i);
+  }
+}
+
+void mr_program_encode(lua_State *L, const mr_program *p, int codec, int first, int nvalues) {
+  mr_enc e;
+  begin(&e, L, p, push_fields(L, 1), codec);
+  put_values(&e, p, first, nvalues);
+  mr_out_push(&e.o);
+}
+
+int mr_program_decode(lua_State *L, const mr_program *p, int codec, const char *s, size_t n, size_t at) {
+  mr_dec d = { .L = L, .env = p->env, .raw = mr_layout, .codec = codec };
+  d.fields = push_fields(L, 1);
+  d.budget = BUDGET + BUDGET_PER_BYTE * (uint64_t)n;
+  mr_in_begin(&d.in, s, n, at, codec & CDR_LITTLE);
+  if (PORT_UNLIKELY(p->n > 40 && !lua_checkstack(L, (int)p->n + LUA_MINSTACK))) mr_raise_memory(L);
+  for (uint32_t i = 0; i < p->n; i++) mr_get(&d, p->types[i]);
+  return (int)p->n;
+}
+
+/* ---- messages ---- */
+
+static int minor_of(int codec) { return (codec & CDR_MINOR) >> CDR_MINOR_SHIFT; }
+
+/* A body of GIOP 1.2 begins at a multiple of 8; without values there is none. */
+static void finish(mr_enc *e, const mr_program *p, int first, int nvalues) {
+  if (p->n && minor_of(e->codec) >= 2) mr_out_align(&e->o, 8);
+  put_values(e, p, first, nvalues);
+  mr_out_patch32(&e->o, SIZE_AT, (uint32_t)(mr_out_length(&e->o) - HEADER));
+  mr_out_push(&e->o);
+}
+
+void mr_program_request(lua_State *L, const mr_program *p, const char *head, size_t length, size_t idat, uint32_t id, int codec, int first, int nvalues) {
+  mr_enc e;
+  begin(&e, L, p, push_fields(L, 1), codec);
+  mr_out_bytes(&e.o, head, length);
+  mr_out_patch32(&e.o, idat, id);
+  finish(&e, p, first, nvalues);
+}
+
+/* The list { {id, data}, … } at idx, or nothing. */
+static void put_contexts(mr_enc *e, int idx) {
+  lua_State *L = e->L;
+  lua_Integer n = lua_istable(L, idx) ? (lua_Integer)lua_rawlen(L, idx) : 0;
+  mr_out_u32(&e->o, (uint32_t)n);
+  for (lua_Integer i = 1; i <= n; i++) {
+    size_t length;
+    lua_rawgeti(L, idx, i);
+    if (!lua_istable(L, -1)) luaL_error(L, "a service context must be {id, data}");
+    lua_rawgeti(L, -1, 1);
+    lua_rawgeti(L, -2, 2);
+    const char *data = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &length) : NULL;
+    if (!data || !lua_isinteger(L, -2)) luaL_error(L, "a service context must be {id, data}");
+    mr_out_u32(&e->o, (uint32_t)lua_tointeger(L, -2));
+    mr_out_octets(&e->o, data, length);
+    lua_pop(L, 3);
+  }
+}
+
+void mr_program_reply(lua_State *L, const mr_program *p, uint32_t id, int codec, uint32_t status, int contexts, int first, int nvalues) {
+  mr_enc e;
+  char head[8] = { 'G', 'I', 'O', 'P', 1, (char)minor_of(codec), (char)(codec & CDR_LITTLE), REPLY };
+  begin(&e, L, p, push_fields(L, 1), codec);
+  mr_out_bytes(&e.o, head, sizeof head);
+  mr_out_u32(&e.o, 0);
+  if (minor_of(codec) < 2) put_contexts(&e, contexts);
+  mr_out_u32(&e.o, id);
+  mr_out_u32(&e.o, status);
+  if (minor_of(codec) >= 2) put_contexts(&e, contexts);
+  finish(&e, p, first, nvalues);
+}

@@ -1,0 +1,144 @@
+/*
+ * put_list: sequences and arrays, from Lua to bytes.
+ *
+ * A list is read without metamethods. Its length is what `#` gives, or its field `n` where elements may be nil; a value behind that is a hole
+ * before it, which is refused. Numbers in a raw array go in one loop.
+ */
+#include "cdr/put.h"
+
+static int may_be_nil(const mr_type *t) { return t->kind == TK_OBJREF || t->kind == TK_ANY || t->kind == TK_NULL || t->kind == TK_VOID; }
+
+static mr_val element(mr_enc *e, mr_val list, uint64_t i) {
+  mr_val v = { 0, RAW_NIL };
+  if (e->raw) {
+    const raw_table *t = (const raw_table *)(uintptr_t)list.bits;
+    if (PORT_LIKELY(i <= raw_arraysize(t))) {
+      v.bits = t->array[i - 1].bits;
+      v.tt = t->array[i - 1].tt;
+      if (raw_isnil(v.tt)) v.tt = RAW_NIL;
+      return v;
+    }
+    lua_rawgeti(e->L, -1, (lua_Integer)i);     /* the list is on top */
+  } else lua_rawgeti(e->L, (int)list.bits, (lua_Integer)i);
+  e->strays++;
+  return mr_val_at(e, lua_gettop(e->L));
+}
+
+/* ---- how long ---- */
+
+/* An integer key from above n to `most` is a hole before it. The list is on top of the stack. */
+static int has_more_api(lua_State *L, uint64_t n) {
+  int found = 0;
+  lua_pushnil(L);
+  while (!found && lua_next(L, -2)) {
+    found = lua_isinteger(L, -2) && lua_tointegerx(L, -2, NULL) > (lua_Integer)n;
+    lua_pop(L, 1);
+  }
+  if (found) lua_pop(L, 1);
+  return found;
+}
+
+static int has_more_raw(const raw_table *t, uint64_t n) {
+  for (uint64_t i = n, size = raw_arraysize(t); i < size; i++) if (!raw_isnil(t->array[i].tt)) return 1;
+  for (uint32_t i = 0, size = raw_nodes(t); i < size; i++) {
+    const raw_node *node = &t->node[i];
+    if (!raw_isnil(node->tt) && node->key_tt == RAW_INT && (int64_t)node->key > (int64_t)n) return 1;
+  }
+  return 0;
+}
+
+static int n_field(mr_enc *e, mr_val list, lua_Integer *n) {
+  lua_State *L = e->L;
+  if (e->raw) lua_pushvalue(L, -1);
+  else lua_pushvalue(L, (int)list.bits);
+  lua_rawgeti(L, e->fields, ENV_N);
+  lua_rawget(L, -2);
+  int isint, is = !lua_isnil(L, -1);
+  *n = lua_tointegerx(L, -1, &isint);
+  lua_pop(L, 2);
+  if (is && (!isint || *n < 0 || *n > (lua_Integer)INT32_MAX)) return mr_refuse(e, "BAD_PARAM", 0, "its 'n' is no length");
+  return is;
+}
+
+/* The list has been entered. */
+static int length_of(mr_enc *e, const mr_type *t, mr_val list, uint64_t *n) {
+  lua_State *L = e->L;
+  lua_Integer given;
+  if (may_be_nil(t->element)) {
+    int is = n_field(e, list, &given);
+    if (is < 0) return -1;
+    if (is) { *n = (uint64_t)given; return 0; }
+  }
+  *n = t->fixed && may_be_nil(t->element) ? t->n : lua_rawlen(L, e->raw ? -1 : (int)list.bits);
+  int more;
+  if (e->raw) more = has_more_raw((const raw_table *)(uintptr_t)list.bits, *n);
+  else {
+    lua_pushvalue(L, (int)list.bits);
+    more = has_more_api(L, *n);
+    lua_pop(L, 1);
+  }
+  if (!more || (t->fixed && *n >= t->n)) return 0;
+  mr_refuse(e, "BAD_PARAM", 0, "%s expected, got nil, a hole in the list%s", mr_kind_name(t->element),
+            may_be_nil(t->element) ? ": give its length as 'n'" : "");
+  return mr_in_element(e, *n + 1);
+}
+
+/* ---- elements ---- */
+
+/* Numbers of one size out of a raw array: how many of the first n went. The rest is for the general way, which also knows what is wrong. */
+static uint64_t put_numbers(mr_enc *e, const mr_type *t, mr_val list, uint64_t n) {
+  const raw_table *table = (const raw_table *)(uintptr_t)list.bits;
+  const raw_value *a = table->array;
+  uint64_t i = 0, size = raw_arraysize(table);
+  if (n > size) n = size;
+  if (n == 0 || e->o.swap) return 0;
+  switch (t->element->kind) {
+    case TK_LONG: case TK_ULONG: {
+      int64_t low = t->element->kind == TK_LONG ? INT32_MIN : 0, high = t->element->kind == TK_LONG ? INT32_MAX : (int64_t)UINT32_MAX;
+      mr_out_room(&e->o, n * 4 + OUT_SLACK);
+      mr_out_pad(&e->o, 4);
+      for (; i < n && a[i].tt == RAW_INT && (int64_t)a[i].bits >= low && (int64_t)a[i].bits <= high; i++) {
+        uint32_t v = (uint32_t)a[i].bits;
+        memcpy(e->o.at + 4 * i, &v, 4);
+      }
+      e->o.at += 4 * i;
+      return i;
+    }
+    case TK_DOUBLE: case TK_LONGLONG: case TK_ULONGLONG: {
+      uint8_t tt = t->element->kind == TK_DOUBLE ? RAW_FLT : RAW_INT;
+      mr_out_room(&e->o, n * 8 + OUT_SLACK);
+      mr_out_pad(&e->o, 8);
+      for (; i < n && a[i].tt == tt; i++) memcpy(e->o.at + 8 * i, &a[i].bits, 8);
+      e->o.at += 8 * i;
+      return i;
+    }
+    default: return 0;
+  }
+}
+
+static int put_elements(mr_enc *e, const mr_type *t, mr_val list, uint64_t n) {
+  int strays = e->strays;
+  uint64_t i = e->raw ? put_numbers(e, t, list, n) : 0;
+  for (; i < n; i++) {
+    mr_val v = element(e, list, i + 1);
+    if (PORT_UNLIKELY(mr_put(e, t->element, v))) return mr_in_element(e, i + 1);
+    if (PORT_UNLIKELY(e->strays != strays)) mr_drop(e, strays);
+  }
+  return 0;
+}
+
+int mr_put_sequence(mr_enc *e, const mr_type *t, mr_val v) {
+  uint64_t n;
+  if (PORT_UNLIKELY(v.tt != RAW_TABLE)) return mr_wrong(e, t->fixed ? "array" : "sequence", v);
+  if (mr_enter(e, v) || length_of(e, t, v, &n)) return -1;
+  if (t->fixed && n < t->n) {
+    mr_refuse(e, "BAD_PARAM", 0, "%s expected, got nil (the array has %lu elements)", mr_kind_name(t->element), (unsigned long)t->n);
+    return mr_in_element(e, n + 1);
+  }
+  if (t->fixed && n > t->n) return mr_refuse(e, "BAD_PARAM", 0, "array of %lu expected, got %llu elements", (unsigned long)t->n, (unsigned long long)n);
+  if (!t->fixed && t->n && n > t->n) return mr_refuse(e, "BAD_PARAM", 0, "at most %lu elements expected, got %llu", (unsigned long)t->n, (unsigned long long)n);
+  if (!t->fixed) mr_out_u32(&e->o, (uint32_t)n);
+  if (put_elements(e, t, v, n)) return -1;
+  mr_leave(e);
+  return 0;
+}

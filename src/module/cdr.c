@@ -1,0 +1,278 @@
+/*
+ * cdr: mare.orb.cdr - environments and marshalling programs. What they do is in src/cdr.
+ *
+ * An environment is a userdata whose user value is the list of its fields (type.h), which Lua sees by their names. A program is a userdata with
+ * that list as its first user value, and a list of what it needs (its types, names, environment) as its second.
+ */
+#include "module/module.h"
+#include "cdr/message.h"
+#include "cdr/typecode.h"
+
+static const char env_tag, program_tag;        /* their addresses tell our userdata from others' */
+
+static mr_program *check_program(lua_State *L) {
+  mr_program *p = lua_rawlen(L, 1) >= sizeof *p ? (mr_program *)lua_touserdata(L, 1) : NULL;
+  if (!p || p->tag != ((uintptr_t)&program_tag ^ (uintptr_t)p)) luaL_argerror(L, 1, "marshalling program expected");
+  return p;
+}
+
+static int check_codec(lua_State *L, int idx) {
+  lua_Integer n = luaL_checkinteger(L, idx);
+  luaL_argcheck(L, n >= 0 && n < 64 && (n & CDR_MINOR) != CDR_MINOR, idx, "no codec");
+  return (int)n;
+}
+
+/* program:encode(codec, …) -> bytes */
+static int l_encode(lua_State *L) {
+  mr_program *p = check_program(L);
+  int codec = check_codec(L, 2);
+  mr_program_encode(L, p, codec, 3, lua_gettop(L) - 2);
+  return 1;
+}
+
+/* program:decode(bytes, at, codec) -> … */
+static int l_decode(lua_State *L) {
+  size_t n;
+  mr_program *p = check_program(L);
+  const char *s = luaL_checklstring(L, 2, &n);
+  lua_Integer at = luaL_optinteger(L, 3, 1);
+  int codec = check_codec(L, 4);
+  lua_settop(L, 4);
+  luaL_argcheck(L, at >= 1, 3, "positions count from 1");
+  return mr_program_decode(L, p, codec, s, n, (lua_Unsigned)at > n ? n : (size_t)at - 1);
+}
+
+/* program:request(head, idat, id, codec, …) -> message */
+static int l_request(lua_State *L) {
+  size_t n;
+  mr_program *p = check_program(L);
+  const char *head = luaL_checklstring(L, 2, &n);
+  lua_Integer idat = luaL_checkinteger(L, 3), id = luaL_checkinteger(L, 4);
+  int codec = check_codec(L, 5);
+  luaL_argcheck(L, n >= 12, 2, "no head of a message");
+  luaL_argcheck(L, idat >= 12 && (lua_Unsigned)idat + 4 <= n, 3, "outside of the head");
+  mr_program_request(L, p, head, n, (size_t)idat, (uint32_t)id, codec, 6, lua_gettop(L) - 5);
+  return 1;
+}
+
+/* program:reply(id, codec, status, contexts, …) -> message */
+static int l_reply(lua_State *L) {
+  mr_program *p = check_program(L);
+  lua_Integer id = luaL_checkinteger(L, 2), status = luaL_checkinteger(L, 4);
+  int codec = check_codec(L, 3);
+  if (lua_gettop(L) < 5) lua_settop(L, 5);
+  luaL_argcheck(L, lua_isnil(L, 5) || lua_istable(L, 5), 5, "list of service contexts or nil expected");
+  mr_program_reply(L, p, (uint32_t)id, codec, (uint32_t)status, 5, 6, lua_gettop(L) - 5);
+  return 1;
+}
+
+static const luaL_Reg program_methods[] = {
+  { "encode", l_encode }, { "decode", l_decode }, { "request", l_request }, { "reply", l_reply }, { NULL, NULL },
+};
+
+/* ---- environments ---- */
+
+static const char *const field_names[] = { "proxies", "iors", "reference_in", "reference_out", "fail", "resolve", NULL };
+
+static mr_cdr_env *check_env(lua_State *L, int idx) {
+  mr_cdr_env *env = lua_rawlen(L, idx) >= sizeof *env ? (mr_cdr_env *)lua_touserdata(L, idx) : NULL;
+  if (!env || env->tag != ((uintptr_t)&env_tag ^ (uintptr_t)env)) luaL_argerror(L, idx, "marshalling environment expected");
+  return env;
+}
+
+/* Stack: the list of types at 2, of names at 3; the environment's fields and the program's needs behind. */
+static void compile_all(lua_State *L, mr_program *p, int fields, int needs) {
+  for (uint32_t i = 0; i < p->n; i++) {
+    lua_rawgeti(L, 2, (lua_Integer)i + 1);
+    p->types[i] = mr_type_get(L, p->env, fields, 0);
+    p->flags |= p->types[i]->flags;
+    lua_rawseti(L, needs, 2 * (lua_Integer)i + 2);
+    if (!p->names) continue;
+    if (lua_rawgeti(L, 3, (lua_Integer)i + 1) != LUA_TSTRING) luaL_argerror(L, 3, "a name for each type expected");
+    p->names[i] = lua_tostring(L, -1);
+    lua_rawseti(L, needs, 2 * (lua_Integer)i + 3);
+  }
+}
+
+/* env:program(types[, names]) -> program */
+static int l_program(lua_State *L) {
+  mr_cdr_env *env = check_env(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  lua_settop(L, 3);
+  uint32_t n = (uint32_t)lua_rawlen(L, 2);
+  int named = !lua_isnil(L, 3);
+  luaL_argcheck(L, n <= 250, 2, "too many types");
+  if (named) luaL_checktype(L, 3, LUA_TTABLE);
+  mr_program *p = lua_newuserdatauv(L, sizeof *p + n * sizeof *p->types + n * sizeof *p->names, 2);
+  p->tag = 0;
+  p->env = env;
+  p->n = n;
+  p->flags = 0;
+  p->types = (const mr_type **)(void *)(p + 1);
+  p->names = named ? (const char **)(void *)(p->types + n) : NULL;
+  lua_getiuservalue(L, 1, 1);
+  lua_createtable(L, 1 + (int)n * 2, 0);
+  lua_pushvalue(L, 1);
+  lua_rawseti(L, -2, 1);
+  compile_all(L, p, 5, 6);
+  lua_setiuservalue(L, 4, 2);
+  lua_setiuservalue(L, 4, 1);
+  p->tag = (uintptr_t)&program_tag ^ (uintptr_t)p;
+  luaL_setmetatable(L, "mare.orb.cdr.program");
+  return 1;
+}
+
+/* env:typecode(T[, big-endian]) -> the bytes of its TypeCode */
+static int l_typecode(lua_State *L) {
+  mr_cdr_env *env = check_env(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  lua_settop(L, 3);
+  lua_getiuservalue(L, 1, 1);
+  mr_typecode_bytes(L, env, 4, 2, !lua_toboolean(L, 3));
+  return 1;
+}
+
+/* env.name: a method, or one of its fields */
+static int l_env_index(lua_State *L) {
+  check_env(L, 1);
+  const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  if (strcmp(name, "program") == 0) { lua_pushcfunction(L, l_program); return 1; }
+  if (strcmp(name, "typecode") == 0) { lua_pushcfunction(L, l_typecode); return 1; }
+  for (int i = 0; field_names[i]; i++)
+    if (strcmp(field_names[i], name) == 0) {
+      lua_getiuservalue(L, 1, 1);
+      lua_rawgeti(L, -1, i + 1);
+      return 1;
+    }
+  return 0;
+}
+
+/* fail(name, minor, text) where the environment gives none */
+static int l_fail(lua_State *L) { return luaL_error(L, "%s: %s", luaL_checkstring(L, 1), luaL_checkstring(L, 3)); }
+
+static void push_weak(lua_State *L, const char *mode) {
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushstring(L, mode);
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+}
+
+static void take_function(lua_State *L, int fields, const char *name, int at) {
+  int type = lua_getfield(L, 1, name);
+  if (type != LUA_TNIL && type != LUA_TFUNCTION) luaL_error(L, "option '%s' must be a function", name);
+  if (type == LUA_TNIL) lua_pushboolean(L, 0);
+  lua_rawseti(L, fields, at);
+  lua_pop(L, type == LUA_TNIL);
+}
+
+/* The kinds without parameters, and unbounded strings: a table each. Others have them already when the IDL compiler is there. */
+static void make_basic(lua_State *L, int fields) {
+  static const char *const names[TK_KINDS] = {
+    "null", "void", "short", "long", "ushort", "ulong", "float", "double", "boolean", "char", "octet", "any", "TypeCode", "null",
+    [TK_STRING] = "string", [TK_LONGLONG] = "longlong", "ulonglong", "longdouble", "wchar", "wstring",
+  };
+  int top = lua_gettop(L);
+  lua_createtable(L, TK_KINDS, 0);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_getfield(L, -1, "mare.orb.idl.basic");
+  if (!lua_istable(L, -1)) lua_newtable(L);
+  int known = lua_gettop(L);
+  for (int i = 0; i < TK_KINDS; i++) {
+    if (!names[i]) continue;
+    if (lua_getfield(L, known, names[i]) != LUA_TTABLE) {
+      lua_createtable(L, 0, 1);
+      lua_pushstring(L, names[i]);
+      lua_setfield(L, -2, "kind");
+    }
+    lua_rawseti(L, top + 1, i + 1);
+    lua_settop(L, known);
+  }
+  lua_settop(L, top + 1);
+  lua_rawseti(L, fields, ENV_BASIC);
+}
+
+/* A type whose tables have these fields, to read and build such by it. */
+static const mr_type *make_own(lua_State *L, mr_cdr_env *env, int fields, const char *a, const char *b, const char *c) {
+  const char *names[] = { a, b, c };
+  lua_rawgeti(L, fields, ENV_OWN);
+  lua_createtable(L, 0, 2);
+  lua_pushliteral(L, "struct");
+  lua_setfield(L, -2, "kind");
+  lua_newtable(L);
+  for (int i = 0; i < 3 && names[i]; i++) {
+    lua_createtable(L, 0, 2);
+    lua_pushstring(L, names[i]);
+    lua_setfield(L, -2, "name");
+    lua_rawgeti(L, fields, ENV_BASIC);
+    lua_rawgeti(L, -1, TK_NULL + 1);
+    lua_setfield(L, -3, "type");
+    lua_pop(L, 1);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "members");
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, -3, (lua_Integer)lua_rawlen(L, -3) + 1);
+  const mr_type *t = mr_type_get(L, env, fields, 0);
+  lua_pop(L, 2);
+  return t;
+}
+
+static void make_tables(lua_State *L, int fields) {
+  static const struct { int at; const char *mode; } weak[] = {
+    { ENV_PROXIES, "v" }, { ENV_IORS, "k" }, { ENV_TYPES, "k" }, { ENV_ADDRESSES, "v" },
+  };
+  for (size_t i = 0; i < sizeof weak / sizeof *weak; i++) {
+    push_weak(L, weak[i].mode);
+    lua_rawseti(L, fields, weak[i].at);
+  }
+  lua_createtable(L, 2, 0);
+  for (int i = 1; i <= 2; i++) {
+    push_weak(L, "k");
+    lua_rawseti(L, -2, i);
+  }
+  lua_rawseti(L, fields, ENV_WRITTEN);
+  lua_newtable(L); lua_rawseti(L, fields, ENV_READ);
+  lua_newtable(L); lua_rawseti(L, fields, ENV_RECENT);
+  lua_newtable(L); lua_rawseti(L, fields, ENV_OWN);
+  lua_pushliteral(L, "n"); lua_rawseti(L, fields, ENV_N);
+  make_basic(L, fields);
+}
+
+/* environment(options) -> env */
+static int l_environment(lua_State *L) {
+  if (lua_isnone(L, 1)) lua_newtable(L);
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 1);
+  mr_cdr_env *env = lua_newuserdatauv(L, sizeof *env, 1);
+  memset(env, 0, sizeof *env);
+  lua_createtable(L, ENV_FIELDS, 0);
+  take_function(L, 3, "reference_in", ENV_IN);
+  take_function(L, 3, "reference_out", ENV_OUT);
+  take_function(L, 3, "resolve", ENV_RESOLVE);
+  take_function(L, 3, "fail", ENV_FAIL);
+  if (lua_rawgeti(L, 3, ENV_FAIL) != LUA_TFUNCTION) { lua_pushcfunction(L, l_fail); lua_rawseti(L, 3, ENV_FAIL); }
+  lua_settop(L, 3);
+  make_tables(L, 3);
+  env->any = make_own(L, env, 3, "_anytype", "_anyval", NULL);
+  env->choice = make_own(L, env, 3, "_switch", "_field", "_value");
+  lua_settop(L, 3);
+  lua_setiuservalue(L, 2, 1);
+  env->tag = (uintptr_t)&env_tag ^ (uintptr_t)env;
+  luaL_setmetatable(L, "mare.orb.cdr.environment");
+  return 1;
+}
+
+static const luaL_Reg functions[] = { { "environment", l_environment }, { NULL, NULL } };
+
+MR_EXPORT int luaopen_mare_orb_cdr(lua_State *L) {
+  mr_layout_check();
+  luaL_newmetatable(L, "mare.orb.cdr.program");
+  luaL_newlib(L, program_methods);
+  lua_setfield(L, -2, "__index");
+  luaL_newmetatable(L, "mare.orb.cdr.environment");
+  lua_pushcfunction(L, l_env_index);
+  lua_setfield(L, -2, "__index");
+  luaL_newlib(L, functions);
+  return 1;
+}
