@@ -10,6 +10,12 @@
 #ifndef CDR_GIOP_H
 #define CDR_GIOP_H
 
+/* cdr.h has functions of these names for Lua values. */
+#define mr_get_octets mr_giop_get_octets
+#define mr_get_string mr_giop_get_string
+#define mr_put_string mr_giop_put_string
+#define mr_put_octets mr_giop_put_octets
+
 #include <stddef.h>
 #include <stdint.h>
 

@@ -10,7 +10,9 @@ An unknown operation leaves nothing behind: a stranger's inventions take no memo
 
 `phase` tells how far a request got when something goes wrong: before the servant COMPLETED_NO, in it COMPLETED_MAYBE, after it COMPLETED_YES.
 ]]
+local core = require "mare.orb.giop.core"
 local exception = require "mare.orb.exception"
+local ior = require "mare.orb.giop.ior"
 
 local BEFORE, DURING, AFTER = 1, 2, 3
 local COMPLETED = { "COMPLETED_NO", "COMPLETED_MAYBE", "COMPLETED_YES" }
@@ -28,9 +30,9 @@ dispatch.__index = dispatch
 function dispatch.new(broker)
   local env = broker.env
   return setmetatable({
-    broker = broker, repository = broker.repository, env = env, interfaces = {}, operations = {}, forwards = setmetatable({}, { __mode = "v" }),
+    broker = broker, repository = broker.repository, env = env, interfaces = {}, operations = {},
     system_body = env:program({ { kind = "string", bound = 0 }, { kind = "ulong" }, { kind = "ulong" } }),
-    reference_body = env:program({ OBJECT }), nothing = env:program({}),
+    nothing = env:program({}),
   }, dispatch)
 end
 
@@ -200,11 +202,15 @@ end
 
 ------------------------------------------------------------------------------------------------------------ going wrong
 
+-- To-be-closed variables of the servant see it.
+local accident_class = { __tostring = function(e) return e.text end }
+
 -- What is raised: exceptions as they are; of the rest the text and where it was raised, while its stack still stands.
 local function trace(err)
   if type(err) == "table" and rawget(err, "_repid") then return err end
   local fine, text = pcall(tostring, err)
-  return { text = fine and text or type(err), traceback = debug.traceback(fine and text or type(err), 2) }
+  if not fine then text = ("(error object is a %s value)"):format(type(err)) end
+  return setmetatable({ text = text, traceback = debug.traceback(text, 2) }, accident_class)
 end
 
 local function where(job)
@@ -234,7 +240,7 @@ local function user_reply(self, job, e)
     self.broker.log(1, ("%s: its exception can't be sent: %s"):format(where(job), tostring(reply)))
     return system_reply(self, job, exception.is_system(reply) and reply or system("MARSHAL", 0, "COMPLETED_YES"))
   end
-  self.broker.log(1, ("%s raised %s, which its interface does not declare"):format(where(job), tostring(e)))
+  self.broker.log(1, ("%s raised %s, which its interface does not declare"):format(where(job), exception.__tostring(e)))
   return system_reply(self, job, system("UNKNOWN", 1, "COMPLETED_YES"))
 end
 
@@ -253,15 +259,15 @@ end
 
 ---------------------------------------------------------------------------------------------------------------- serving
 
--- A value that stands for a reference on its way out, whatever it is here.
-local function token(self, ior)
-  local value = self.forwards[ior]
-  if not value then
-    value = {}
-    self.forwards[ior] = value
-    self.env.iors[value] = ior
+-- A canonical IOR as the body of a message in this byte order, at a multiple of 4.
+local function reference_body(bytes, bits)
+  if bits & 1 == 1 then return bytes:sub(5) end
+  local t = ior.parse(bytes)
+  local body = string.pack(">!4s4I4", t.type_id .. "\0", #t.profiles)
+  for _, p in ipairs(t.profiles) do
+    body = body .. ("\0"):rep(-#body % 4) .. string.pack(">I4s4", p.tag, p.data)
   end
-  return value
+  return body
 end
 
 local function find(self, key, operation)
@@ -280,7 +286,8 @@ end
 local function execute(self, job, message, at, key, operation)
   local entry = self.objects[key] or find(self, key, operation)
   if entry.forward then
-    return self.reference_body:reply(job.id, job.codec, LOCATION_FORWARD, nil, token(self, entry.forward))
+    local bits = job.codec & 7
+    return core.reply(bits >> 1, bits & 1, job.id, LOCATION_FORWARD, nil, reference_body(entry.forward, bits))
   end
   local call = entry.calls[operation] or no_operation(entry, operation)
   job.call = call
@@ -314,7 +321,7 @@ end
 --- The answer to "is it here?": status and body of a LocateReply; the same as a request would find.
 function dispatch:locate(key, bits)
   local fine, entry = pcall(find, self, key, nil)
-  if fine and entry.forward then return OBJECT_FORWARD, self.reference_body:encode(bits, token(self, entry.forward)) end
+  if fine and entry.forward then return OBJECT_FORWARD, reference_body(entry.forward, bits) end
   if fine then return OBJECT_HERE end
   if exception.is_system(entry) == "OBJECT_NOT_EXIST" then return UNKNOWN_OBJECT end
   if bits >> 1 < 2 or not exception.is_system(entry) then return OBJECT_HERE end   -- the request will tell what is wrong

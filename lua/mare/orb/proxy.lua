@@ -61,10 +61,11 @@ local function names_of(state)
   return names
 end
 
-local function unknown(state, key, what)
+-- What the program wrote is wrong: `level` leads to it, counted from the caller.
+local function unknown(state, key, what, level)
   local meant = type(key) == "string" and near(key, names_of(state))
   error(("interface '%s' has no %s '%s'%s"):format(state.def.scoped or state.def.name, what, tostring(key),
-    meant and "; did you mean " .. meant .. "?" or ""), 4)
+    meant and "; did you mean " .. meant .. "?" or ""), level + 1)
 end
 
 local async = {}
@@ -91,8 +92,7 @@ local function other(self, state, key)
     class[key] = class[word]
     return class[key]
   end
-  if fields[key] then return nil end
-  return unknown(state, key, "operation or attribute")
+  if not fields[key] then unknown(state, key, "operation or attribute", 3) end
 end
 
 function proxy.__index(self, key)
@@ -104,9 +104,13 @@ function proxy.__newindex(self, key, value)
   local state = states[self] or adopt(self)
   local class = state.class
   local set = type(key) == "string" and class["_set_" .. key]
-  if set then return set(self, value) end
-  if type(key) == "string" and class["_get_" .. key] then error(("attribute '%s' is readonly"):format(key), 2) end
-  return unknown(state, key, "attribute")
+  if set then
+    set(self, value)
+  elseif type(key) == "string" and class["_get_" .. key] then
+    error(("attribute '%s' is readonly"):format(key), 2)
+  else
+    unknown(state, key, "attribute", 2)
+  end
 end
 
 function proxy.__eq(a, b) return proxy.is(a) and proxy.is(b) and rawget(a, "_ior") == rawget(b, "_ior") end

@@ -1,6 +1,6 @@
--- giop: a client of raw GIOP bytes for specs of the server. It knows nothing of brokers, IDL or types: bodies are strings.
+-- iiop: a client of raw GIOP bytes for specs of the server. It knows nothing of brokers, IDL or types: bodies are strings.
 --
---   local giop = require "spec.support.giop"
+--   local giop = require "spec.support.iiop"
 --   local c = giop.connect(port[, host])                        a to-be-closed value
 --   local id = c:request("say", "key", body, { minor = 2, little = true, response = 3, id = n })
 --   local r = c:receive([seconds])       { type = "Reply", id =, status =, body =, minor =, little = } | nil, why, code
