@@ -44,7 +44,8 @@ local visit
 function texts.module() return "" end
 function texts.native() return "" end
 function texts.interface(d) return (d.abstract and "abstract " or "") .. (d["local"] and "local " or "") .. names(d.bases) end
-function texts.const(d) return type_text(d.type) .. "=" .. value_text(d.type, d.value) end
+-- omniidl gives constants of type fixed neither digits nor scale.
+function texts.const(d) return (d.type.kind == "fixed" and "fixed<0,0>" or type_text(d.type)) .. "=" .. value_text(d.type, d.value) end
 function texts.alias(d) return type_text(d.type) end
 function texts.valuebox(d) return type_text(d.type) end
 function texts.enum(d) return table.concat(d.labels, ",") end
@@ -88,7 +89,8 @@ end
 function visit(d, out)
   if out.seen[d] or not texts[d.kind] or not (d.file or d.kind == "module") or d.forward then return end
   out.seen[d] = true
-  out[#out + 1] = table.concat({ d.kind, d.scoped, d.id, texts[d.kind](d) }, "\t")
+  local factory = d.kind == "factory"
+  out[#out + 1] = table.concat({ d.kind, factory and d.name or d.scoped, factory and "" or d.id, texts[d.kind](d) }, "\t")
   inside(d, out)
   if d.kind == "enum" then
     local scope = d.scoped:match("^(.*::)") or ""

@@ -13,7 +13,6 @@ import subprocess
 import sys
 
 sys.path.insert(0, "/usr/lib/omniidl")
-sys.path.insert(0, "/usr/lib/x86_64-linux-gnu/omniidl")
 import _omniidl  # noqa: E402
 from omniidl import idlast, idltype  # noqa: E402
 
@@ -64,7 +63,8 @@ def value_text(kind, value):
 
 
 def show(decl, kind, text):
-    print("D", kind, name_of(decl), decl.repoId(), text, sep="\t")
+    known = isinstance(decl, idlast.DeclRepoId)  # a factory has neither
+    print("D", kind, name_of(decl) if known else decl.identifier(), decl.repoId() if known else "", text, sep="\t")
 
 
 def members_of(node):
@@ -186,9 +186,12 @@ def main():
         if pid == 0:
             os.close(read_end)
             os.dup2(write_end, 2)
-            status = child(path, options.split())
-            sys.stdout.flush()
-            os._exit(status)
+            status = 3
+            try:
+                status = child(path, options.split())
+            finally:
+                sys.stdout.flush()
+                os._exit(status)
         os.close(write_end)
         report(path, read_end)
         print("X", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), sep="\t", flush=True)

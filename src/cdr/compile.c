@@ -6,7 +6,9 @@
  */
 #include <stdlib.h>
 #include <stdio.h>
-#include "cdr/type.h"
+#include <stdarg.h>
+#include "cdr/union.h"
+#include "cdr/text.h"
 #include "transfer/packet.h"
 
 enum { MAX_TEMPLATE = 64 };                    /* members; larger structs are built key by key */
@@ -16,7 +18,19 @@ typedef struct compiler {
   mr_cdr_env *env;
   int fields;
   uint32_t serial, level, depth;
+  int wire;
 } compiler;
+
+static PORT_NORETURN void bad(compiler *c, const char *format, ...) {
+  char text[200];
+  va_list list;
+  va_start(list, format);
+  vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  if (c->wire) mr_env_raise(c->L, c->fields, "BAD_TYPECODE", 0, text);
+  luaL_error(c->L, "bad type: %s", text);
+  abort();
+}
 
 static const struct { const char *name; uint8_t kind, size; } kinds[] = {
   { "null", TK_NULL, 0 }, { "void", TK_VOID, 0 }, { "short", TK_SHORT, 2 }, { "long", TK_LONG, 4 }, { "ushort", TK_USHORT, 2 },
@@ -53,7 +67,7 @@ static lua_Integer number_field(compiler *c, int at, const char *name, lua_Integ
   int type = lua_getfield(L, at, name), isint = 0;
   lua_Integer n = lua_tointegerx(L, -1, &isint);
   if (type == LUA_TNIL && missing >= 0) { n = missing; isint = 1; }
-  if (!isint || n < 0 || n > most) luaL_error(L, "bad type: its '%s' is no number from 0 to %d", name, (int)most);
+  if (!isint || n < 0 || n > most) bad(c, "its '%s' is no number from 0 to %d", name, (int)most);
   lua_pop(L, 1);
   return n;
 }
@@ -70,7 +84,7 @@ static const char *kept_string(compiler *c, int at, const char *name, int refs, 
 static const mr_type *part(compiler *c, int at, const char *name, int refs) {
   lua_State *L = c->L;
   lua_getfield(L, at, name);
-  if (!lua_istable(L, -1)) luaL_error(L, "bad type: its '%s' is no type but a %s", name, luaL_typename(L, -1));
+  if (!lua_istable(L, -1)) bad(c, "its '%s' is no type but a %s", name, luaL_typename(L, -1));
   const mr_type *t = compile(c);
   lua_rawseti(L, refs, (lua_Integer)lua_rawlen(L, refs) + 1);
   return t;
@@ -87,7 +101,7 @@ static uint64_t address_of(lua_State *L) {
 static void member_name(compiler *c, mr_member *m, int at, int refs) {
   lua_State *L = c->L;
   size_t length;
-  if (lua_getfield(L, at, "name") != LUA_TSTRING) luaL_error(L, "bad type: a member's 'name' is a %s", luaL_typename(L, -1));
+  if (lua_getfield(L, at, "name") != LUA_TSTRING) bad(c, "a member's 'name' is a %s", luaL_typename(L, -1));
   m->key = address_of(L);
   m->name = lua_tolstring(L, -1, &length);
   m->length = (uint32_t)length;
@@ -125,7 +139,7 @@ static void struct_members(compiler *c, mr_type *t, int at, int refs) {
   int list = lua_gettop(L);
   for (uint32_t i = 0; i < t->n; i++) {
     mr_member *m = &t->members[i];
-    if (lua_rawgeti(L, list, (lua_Integer)i + 1) != LUA_TTABLE) luaL_error(L, "bad type: its member %d is no table", (int)i + 1);
+    if (lua_rawgeti(L, list, (lua_Integer)i + 1) != LUA_TTABLE) bad(c, "its member %d is no table", (int)i + 1);
     member_name(c, m, list + 1, refs);
     m->type = part(c, list + 1, "type", refs);
     t->flags |= m->type->flags;
@@ -144,7 +158,7 @@ static void enum_labels(compiler *c, mr_type *t, int at, int refs) {
   for (uint32_t i = 0; i < t->n; i++) {
     size_t length;
     mr_member *m = &t->members[i];
-    if (lua_rawgeti(L, -1, (lua_Integer)i + 1) != LUA_TSTRING) luaL_error(L, "bad type: its label %d is no string", (int)i + 1);
+    if (lua_rawgeti(L, -1, (lua_Integer)i + 1) != LUA_TSTRING) bad(c, "its label %d is no string", (int)i + 1);
     m->key = address_of(L);
     m->name = lua_tolstring(L, -1, &length);
     m->length = (uint32_t)length;
@@ -154,6 +168,44 @@ static void enum_labels(compiler *c, mr_type *t, int at, int refs) {
     t->slots[slot] = i + 1;
   }
   lua_pop(L, 1);
+}
+
+/* The number of the label on top of the stack, as its discriminator's type has it. */
+static int64_t label_value(compiler *c, const mr_type *t) {
+  lua_State *L = c->L;
+  size_t n, used;
+  int isint;
+  lua_Integer i = lua_tointegerx(L, -1, &isint);
+  if (t->kind == TK_BOOLEAN && lua_isboolean(L, -1)) return lua_toboolean(L, -1);
+  if (lua_type(L, -1) == LUA_TSTRING) {
+    const char *s = lua_tolstring(L, -1, &n);
+    if (t->kind == TK_CHAR && n == 1) return (unsigned char)*s;
+    uint32_t wide = t->kind == TK_WCHAR && n ? mr_text_read(s, n, &used) : UINT32_MAX;
+    if (wide <= 0xffff && used == n) return wide;
+    for (uint32_t k = 0; t->kind == TK_ENUM && k < t->n; k++)
+      if (t->members[k].length == n && memcmp(t->members[k].name, s, n) == 0) return k;
+  } else if (isint && t->kind != TK_BOOLEAN && t->kind != TK_CHAR && t->kind != TK_WCHAR && t->kind != TK_ENUM) return i;
+  bad(c, "the label '%s' is no %s", luaL_tolstring(L, -1, NULL), t->name ? t->name : mr_kind_name(t));
+}
+
+static void union_members(compiler *c, mr_type *t, int at, int refs) {
+  lua_State *L = c->L;
+  t->element = part(c, at, "discriminator", refs);
+  if (!mr_union_allows(t->element)) bad(c, "a union's discriminator can't be a %s", mr_kind_name(t->element));
+  t->fallback = (int32_t)number_field(c, at, "default", 0, t->n) - 1;
+  struct_members(c, t, at, refs);
+  t->min = t->element->min;
+  lua_getfield(L, at, "members");
+  for (uint32_t i = 0; i < t->n; i++) {
+    if ((int32_t)i == t->fallback) continue;
+    lua_rawgeti(L, -1, (lua_Integer)i + 1);
+    lua_getfield(L, -1, "label");
+    t->members[i].label = label_value(c, t->element);
+    lua_pop(L, 2);
+  }
+  lua_pop(L, 1);
+  const char *problem = mr_union_ready(t);
+  if (problem) bad(c, "union '%s' %s", t->name ? t->name : "?", problem);
 }
 
 static void sequence(compiler *c, mr_type *t, int at, int refs) {
@@ -171,10 +223,11 @@ static void sequence(compiler *c, mr_type *t, int at, int refs) {
 
 static void alias(compiler *c, mr_type *t, int at, int refs) {
   const mr_type *to = part(c, at, "type", refs);
-  if (!to->ready) luaL_error(c->L, "bad type: '%s' is another name for a type that is not complete", t->name ? t->name : "?");
+  if (!to->ready) bad(c, "'%s' is another name for a type that is not complete", t->name ? t->name : "?");
   uint32_t serial = t->serial;
   const char *name = t->name, *id = t->id;
   *t = *to;                                    /* what `to` points to is alive by refs */
+  t->alias = 1;
   t->serial = serial;
   t->name = name;
   t->id = id;
@@ -194,6 +247,7 @@ static void fill(compiler *c, mr_type *t, int at, int refs) {
     case TK_ANY: case TK_TYPECODE: case TK_OBJREF: t->flags = TYPE_ENV; break;
     case TK_STRING: case TK_WSTRING: t->n = (uint32_t)number_field(c, at, "bound", 0, UINT32_MAX); break;
     case TK_STRUCT: case TK_EXCEPT: struct_members(c, t, at, refs); break;
+    case TK_UNION: union_members(c, t, at, refs); break;
     case TK_ENUM: enum_labels(c, t, at, refs); break;
     case TK_SEQUENCE: case TK_ARRAY: sequence(c, t, at, refs); break;
     case TK_ALIAS: alias(c, t, at, refs); break;
@@ -206,9 +260,9 @@ static void fill(compiler *c, mr_type *t, int at, int refs) {
 /* ---- making one ---- */
 
 static uint32_t count_list(compiler *c, int at, const char *name, uint32_t most) {
-  if (lua_getfield(c->L, at, name) != LUA_TTABLE) luaL_error(c->L, "bad type: its '%s' is a %s", name, luaL_typename(c->L, -1));
+  if (lua_getfield(c->L, at, name) != LUA_TTABLE) bad(c, "its '%s' is a %s", name, luaL_typename(c->L, -1));
   size_t n = lua_rawlen(c->L, -1);
-  if (n > most) luaL_error(c->L, "bad type: too many %s", name);
+  if (n > most) bad(c, "too many %s", name);
   lua_pop(c->L, 1);
   return (uint32_t)n;
 }
@@ -222,15 +276,17 @@ static uint32_t power_above(uint32_t n) {
 /* Everything of the type in one block; the userdata is on top. */
 static mr_type *make(compiler *c, int at, int which) {
   uint8_t kind = kinds[which].kind;
-  uint32_t n = 0, nodes = 0, slots = 0;
+  uint32_t n = 0, nodes = 0, slots = 0, labels = 0;
   if (kind == TK_STRUCT || kind == TK_EXCEPT || kind == TK_UNION) {
     n = count_list(c, at, "members", 1 << 16);
     nodes = n <= MAX_TEMPLATE ? power_above(n) : 0;
+    labels = kind == TK_UNION ? n : 0;
   } else if (kind == TK_ENUM) {
     n = count_list(c, at, "labels", 1 << 24);
     slots = power_above(2 * n);
   }
-  size_t size = sizeof(mr_type) + n * sizeof(mr_member) + nodes * sizeof(raw_node) + slots * sizeof(uint32_t);
+  size_t size = sizeof(mr_type) + n * sizeof(mr_member) + nodes * sizeof(raw_node) + labels * sizeof(mr_label) +
+                slots * sizeof(uint32_t);
   mr_type *t = lua_newuserdatauv(c->L, size, 2);
   memset(t, 0, size);
   t->kind = kind;
@@ -240,7 +296,8 @@ static mr_type *make(compiler *c, int at, int which) {
   t->n = n;
   t->members = (mr_member *)(t + 1);
   t->nodes = (raw_node *)(void *)(t->members + n);
-  t->slots = (uint32_t *)(void *)(t->nodes + nodes);
+  t->labels = (mr_label *)(void *)(t->nodes + nodes);
+  t->slots = (uint32_t *)(void *)(t->labels + labels);
   t->map = slots - 1;
   return t;
 }
@@ -248,7 +305,7 @@ static mr_type *make(compiler *c, int at, int which) {
 static int known_kind(compiler *c, int at) {
   lua_State *L = c->L;
   int which = lua_getfield(L, at, "kind") == LUA_TSTRING ? find_kind(lua_tostring(L, -1)) : -1;
-  if (which < 0) luaL_error(L, "bad type: no kind is called '%s'", luaL_tolstring(L, -1, NULL));
+  if (which < 0) bad(c, "no kind is called '%s'", luaL_tolstring(L, -1, NULL));
   lua_pop(L, 1);
   return which;
 }
@@ -257,7 +314,7 @@ static int known_kind(compiler *c, int at) {
 static const mr_type *cached(compiler *c) {
   mr_type *t = lua_touserdata(c->L, -1);
   if (!t || (!t->ready && t->serial != c->serial)) return NULL;
-  if (!t->ready && t->level == c->level) luaL_error(c->L, "bad type: '%s' contains itself", t->name ? t->name : "?");
+  if (!t->ready && t->level == c->level) bad(c, "'%s' contains itself", t->name ? t->name : "?");
   if (!t->ready) t->flags = TYPE_ENV;          /* it may need it, this is not known yet */
   return t;
 }
@@ -267,8 +324,8 @@ static const mr_type *compile(compiler *c) {
   lua_State *L = c->L;
   int at = lua_gettop(L);
   luaL_checkstack(L, 12, "a type nested too deeply");
-  if (!lua_istable(L, at)) luaL_error(L, "type expected, got %s", luaL_typename(L, at));
-  if (++c->depth > MR_MAX_DEPTH) luaL_error(L, "bad type: nested too deeply");
+  if (!lua_istable(L, at)) bad(c, "type expected, got %s", luaL_typename(L, at));
+  if (++c->depth > MR_MAX_DEPTH) bad(c, "nested too deeply");
   lua_rawgeti(L, c->fields, ENV_TYPES);
   lua_pushvalue(L, at);
   lua_rawget(L, -2);
@@ -292,6 +349,10 @@ static const mr_type *compile(compiler *c) {
   lua_pushvalue(L, at);
   lua_pushvalue(L, -3);
   lua_rawset(L, at + 1);
+  lua_rawgeti(L, c->fields, ENV_ADDRESSES);
+  lua_pushvalue(L, refs - 1);
+  lua_rawsetp(L, -2, t);
+  lua_pop(L, 1);
   fill(c, t, at, refs);
   lua_settop(L, refs - 1);
   lua_replace(L, at);
@@ -300,7 +361,29 @@ static const mr_type *compile(compiler *c) {
   return t;
 }
 
-const mr_type *mr_type_get(lua_State *L, mr_cdr_env *env, int fields) {
-  compiler c = { .L = L, .env = env, .fields = fields, .serial = ++env->serial };
+const mr_type *mr_type_get(lua_State *L, mr_cdr_env *env, int fields, int wire) {
+  compiler c = { .L = L, .env = env, .fields = fields, .serial = ++env->serial, .wire = wire };
   return compile(&c);
+}
+
+void mr_unalias(lua_State *L) {
+  for (;;) {
+    lua_pushliteral(L, "kind");
+    lua_rawget(L, -2);
+    int again = lua_type(L, -1) == LUA_TSTRING && strcmp(lua_tostring(L, -1), "alias") == 0;
+    lua_pop(L, 1);
+    if (!again) return;
+    lua_pushliteral(L, "type");
+    lua_rawget(L, -2);
+    lua_replace(L, -2);
+  }
+}
+
+void mr_push_type(lua_State *L, int fields, const mr_type *t, int unaliased) {
+  lua_rawgeti(L, fields, ENV_ADDRESSES);
+  lua_rawgetp(L, -1, t);
+  lua_getiuservalue(L, -1, 1);
+  lua_replace(L, -3);
+  lua_pop(L, 1);
+  if (unaliased) mr_unalias(L);
 }

@@ -1,8 +1,9 @@
 /*
  * encode: Lua values to bytes. See type.h.
  *
- * Nothing here allocates from Lua or runs foreign code, but for what mr_foreign does (a metamethod, a function of the environment, compiling the
- * type of an any). So raw pointers into tables stay good between two of those; the tables being read are on the stack.
+ * Nothing here calls what may step Lua's collector (all that makes strings, tables or closures) or runs foreign code, but for what mr_foreign
+ * does: a metamethod, a function of the environment, the TypeCode of an any. So raw pointers into tables stay good between two of those, and no
+ * finaliser writes into the buffer; the tables being read are on the stack.
  * A failure is a return of -1 through all levels, each of which puts its part before the path. Only then is anything said.
  */
 #include <stdarg.h>
@@ -48,19 +49,20 @@ int mr_wrong(mr_enc *e, const char *expected, mr_val got) {
   return mr_refuse(e, "BAD_PARAM", 0, "%s expected, got %s", expected, text);
 }
 
+/* The beginning of a long path matters less than its end. */
 static int prepend(mr_enc *e, const char *s, size_t n) {
-  if (e->at < n + 4) {                         /* the beginning of a long path matters less than its end */
-    if (e->at >= 3 && e->path[e->at] != '.') { e->at -= 3; memcpy(e->path + e->at, "...", 3); }
-    return -1;
-  }
+  if (e->cut) return -1;
+  e->cut = e->at < n + 3;
+  if (e->cut) { s = "..."; n = 3; }
   e->at -= (uint32_t)n;
   memcpy(e->path + e->at, s, n);
   return -1;
 }
 
 int mr_in_member(mr_enc *e, const char *name) {
-  prepend(e, name, strlen(name));
-  return prepend(e, ".", 1);
+  char text[80];
+  int n = snprintf(text, sizeof text, ".%s", name);
+  return prepend(e, text, n < (int)sizeof text ? (size_t)n : sizeof text - 1);
 }
 
 int mr_in_element(mr_enc *e, uint64_t i) {
@@ -133,9 +135,9 @@ void mr_drop(mr_enc *e, int strays) {
   e->strays = strays;
 }
 
-/* table[key] with its metamethods; stack: table, key. Protected, as this is foreign code. */
+/* index(table, light userdata name) -> table[name], with its metamethods */
 static int l_index(lua_State *L) {
-  lua_gettable(L, 1);
+  lua_getfield(L, 1, (const char *)lua_touserdata(L, 2));
   return 1;
 }
 
@@ -154,35 +156,23 @@ int mr_foreign(mr_enc *e, lua_CFunction f, int n) {
   return -1;
 }
 
-/* A field that the table itself hasn't: what its metatable says is a stray value on the stack. */
-static PORT_NOINLINE mr_val inherited(mr_enc *e, mr_val table, const char *name, size_t length) {
+/* Through the API, or with metamethods; the value is a stray one on the stack. */
+static PORT_NOINLINE mr_val field_api(mr_enc *e, mr_val table, const char *name) {
   lua_State *L = e->L;
   mr_val none = { 0, RAW_NIL };
-  luaL_checkstack(L, 40, NULL);
+  if (!lua_checkstack(L, 40)) mr_raise_memory(L);
+  e->strays++;
   if (e->raw) raw_push(L, RAW_TABLE, table.bits);
   else lua_pushvalue(L, (int)table.bits);
-  lua_pushlstring(L, name, length);
-  int failed = mr_foreign(e, l_index, 2);
-  e->strays++;
-  if (failed) return none;                     /* the error object is the stray */
+  if (!lua_getmetatable(L, -1)) {
+    lua_getfield(L, -1, name);
+    lua_remove(L, -2);
+  } else {
+    lua_pop(L, 1);
+    lua_pushlightuserdata(L, (void *)(uintptr_t)name);
+    if (mr_foreign(e, l_index, 2)) return none;
+  }
   return mr_val_at(e, lua_gettop(L));
-}
-
-static inline int has_metatable(const mr_enc *e, mr_val table) {
-  if (e->raw) return ((const raw_table *)(uintptr_t)table.bits)->metatable != NULL;
-  if (!lua_getmetatable(e->L, (int)table.bits)) return 0;
-  lua_pop(e->L, 1);
-  return 1;
-}
-
-static mr_val field_api(mr_enc *e, mr_val table, const char *name, size_t length) {
-  lua_State *L = e->L;
-  lua_pushlstring(L, name, length);
-  lua_rawget(L, (int)table.bits);
-  e->strays++;
-  mr_val v = mr_val_at(e, lua_gettop(L));
-  if (PORT_LIKELY(v.tt != RAW_NIL) || !has_metatable(e, table)) return v;
-  return inherited(e, table, name, length);
 }
 
 /* In raw reading a short string's place follows from its hash. */
@@ -198,32 +188,16 @@ static inline const raw_node *find_node(const raw_table *t, uint64_t key, uint32
 }
 
 mr_val mr_field(mr_enc *e, mr_val table, mr_member *m) {
-  if (PORT_UNLIKELY(!e->raw)) return field_api(e, table, m->name, m->length);
+  if (PORT_UNLIKELY(!e->raw || !m->key)) return field_api(e, table, m->name);
   mr_val v = { 0, RAW_NIL };
   const raw_table *t = (const raw_table *)(uintptr_t)table.bits;
-  const raw_node *node = m->key ? find_node(t, m->key, &m->hint) : NULL;
-  if (PORT_LIKELY(node != NULL)) {
+  const raw_node *node = find_node(t, m->key, &m->hint);
+  if (PORT_LIKELY(node && !raw_isnil(node->tt))) {
     v.bits = node->bits;
     v.tt = node->tt;
-    if (PORT_LIKELY(!raw_isnil(v.tt))) return v;
-    v.tt = RAW_NIL;
+    return v;
   }
-  if (!m->key) return mr_field_named(e, table, m->name);
-  return t->metatable ? inherited(e, table, m->name, m->length) : v;
-}
-
-mr_val mr_field_named(mr_enc *e, mr_val table, const char *name) {
-  lua_State *L = e->L;
-  if (!e->raw) return field_api(e, table, name, strlen(name));
-  luaL_checkstack(L, 40, NULL);
-  raw_push(L, RAW_TABLE, table.bits);
-  lua_pushstring(L, name);
-  lua_rawget(L, -2);
-  lua_remove(L, -2);
-  e->strays++;
-  mr_val v = mr_val_at(e, lua_gettop(L));
-  if (v.tt != RAW_NIL || !has_metatable(e, table)) return v;
-  return inherited(e, table, name, strlen(name));
+  return t->metatable ? field_api(e, table, m->name) : v;
 }
 
 /* ---- numbers ---- */

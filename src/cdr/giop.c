@@ -195,7 +195,7 @@ static void contexts(mr_reader *r, mr_giop *g) {
 
 static void flags(mr_reader *r, mr_giop *g) {
   g->response = mr_giop_get_octet(r);
-  if (g->minor < 2) g->response = g->response & 1 ? 3 : 0;
+  g->response = !(g->response & 1) ? 0 : g->minor < 2 || g->response & 2 ? 3 : 1;
   if (g->minor > 0)
     for (int i = 0; i < 3; i++) mr_giop_get_octet(r);
 }

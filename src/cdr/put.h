@@ -10,6 +10,7 @@ int mr_put_octets(mr_enc *e, const mr_type *t, mr_val v);
 int mr_put_sequence(mr_enc *e, const mr_type *t, mr_val v);
 int mr_put_other(mr_enc *e, const mr_type *t, mr_val v);       /* the kinds that are seldom met */
 int mr_put_wchar(mr_enc *e, mr_val v);
+int mr_put_unit(mr_enc *e, uint32_t unit);
 int mr_put_wstring(mr_enc *e, const mr_type *t, mr_val v);
 int mr_put_union(mr_enc *e, const mr_type *t, mr_val v);
 int mr_put_any(mr_enc *e, mr_val v);

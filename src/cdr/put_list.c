@@ -51,7 +51,7 @@ static int n_field(mr_enc *e, mr_val list, lua_Integer *n) {
   lua_State *L = e->L;
   if (e->raw) lua_pushvalue(L, -1);
   else lua_pushvalue(L, (int)list.bits);
-  lua_pushliteral(L, "n");
+  lua_rawgeti(L, e->fields, ENV_N);
   lua_rawget(L, -2);
   int isint, is = !lua_isnil(L, -1);
   *n = lua_tointegerx(L, -1, &isint);

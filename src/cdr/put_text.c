@@ -93,20 +93,29 @@ static int is_new(const mr_enc *e) { return (e->codec & CDR_MINOR) >> CDR_MINOR_
 /* GIOP 1.2 is always big-endian where no mark says otherwise; GIOP 1.1 has the message's order. */
 static int is_big(const mr_enc *e) { return is_new(e) || !(e->codec & CDR_LITTLE); }
 
+/* What begins like a mark of byte order must have a true one before it in GIOP 1.2, or it would be taken for one. */
+static int wants_mark(const mr_enc *e, uint32_t unit) { return is_new(e) && (unit == 0xfeff || unit == 0xfffe); }
+
+/* One unit of UTF-16 as a wchar. */
+int mr_put_unit(mr_enc *e, uint32_t unit) {
+  if (wide_refused(e)) return -1;
+  int marked = wants_mark(e, unit);
+  if (is_new(e)) mr_out_u8(&e->o, marked ? 4 : 2);
+  else mr_out_align(&e->o, 2);
+  if (marked) mr_out_bytes(&e->o, "\xfe\xff", 2);
+  mr_out_u8(&e->o, is_big(e) ? unit >> 8 : unit & 255);
+  mr_out_u8(&e->o, is_big(e) ? unit & 255 : unit >> 8);
+  return 0;
+}
+
 int mr_put_wchar(mr_enc *e, mr_val v) {
   size_t n, used = 0;
-  char unit[2];
   if (!is_string(v)) return mr_wrong(e, "wchar", v);
-  if (wide_refused(e)) return -1;
   const char *s = mr_val_text(e, v, &n);
   uint32_t c = n ? mr_text_read(s, n, &used) : UINT32_MAX;
   if (c == UINT32_MAX || used != n) return mr_wrong(e, "wchar (a string of one character in UTF-8)", v);
   if (c > 0xffff) return mr_refuse(e, "DATA_CONVERSION", DATA_CONVERSION, "a wchar holds no character above U+FFFF");
-  if (is_new(e)) mr_out_u8(&e->o, 2);
-  else mr_out_align(&e->o, 2);
-  mr_text_to_utf16(unit, s, n, is_big(e));
-  mr_out_bytes(&e->o, unit, 2);
-  return 0;
+  return mr_put_unit(e, c);
 }
 
 int mr_put_wstring(mr_enc *e, const mr_type *t, mr_val v) {
@@ -118,7 +127,10 @@ int mr_put_wstring(mr_enc *e, const mr_type *t, mr_val v) {
   size_t units = mr_text_to_utf16(NULL, s, n, 1);
   if (units == SIZE_MAX) return mr_refuse(e, "DATA_CONVERSION", DATA_CONVERSION, "a wstring must be UTF-8");
   if (t->n && units > t->n) return too_long(e, "wstring", units, t->n);
-  mr_out_u32(&e->o, (uint32_t)(is_new(e) ? 2 * units : units + 1));
+  size_t used;
+  int marked = n && wants_mark(e, mr_text_read(s, n, &used));
+  mr_out_u32(&e->o, (uint32_t)(is_new(e) ? 2 * (units + marked) : units + 1));
+  if (marked) mr_out_bytes(&e->o, "\xfe\xff", 2);
   mr_out_room(&e->o, 2 * units + 2);
   mr_text_to_utf16(e->o.at, s, n, is_big(e));
   e->o.at += 2 * units;

@@ -36,11 +36,14 @@ typedef struct mr_member {
   int64_t label;                               /* of a union */
 } mr_member;
 
+typedef struct mr_label { int64_t value; uint32_t member; } mr_label;
+
 enum { TYPE_ENV = 1 };                         /* flags: values need the environment's tables */
 
 struct mr_type {
   uint8_t kind, flags, fixed;                  /* fixed: an array, whose length is not sent */
   uint8_t lsizenode;                           /* of new tables; 255: no template */
+  uint8_t alias;                               /* another name for what the rest says */
   int ready;                                   /* 0: being compiled, or its compilation failed */
   uint32_t serial;                             /* of the compilation that made it */
   uint32_t level;                              /* while it is compiled: sequences around it */
@@ -54,15 +57,29 @@ struct mr_type {
   mr_member *members;                          /* of an enum: its labels */
   raw_node *nodes;                             /* what the hash part of a new table begins as */
   uint32_t *slots;                             /* of an enum: 1 + ordinal by the label's address */
+  mr_label *labels;                            /* of a union: by their values; that many: */
+  uint32_t nlabels;
+  int64_t unused;                              /* the smallest from 0 that is none of them */
   const char *name, *id;
 };
 
 /* ---- the environment's fields: a list on the stack of who needs them ---- */
-enum { ENV_PROXIES = 1, ENV_IORS, ENV_IN, ENV_OUT, ENV_FAIL, ENV_RESOLVE, ENV_TYPES, ENV_CODES, ENV_RECENT, ENV_BASIC, ENV_FIELDS = ENV_BASIC };
+enum {
+  ENV_PROXIES = 1, ENV_IORS,                   /* canonical IOR -> value, weak values; value -> canonical IOR, weak keys */
+  ENV_IN, ENV_OUT, ENV_FAIL, ENV_RESOLVE,      /* functions, or false */
+  ENV_TYPES, ENV_ADDRESSES,                    /* type's table -> its userdata, weak keys; light userdata -> userdata, weak values */
+  ENV_BASIC,                                   /* kind -> table, of the kinds that have no parameters, and unbounded strings */
+  ENV_WRITTEN, ENV_READ,                       /* of TypeCodes, see typecode_out.c, any.c */
+  ENV_RECENT,                                  /* see reference.c */
+  ENV_OWN,                                     /* what the pointers of mr_cdr_env need */
+  ENV_N,                                       /* the string "n" */
+  ENV_FIELDS = ENV_N
+};
 
 typedef struct mr_cdr_env {
   uintptr_t tag;
-  uint32_t serial, ncodes;
+  uint32_t serial;
+  const mr_type *any, *choice;                 /* the tables that stand for an any (_anytype, _anyval), for a union (_switch, _field, _value) */
 } mr_cdr_env;
 
 typedef struct mr_program {
@@ -75,8 +92,13 @@ typedef struct mr_program {
 
 enum { MR_MAX_DEPTH = 256 };                   /* of values, and of types */
 
-/* The type of the table on top of the stack, which is replaced by its userdata. `fields` is the stack index of the environment's list. */
-const mr_type *mr_type_get(lua_State *L, mr_cdr_env *env, int fields);
+/*
+ * The type of the table on top of the stack, which is replaced by its userdata. `fields` is the stack index of the environment's list.
+ * Raises; wire: BAD_TYPECODE, as the table was made of received bytes.
+ */
+const mr_type *mr_type_get(lua_State *L, mr_cdr_env *env, int fields, int wire);
+void mr_push_type(lua_State *L, int fields, const mr_type *t, int unaliased);   /* its table */
+void mr_unalias(lua_State *L);                 /* the table on top becomes what it is another name for */
 int mr_kind_of(const char *name);              /* -1: there is none */
 const char *mr_kind_name(const mr_type *t);    /* for messages */
 
@@ -96,14 +118,13 @@ typedef struct mr_enc {
   int fields;                                  /* stack index of the environment's list; above it, room for a foreign error object */
   const char *exception;                       /* what fails, and why */
   int minor, raised;                           /* raised: the error object is there */
-  uint32_t at;                                 /* where in `path` the path begins */
+  uint32_t at, cut;                            /* where in `path` the path begins; its own beginning is missing */
   char text[240], path[256];
 } mr_enc;
 
 int mr_put(mr_enc *e, const mr_type *t, mr_val v);    /* 0, or -1: see e->exception */
 mr_val mr_val_at(const mr_enc *e, int idx);
 mr_val mr_field(mr_enc *e, mr_val table, mr_member *m);
-mr_val mr_field_named(mr_enc *e, mr_val table, const char *name);
 const char *mr_val_text(const mr_enc *e, mr_val v, size_t *n);
 int  mr_enter(mr_enc *e, mr_val table);
 void mr_leave(mr_enc *e);

@@ -6,6 +6,7 @@
  */
 #include "module/module.h"
 #include "cdr/message.h"
+#include "cdr/typecode.h"
 
 static const char env_tag, program_tag;        /* their addresses tell our userdata from others' */
 
@@ -71,9 +72,7 @@ static const luaL_Reg program_methods[] = {
 
 /* ---- environments ---- */
 
-static const char *const field_names[] = {
-  "proxies", "iors", "reference_in", "reference_out", "fail", "resolve", "types", "codes", "recent", "basic", NULL,
-};
+static const char *const field_names[] = { "proxies", "iors", "reference_in", "reference_out", "fail", "resolve", NULL };
 
 static mr_cdr_env *check_env(lua_State *L, int idx) {
   mr_cdr_env *env = lua_rawlen(L, idx) >= sizeof *env ? (mr_cdr_env *)lua_touserdata(L, idx) : NULL;
@@ -85,7 +84,7 @@ static mr_cdr_env *check_env(lua_State *L, int idx) {
 static void compile_all(lua_State *L, mr_program *p, int fields, int needs) {
   for (uint32_t i = 0; i < p->n; i++) {
     lua_rawgeti(L, 2, (lua_Integer)i + 1);
-    p->types[i] = mr_type_get(L, p->env, fields);
+    p->types[i] = mr_type_get(L, p->env, fields, 0);
     p->flags |= p->types[i]->flags;
     lua_rawseti(L, needs, 2 * (lua_Integer)i + 2);
     if (!p->names) continue;
@@ -123,11 +122,22 @@ static int l_program(lua_State *L) {
   return 1;
 }
 
+/* env:typecode(T[, big-endian]) -> the bytes of its TypeCode */
+static int l_typecode(lua_State *L) {
+  mr_cdr_env *env = check_env(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  lua_settop(L, 3);
+  lua_getiuservalue(L, 1, 1);
+  mr_typecode_bytes(L, env, 4, 2, !lua_toboolean(L, 3));
+  return 1;
+}
+
 /* env.name: a method, or one of its fields */
 static int l_env_index(lua_State *L) {
   check_env(L, 1);
   const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   if (strcmp(name, "program") == 0) { lua_pushcfunction(L, l_program); return 1; }
+  if (strcmp(name, "typecode") == 0) { lua_pushcfunction(L, l_typecode); return 1; }
   for (int i = 0; field_names[i]; i++)
     if (strcmp(field_names[i], name) == 0) {
       lua_getiuservalue(L, 1, 1);
@@ -156,6 +166,79 @@ static void take_function(lua_State *L, int fields, const char *name, int at) {
   lua_pop(L, type == LUA_TNIL);
 }
 
+/* The kinds without parameters, and unbounded strings: a table each. Others have them already when the IDL compiler is there. */
+static void make_basic(lua_State *L, int fields) {
+  static const char *const names[TK_KINDS] = {
+    "null", "void", "short", "long", "ushort", "ulong", "float", "double", "boolean", "char", "octet", "any", "TypeCode", "null",
+    [TK_STRING] = "string", [TK_LONGLONG] = "longlong", "ulonglong", "longdouble", "wchar", "wstring",
+  };
+  int top = lua_gettop(L);
+  lua_createtable(L, TK_KINDS, 0);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_getfield(L, -1, "mare.orb.idl.basic");
+  if (!lua_istable(L, -1)) lua_newtable(L);
+  int known = lua_gettop(L);
+  for (int i = 0; i < TK_KINDS; i++) {
+    if (!names[i]) continue;
+    if (lua_getfield(L, known, names[i]) != LUA_TTABLE) {
+      lua_createtable(L, 0, 1);
+      lua_pushstring(L, names[i]);
+      lua_setfield(L, -2, "kind");
+    }
+    lua_rawseti(L, top + 1, i + 1);
+    lua_settop(L, known);
+  }
+  lua_settop(L, top + 1);
+  lua_rawseti(L, fields, ENV_BASIC);
+}
+
+/* A type whose tables have these fields, to read and build such by it. */
+static const mr_type *make_own(lua_State *L, mr_cdr_env *env, int fields, const char *a, const char *b, const char *c) {
+  const char *names[] = { a, b, c };
+  lua_rawgeti(L, fields, ENV_OWN);
+  lua_createtable(L, 0, 2);
+  lua_pushliteral(L, "struct");
+  lua_setfield(L, -2, "kind");
+  lua_newtable(L);
+  for (int i = 0; i < 3 && names[i]; i++) {
+    lua_createtable(L, 0, 2);
+    lua_pushstring(L, names[i]);
+    lua_setfield(L, -2, "name");
+    lua_rawgeti(L, fields, ENV_BASIC);
+    lua_rawgeti(L, -1, TK_NULL + 1);
+    lua_setfield(L, -3, "type");
+    lua_pop(L, 1);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "members");
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, -3, (lua_Integer)lua_rawlen(L, -3) + 1);
+  const mr_type *t = mr_type_get(L, env, fields, 0);
+  lua_pop(L, 2);
+  return t;
+}
+
+static void make_tables(lua_State *L, int fields) {
+  static const struct { int at; const char *mode; } weak[] = {
+    { ENV_PROXIES, "v" }, { ENV_IORS, "k" }, { ENV_TYPES, "k" }, { ENV_ADDRESSES, "v" },
+  };
+  for (size_t i = 0; i < sizeof weak / sizeof *weak; i++) {
+    push_weak(L, weak[i].mode);
+    lua_rawseti(L, fields, weak[i].at);
+  }
+  lua_createtable(L, 2, 0);
+  for (int i = 1; i <= 2; i++) {
+    push_weak(L, "k");
+    lua_rawseti(L, -2, i);
+  }
+  lua_rawseti(L, fields, ENV_WRITTEN);
+  lua_newtable(L); lua_rawseti(L, fields, ENV_READ);
+  lua_newtable(L); lua_rawseti(L, fields, ENV_RECENT);
+  lua_newtable(L); lua_rawseti(L, fields, ENV_OWN);
+  lua_pushliteral(L, "n"); lua_rawseti(L, fields, ENV_N);
+  make_basic(L, fields);
+}
+
 /* environment(options) -> env */
 static int l_environment(lua_State *L) {
   if (lua_isnone(L, 1)) lua_newtable(L);
@@ -164,18 +247,16 @@ static int l_environment(lua_State *L) {
   mr_cdr_env *env = lua_newuserdatauv(L, sizeof *env, 1);
   memset(env, 0, sizeof *env);
   lua_createtable(L, ENV_FIELDS, 0);
-  push_weak(L, "v"); lua_rawseti(L, 3, ENV_PROXIES);
-  push_weak(L, "k"); lua_rawseti(L, 3, ENV_IORS);
   take_function(L, 3, "reference_in", ENV_IN);
   take_function(L, 3, "reference_out", ENV_OUT);
+  take_function(L, 3, "resolve", ENV_RESOLVE);
   take_function(L, 3, "fail", ENV_FAIL);
   if (lua_rawgeti(L, 3, ENV_FAIL) != LUA_TFUNCTION) { lua_pushcfunction(L, l_fail); lua_rawseti(L, 3, ENV_FAIL); }
   lua_settop(L, 3);
-  take_function(L, 3, "resolve", ENV_RESOLVE);
-  push_weak(L, "k"); lua_rawseti(L, 3, ENV_TYPES);
-  lua_newtable(L); lua_rawseti(L, 3, ENV_CODES);
-  lua_newtable(L); lua_rawseti(L, 3, ENV_RECENT);
-  lua_newtable(L); lua_rawseti(L, 3, ENV_BASIC);
+  make_tables(L, 3);
+  env->any = make_own(L, env, 3, "_anytype", "_anyval", NULL);
+  env->choice = make_own(L, env, 3, "_switch", "_field", "_value");
+  lua_settop(L, 3);
   lua_setiuservalue(L, 2, 1);
   env->tag = (uintptr_t)&env_tag ^ (uintptr_t)env;
   luaL_setmetatable(L, "mare.orb.cdr.environment");

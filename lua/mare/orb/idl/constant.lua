@@ -58,8 +58,8 @@ end
 function calculator:leaf(node, want)
   if node.op == "literal" then
     self:demand(node, node.kind, want)
-    local read = node.kind == "fixed" and decimal.literal or literal[node.kind]
     if node.kind == "boolean" then return node.value end
+    local read = node.kind == "fixed" and decimal.literal or literal[(node.kind:gsub("^w", ""))]
     local value, why = read(node.text, node.wide)
     for i = 2, node.parts and value and #node.parts or 0 do     -- strings that follow each other are one
       local more

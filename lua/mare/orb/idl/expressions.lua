@@ -34,10 +34,9 @@ end
 function expressions:unary_expression()
   local op = unary[self.word]
   if not op then return leaf(self) end
-  self:deeper()
   local node = { op = op, token = self:advance() }
-  node[1] = self:unary_expression()
-  self.nesting = self.nesting - 1
+  if unary[self.word] then self:expected("a value (of a second sign, or ~, parentheses around it)") end
+  node[1] = leaf(self)
   return node
 end
 

@@ -1,0 +1,233 @@
+/*
+ * any: values with their type (CORBA 3.3 part 2, 9.3.5), and TypeCodes as values, which are the tables of types.
+ *
+ * TypeCodes that were read lately are in ENV_READ: at a place that a hash of their bytes gives, those bytes and the type's userdata. So the same
+ * TypeCode is the same table as long as it is there, and costs a comparison.
+ */
+#include "cdr/put.h"
+#include "cdr/get.h"
+#include "cdr/typecode.h"
+#include "transfer/packet.h"
+
+enum { PLACES = 256, MOST_KEPT = 8192 };       /* TypeCodes; bytes of one */
+
+int mr_kind_is_basic(uint32_t kind) {
+  return kind <= TK_TYPECODE || (kind >= TK_LONGLONG && kind <= TK_WCHAR);
+}
+
+void mr_push_basic(lua_State *L, int fields, int kind) {
+  lua_rawgeti(L, fields, ENV_BASIC);
+  lua_rawgeti(L, -1, kind + 1);
+  lua_remove(L, -2);
+}
+
+/* ---- encoding ---- */
+
+/* code(fields, T, light userdata env, little) -> bytes */
+static int l_code(lua_State *L) {
+  mr_cdr_env *env = (mr_cdr_env *)lua_touserdata(L, 3);
+  mr_typecode_bytes(L, env, 1, 2, lua_toboolean(L, 4));
+  return 1;
+}
+
+static const mr_type *known_type(mr_enc *e, mr_val table) {
+  lua_State *L = e->L;
+  lua_rawgeti(L, e->fields, ENV_TYPES);
+  mr_push_val(e, table);
+  lua_rawget(L, -2);
+  const mr_type *t = (const mr_type *)lua_touserdata(L, -1);
+  lua_pop(L, 2);
+  return t && t->ready ? t : NULL;
+}
+
+/* The TypeCode's bytes; NULL: failed. Afterwards the type is compiled. */
+static const mr_type *put_code(mr_enc *e, mr_val table) {
+  lua_State *L = e->L;
+  size_t n;
+  if (table.tt != RAW_TABLE) { mr_wrong(e, "a type", table); return NULL; }
+  const mr_type *t = known_type(e, table);
+  if (t && mr_kind_is_basic(t->kind) && !t->alias) {
+    mr_out_u32(&e->o, t->kind);
+    return t;
+  }
+  if (!lua_checkstack(L, 20)) mr_raise_memory(L);
+  lua_rawgeti(L, e->fields, ENV_WRITTEN);
+  lua_rawgeti(L, -1, 1 + (e->codec & CDR_LITTLE));
+  mr_push_val(e, table);
+  if (!t || lua_rawget(L, -2) != LUA_TSTRING) {
+    lua_settop(L, lua_gettop(L) - 3);
+    lua_pushvalue(L, e->fields);
+    mr_push_val(e, table);
+    lua_pushlightuserdata(L, e->env);
+    lua_pushboolean(L, e->codec & CDR_LITTLE);
+    if (mr_foreign(e, l_code, 4)) return NULL;
+    t = known_type(e, table);
+  } else {
+    lua_replace(L, -3);
+    lua_pop(L, 1);
+  }
+  const char *s = lua_tolstring(L, -1, &n);
+  mr_out_align(&e->o, 4);
+  mr_out_bytes(&e->o, s, n);
+  lua_pop(L, 1);
+  return t;
+}
+
+int mr_put_typecode(mr_enc *e, mr_val v) { return put_code(e, v) ? 0 : -1; }
+
+/* A value without a type. */
+static int put_plain(mr_enc *e, mr_val v) {
+  int64_t n = (int64_t)v.bits;
+  switch (v.tt) {
+    case RAW_NIL: mr_out_u32(&e->o, TK_NULL); return 0;
+    case RAW_FALSE: case RAW_TRUE:
+      mr_out_u32(&e->o, TK_BOOLEAN);
+      mr_out_u8(&e->o, v.tt == RAW_TRUE);
+      return 0;
+    case RAW_INT:
+      mr_out_u32(&e->o, n == (int32_t)n ? TK_LONG : TK_LONGLONG);
+      if (n == (int32_t)n) mr_out_u32(&e->o, (uint32_t)n);
+      else mr_out_u64(&e->o, (uint64_t)n);
+      return 0;
+    case RAW_FLT:
+      mr_out_u32(&e->o, TK_DOUBLE);
+      mr_out_u64(&e->o, v.bits);
+      return 0;
+    case RAW_SHORT: case RAW_LONG: {
+      static const mr_type text = { .kind = TK_STRING };
+      mr_out_u32(&e->o, TK_STRING);
+      mr_out_u32(&e->o, 0);
+      return mr_put_string(e, &text, v);
+    }
+    default: return mr_wrong(e, "a table with _anytype and _anyval, or a plain value", v);
+  }
+}
+
+static int put_object(mr_enc *e, mr_val v) {
+  mr_out_u32(&e->o, TK_OBJREF);
+  size_t mark = mr_out_open(&e->o);
+  mr_out_text(&e->o, "IDL:omg.org/CORBA/Object:1.0", 28);
+  mr_out_text(&e->o, "Object", 6);
+  mr_out_close(&e->o, mark);
+  return mr_put_reference(e, NULL, v);
+}
+
+int mr_put_any(mr_enc *e, mr_val v) {
+  int strays = e->strays;
+  if ((v.tt & RAW_COLLECTABLE) && v.tt != RAW_SHORT && v.tt != RAW_LONG && mr_knows_reference(e, v)) return put_object(e, v);
+  if (v.tt != RAW_TABLE) return put_plain(e, v);
+  if (mr_enter(e, v)) return -1;
+  mr_val type = mr_field(e, v, &e->env->any->members[0]), x = mr_field(e, v, &e->env->any->members[1]);
+  if (type.tt == RAW_NIL) return mr_wrong(e, "_anytype and _anyval, as this table needs a type", v);
+  const mr_type *t = put_code(e, type);
+  if (!t) return mr_in_member(e, "_anytype");
+  if (mr_put(e, t, x)) return mr_in_member(e, "_anyval");
+  if (e->strays != strays) mr_drop(e, strays);
+  mr_leave(e);
+  return 0;
+}
+
+/* ---- decoding ---- */
+
+static int hash_of(const char *s, size_t n) {
+  uint64_t h = n * UINT64_C(0x9E3779B97F4A7C15), word;
+  for (; n >= 8; s += 8, n -= 8) {
+    memcpy(&word, s, 8);
+    h = (h ^ word) * UINT64_C(0xff51afd7ed558ccd);
+    h ^= h >> 32;
+  }
+  for (; n; n--) h = (h ^ (unsigned char)*s++) * UINT64_C(0x9E3779B97F4A7C15);
+  return (int)((h >> 32) % PLACES) * 2 + 1;
+}
+
+/* The bytes that the TypeCode takes, 0: a short one, which isn't kept. */
+static size_t extent_of(const mr_dec *d) {
+  mr_in in = d->in;
+  const char *start = mr_in_take(&in, 4, 0);
+  uint32_t kind = mr_in_u32(&in);
+  if (kind >= TK_KINDS || mr_kind_is_basic(kind) || kind == TK_FIXED || kind == TK_STRING || kind == TK_WSTRING) return 0;
+  size_t n;
+  mr_in_octets(&in, &n);
+  return in.bad || n > MOST_KEPT ? 0 : (size_t)(in.at - start);
+}
+
+/* The type's userdata replaces its table on top. */
+static const mr_type *compiled(mr_dec *d) { return mr_type_get(d->L, d->env, d->fields, 1); }
+
+/* The environment's own table for this type, if it has one that is the same: replaces the table on top. */
+static void resolve(mr_dec *d) {
+  lua_State *L = d->L;
+  int at = lua_gettop(L);
+  if (lua_rawgeti(L, d->fields, ENV_RESOLVE) == LUA_TFUNCTION && lua_getfield(L, at, "id") == LUA_TSTRING && lua_rawlen(L, -1) > 0) {
+    lua_call(L, 1, 1);
+    if (lua_istable(L, -1)) {
+      lua_getfield(L, at, "kind");
+      lua_getfield(L, at + 1, "kind");
+      int same = lua_rawequal(L, -1, -2);
+      lua_settop(L, at + 1);
+      if (same) {
+        mr_typecode_bytes(L, d->env, d->fields, at, 1);
+        mr_typecode_bytes(L, d->env, d->fields, at + 1, 1);
+        if (lua_rawequal(L, -1, -2)) lua_copy(L, at + 1, at);
+      }
+    }
+  }
+  lua_settop(L, at);
+}
+
+/* Pushes the table, then the userdata. */
+static const mr_type *read_anew(mr_dec *d) {
+  lua_State *L = d->L;
+  mr_typecode_parse(d);
+  lua_pushvalue(L, -1);
+  compiled(d);
+  lua_pop(L, 1);
+  resolve(d);
+  lua_pushvalue(L, -1);
+  return compiled(d);
+}
+
+const mr_type *mr_typecode_read(mr_dec *d) {
+  lua_State *L = d->L;
+  size_t n = extent_of(d), length;
+  if (PORT_UNLIKELY(!lua_checkstack(L, 20))) mr_raise_memory(L);
+  if (n == 0) {
+    const mr_type *t = read_anew(d);
+    lua_pop(L, 1);                             /* the cache keeps it as long as its table is there */
+    return t;
+  }
+  const char *s = mr_in_take(&d->in, 4, n);
+  int place = hash_of(s, n);
+  lua_rawgeti(L, d->fields, ENV_READ);
+  if (lua_rawgeti(L, -1, place) == LUA_TSTRING) {
+    const char *known = lua_tolstring(L, -1, &length);
+    if (length == n && memcmp(known, s, n) == 0) {
+      lua_rawgeti(L, -2, place + 1);
+      const mr_type *t = (const mr_type *)lua_touserdata(L, -1);
+      lua_getiuservalue(L, -1, 1);
+      lua_replace(L, -4);
+      lua_pop(L, 2);
+      return t;
+    }
+  }
+  lua_pop(L, 1);
+  const char *after = d->in.at;
+  d->in.at = s;
+  const mr_type *t = read_anew(d);             /* ENV_READ, table, userdata */
+  d->in.at = after;
+  lua_rawseti(L, -3, place + 1);
+  lua_pushlstring(L, s, n);
+  lua_rawseti(L, -3, place);
+  lua_replace(L, -2);
+  return t;
+}
+
+void mr_get_typecode(mr_dec *d) { mr_typecode_read(d); }
+
+void mr_get_any(mr_dec *d) {
+  mr_dec_enter(d, 4);
+  const mr_type *t = mr_typecode_read(d);
+  mr_get(d, t);
+  mr_build(d, d->env->any);
+  mr_dec_leave(d);
+}

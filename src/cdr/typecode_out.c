@@ -1,0 +1,235 @@
+/*
+ * typecode_out: types as TypeCodes (CORBA 3.3 part 2, 9.3.5.1).
+ *
+ * A TypeCode's bytes depend on nothing around them but that they begin at a multiple of 4, so they are kept as strings, one per type and byte
+ * order (ENV_WRITTEN: a table per order, weak keys). A type inside itself is an indirection. One that is merely met again is written again, as
+ * peers expect it, unless that makes the whole large: then it is an indirection, too.
+ */
+#include <stdlib.h>
+#include "cdr/typecode.h"
+#include "cdr/text.h"
+#include "transfer/packet.h"
+
+enum { LARGE = 1 << 16 };
+
+typedef struct writer {
+  mr_out o;
+  lua_State *L;
+  mr_cdr_env *env;
+  int fields, seen;                            /* stack index of: type's table -> where its TypeCode begins */
+  int share, depth;
+} writer;
+
+static void write_code(writer *w);
+
+/* ---- pieces; the type's table is on top ---- */
+
+static void put_text(writer *w, const char *name) {
+  size_t n = 0;
+  lua_getfield(w->L, -1, name);
+  const char *s = lua_type(w->L, -1) == LUA_TSTRING ? lua_tolstring(w->L, -1, &n) : "";
+  mr_out_text(&w->o, s, n);
+  lua_pop(w->L, 1);
+}
+
+static void put_names(writer *w) {
+  put_text(w, "id");
+  put_text(w, "name");
+}
+
+static uint32_t number(writer *w, const char *name) {
+  lua_getfield(w->L, -1, name);
+  uint32_t n = (uint32_t)lua_tointeger(w->L, -1);
+  lua_pop(w->L, 1);
+  return n;
+}
+
+static void put_part(writer *w, const char *name) {
+  lua_getfield(w->L, -1, name);
+  write_code(w);
+  lua_pop(w->L, 1);
+}
+
+/* Pushes the list and returns its length. */
+static uint32_t put_count(writer *w, const char *name) {
+  lua_getfield(w->L, -1, name);
+  uint32_t n = (uint32_t)lua_rawlen(w->L, -1);
+  mr_out_u32(&w->o, n);
+  return n;
+}
+
+static void put_members(writer *w) {
+  uint32_t n = put_count(w, "members");
+  for (uint32_t i = 1; i <= n; i++) {
+    lua_rawgeti(w->L, -1, i);
+    put_text(w, "name");
+    put_part(w, "type");
+    lua_pop(w->L, 1);
+  }
+  lua_pop(w->L, 1);
+}
+
+static void put_labels(writer *w) {
+  size_t length;
+  uint32_t n = put_count(w, "labels");
+  for (uint32_t i = 1; i <= n; i++) {
+    lua_rawgeti(w->L, -1, i);
+    const char *s = lua_tolstring(w->L, -1, &length);
+    mr_out_text(&w->o, s, length);
+    lua_pop(w->L, 1);
+  }
+  lua_pop(w->L, 1);
+}
+
+/* A wchar as in GIOP 1.2: the bytes are the same for all versions. */
+static void put_label(writer *w, const mr_type *t, int64_t label) {
+  switch (t->kind) {
+    case TK_BOOLEAN: case TK_CHAR: case TK_OCTET: mr_out_u8(&w->o, (unsigned)label & 255); break;
+    case TK_SHORT: case TK_USHORT: mr_out_u16(&w->o, (uint16_t)label); break;
+    case TK_LONGLONG: case TK_ULONGLONG: mr_out_u64(&w->o, (uint64_t)label); break;
+    case TK_WCHAR: {
+      char unit[3] = { 2, (char)(label >> 8), (char)label };
+      mr_out_bytes(&w->o, unit, 3);
+      break;
+    }
+    default: mr_out_u32(&w->o, (uint32_t)label); break;
+  }
+}
+
+static void put_union(writer *w) {
+  lua_State *L = w->L;
+  lua_pushvalue(L, -1);
+  const mr_type *t = mr_type_get(L, w->env, w->fields, 0);
+  lua_pop(L, 1);
+  put_part(w, "discriminator");
+  mr_out_u32(&w->o, (uint32_t)t->fallback);
+  uint32_t n = put_count(w, "members");
+  for (uint32_t i = 1; i <= n; i++) {
+    lua_rawgeti(L, -1, i);
+    put_label(w, t->element, t->members[i - 1].label);   /* the default's is 0, and means nothing */
+    put_text(w, "name");
+    put_part(w, "type");
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+}
+
+static void put_bounded(writer *w, const char *name) {
+  put_part(w, "element");
+  mr_out_u32(&w->o, number(w, name));
+}
+
+static void write_content(writer *w, int kind) {
+  size_t mark = mr_out_open(&w->o);
+  switch (kind) {
+    case TK_STRUCT: case TK_EXCEPT: put_names(w); put_members(w); break;
+    case TK_UNION: put_names(w); put_union(w); break;
+    case TK_ENUM: put_names(w); put_labels(w); break;
+    case TK_ALIAS: put_names(w); put_part(w, "type"); break;
+    case TK_SEQUENCE: put_bounded(w, "bound"); break;
+    case TK_ARRAY: put_bounded(w, "length"); break;
+    default: put_names(w); break;              /* the kinds of interfaces */
+  }
+  mr_out_close(&w->o, mark);
+}
+
+/* ---- one TypeCode ---- */
+
+static int flag(writer *w, const char *name) {
+  lua_getfield(w->L, -1, name);
+  int yes = lua_toboolean(w->L, -1);
+  lua_pop(w->L, 1);
+  return yes;
+}
+
+static int kind_of(writer *w) {
+  lua_State *L = w->L;
+  if (!lua_istable(L, -1)) luaL_error(L, "bad type: type expected, got %s", luaL_typename(L, -1));
+  int kind = lua_getfield(L, -1, "kind") == LUA_TSTRING ? mr_kind_of(lua_tostring(L, -1)) : -1;
+  if (kind < 0) luaL_error(L, "bad type: no kind is called '%s'", luaL_tolstring(L, -1, NULL));
+  lua_pop(L, 1);
+  if (kind == TK_VALUE || kind == TK_VALUEBOX) mr_env_raise(L, w->fields, "NO_IMPLEMENT", 0, "TypeCodes of value types can't be sent yet");
+  if (kind != TK_OBJREF) return kind;
+  return flag(w, "abstract") ? TK_ABSTRACT : flag(w, "local") ? TK_LOCAL : TK_OBJREF;
+}
+
+/* 1: it has been written already, and an indirection to it now. */
+static int put_indirection(writer *w) {
+  lua_State *L = w->L;
+  lua_pushvalue(L, -1);
+  lua_rawget(L, w->seen);
+  int known = lua_isinteger(L, -1);
+  int64_t at = lua_tointeger(L, -1);
+  lua_pop(L, 1);
+  if (!known) return 0;
+  mr_out_u32(&w->o, TK_INDIRECTION);
+  mr_out_align(&w->o, 4);
+  mr_out_u32(&w->o, (uint32_t)(at - (int64_t)mr_out_length(&w->o)));
+  return 1;
+}
+
+static void note(writer *w, int64_t at) {
+  lua_pushvalue(w->L, -1);
+  if (at < 0) lua_pushnil(w->L);
+  else lua_pushinteger(w->L, at);
+  lua_rawset(w->L, w->seen);
+}
+
+static void write_code(writer *w) {
+  luaL_checkstack(w->L, 12, "a type nested too deeply");
+  int kind = kind_of(w);
+  if (!w->share && mr_out_length(&w->o) > LARGE) return;   /* all will be done again */
+  if (mr_kind_is_basic((uint32_t)kind)) { mr_out_u32(&w->o, (uint32_t)kind); return; }
+  if (kind == TK_STRING || kind == TK_WSTRING || kind == TK_FIXED) {
+    mr_out_u32(&w->o, (uint32_t)kind);
+    if (kind != TK_FIXED) mr_out_u32(&w->o, number(w, "bound"));
+    else {
+      mr_out_u16(&w->o, (uint16_t)number(w, "digits"));
+      mr_out_u16(&w->o, (uint16_t)number(w, "scale"));
+    }
+    return;
+  }
+  if (put_indirection(w)) return;
+  if (++w->depth > MR_MAX_DEPTH) luaL_error(w->L, "bad type: nested too deeply");
+  mr_out_align(&w->o, 4);
+  note(w, (int64_t)mr_out_length(&w->o));
+  mr_out_u32(&w->o, (uint32_t)kind);
+  write_content(w, kind);
+  if (!w->share) note(w, -1);
+  w->depth--;
+}
+
+static void write_whole(writer *w, int idx, int little) {
+  lua_createtable(w->L, 0, 4);
+  w->seen = lua_gettop(w->L);
+  mr_out_begin(&w->o, w->L, little);           /* from here on nothing steps the collector: a finaliser could write, too */
+  lua_pushvalue(w->L, idx);
+  write_code(w);
+  lua_settop(w->L, w->seen - 1);
+}
+
+void mr_typecode_bytes(lua_State *L, mr_cdr_env *env, int fields, int idx, int little) {
+  writer w = { .L = L, .env = env, .fields = fields };
+  luaL_checkstack(L, 20, NULL);
+  idx = lua_absindex(L, idx);
+  lua_rawgeti(L, fields, ENV_WRITTEN);
+  lua_rawgeti(L, -1, 1 + !!little);
+  lua_pushvalue(L, idx);
+  if (lua_rawget(L, -2) == LUA_TNIL) {
+    lua_pop(L, 1);
+    lua_pushvalue(L, idx);
+    mr_type_get(L, env, fields, 0);            /* so that it is sound: a table, no cycle but through sequences */
+    lua_pop(L, 1);
+    write_whole(&w, idx, little);
+    if (mr_out_length(&w.o) > LARGE) {
+      w.share = 1;
+      write_whole(&w, idx, little);
+    }
+    mr_out_push(&w.o);
+    lua_pushvalue(L, idx);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, -4);
+  }
+  lua_replace(L, -3);
+  lua_pop(L, 1);
+}
