@@ -297,3 +297,99 @@ describe("in plain Lua", function()
       print(sum)]], true)))
   end)
 end)
+
+describe("a fiber that is cancelled", function()
+  it("gets an error where it waits, and whoever waits for it learns of it", function()
+    local c, log = channel.new(), {}
+    for i, wait in ipairs { function() c:receive() end, function() mare.sleep(3600) end, function() mare.select { c, channel.new() } end,
+                            function() process.spawn(function() end):wait() c:receive() end,
+                            function() coroutine.wrap(function() c:receive() end)() end } do
+      local f = fiber.spawn(function()
+        local guard <close> = setmetatable({}, { __close = function() log[#log + 1] = i end })
+        wait()
+      end)
+      fiber.yield()
+      assert.is_true(f:cancel())
+      local ok, err, trace = f:wait()
+      assert.is_false(ok)
+      assert.matches("the fiber was cancelled$", err)
+      assert.matches("traceback", trace)
+      assert.equal("failed", f:status())
+      assert.is_false(f:cancel())
+    end
+    assert.same({ 1, 2, 3, 4, 5 }, log)
+    assert.equal("full", select(2, channel.new():try_send(1)))
+  end)
+
+  it("may clean up, but pcall does not keep it alive", function()
+    local tries, closed = 0, false
+    local f = fiber.spawn(function()
+      local guard <close> = setmetatable({}, { __close = function() closed = true end })
+      while true do
+        tries = tries + 1
+        pcall(mare.sleep, 3600)
+      end
+    end)
+    fiber.yield()
+    f:cancel()
+    assert.is_false((f:wait()))
+    assert.equal(2, tries)
+    assert.is_true(closed)
+  end)
+
+  it("does not begin if it had not, and stops where it yields or waits next", function()
+    local begun = false
+    local f = fiber.spawn(function() begun = true end)
+    f:cancel()
+    local ok, err = f:wait()
+    assert.is_false(ok)
+    assert.equal("the fiber was cancelled", err)
+    assert.is_false(begun)
+    local turns = 0
+    local g = fiber.spawn(function() while true do turns = turns + 1 fiber.yield() end end)
+    fiber.yield()
+    g:cancel()
+    assert.matches("the fiber was cancelled$", select(2, g:wait()))
+    assert.equal(2, turns)
+    local c = channel.new()
+    local h = fiber.spawn(function() local n = c:receive() c:receive() return n end)
+    fiber.yield()
+    c:send(1)                                    -- it is ready with its message, and gets it
+    h:cancel()
+    assert.matches("the fiber was cancelled$", select(2, h:wait()))
+  end)
+
+  it("loses no message that others wait for", function()
+    local c = channel.new()
+    local f = fiber.spawn(function() c:receive() end)
+    local g = fiber.spawn(function() return c:receive() end)
+    fiber.yield()
+    f:cancel()
+    c:send("for the second")
+    assert.same(pack(true, "for the second"), pack(g:wait()))
+    assert.is_false((f:wait()))
+  end)
+
+  it("is no other than the caller", function()
+    local f
+    f = fiber.spawn(function() return pcall(f.cancel, f) end)
+    local _, ok, err = f:wait()
+    assert.is_false(ok)
+    assert.matches("can't cancel itself", err)
+  end)
+
+  it("is cancelled in plain Lua, too", function()
+    for _, host in ipairs { false, true } do
+      local out, err, code = script([[
+        local f = fiber.spawn(function() while true do pcall(mare.sleep, 3600) end end)
+        fiber.yield()
+        mare.sleep(0.001)
+        print(f:cancel())
+        print(f:wait())
+      ]], host)
+      assert.matches("^true\nfalse\t[^\n]*the fiber was cancelled", out)
+      assert.equal("", err)
+      assert.equal(0, code)
+    end
+  end)
+end)

@@ -12,6 +12,7 @@
                   "move the wait out of the callback or raise MARE_SPARES") \
   X(MR_EFORK,     "mare does not work in a forked child; start a new program instead") \
   X(MR_ESTOPPED,  "mare is stopping") \
+  X(MR_ECANCELLED, "the fiber was cancelled") \
   X(MR_EENDED,    "the process has failed in its main function; its other fibers end") \
   X(MR_ECLOSING,  "mare is closed in this state, which is about to end") \
   X(MR_EDEADLOCK, "deadlock: every process waits and nothing can wake one") \

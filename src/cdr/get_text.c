@@ -55,8 +55,8 @@ static void push_wide(mr_dec *d, const char *s, size_t units, int big) {
   luaL_pushresultsize(&b, n);
 }
 
-/* GIOP 1.2: octets, perhaps with a mark of their order at the beginning. */
-static void push_marked(mr_dec *d, const char *s, size_t n, int one) {
+/* GIOP 1.2: octets, perhaps with a mark of their order at the beginning, which counts for no bound (0: none). */
+static void push_marked(mr_dec *d, const char *s, size_t n, int one, size_t bound) {
   int big = 1;
   if (n % 2) mr_dec_raise(d, "MARSHAL", 0, "UTF-16 of an odd number of bytes");
   if (n >= 2 && (memcmp(s, "\xff\xfe", 2) == 0 || memcmp(s, "\xfe\xff", 2) == 0)) {
@@ -64,6 +64,7 @@ static void push_marked(mr_dec *d, const char *s, size_t n, int one) {
     s += 2;
     n -= 2;
   }
+  if (bound && n / 2 > bound) mr_dec_raise(d, "MARSHAL", 0, "a wstring longer than its type allows");
   if (one && n != 2) mr_dec_raise(d, "MARSHAL", 0, "a wchar that is not one unit of UTF-16");
   push_wide(d, s, n / 2, big);
 }
@@ -73,7 +74,7 @@ void mr_get_wchar(mr_dec *d) {
   if (is_new(d)) {
     size_t n = mr_in_u8(&d->in);
     const char *s = mr_in_take(&d->in, 1, n);
-    if (s) push_marked(d, s, n, 1);
+    if (s) push_marked(d, s, n, 1, 0);
     return;
   }
   const char *s = mr_in_take(&d->in, 2, 2);
@@ -87,8 +88,7 @@ void mr_get_wstring(mr_dec *d, const mr_type *t) {
   if (is_new(d)) {
     const char *s = mr_in_take(&d->in, 1, n);
     if (!s) return;
-    if (t->n && n / 2 > (size_t)t->n + 1) mr_dec_raise(d, "MARSHAL", 0, "a wstring longer than its type allows");
-    push_marked(d, s, n, 0);
+    push_marked(d, s, n, 0, t->n);
     return;
   }
   const char *s = n ? mr_in_take(&d->in, 2, 2 * n) : NULL;

@@ -171,6 +171,20 @@ static long match_pattern(mr_conn *c, const char *p, size_t len, const mr_patter
   return (long)*give;
 }
 
+/* What it is once its beginning was seen is remembered: later looks cost nothing. */
+static long match_frame(mr_conn *c, const char *p, size_t len, size_t *give) {
+  const char *why;
+  if (!c->want.n) {
+    int64_t n = c->want.framing->length(p, len, &why);
+    if (n <= 0) return (long)n;
+    if ((uint64_t)n > c->want.limit) return -1;
+    c->want.n = (size_t)n;
+  }
+  if (len < c->want.n) return 0;
+  *give = c->want.n;
+  return (long)c->want.n;
+}
+
 long mr_conn_match(mr_conn *c, const char *p, size_t len, const mr_pattern *pattern, size_t *give) {
   switch (c->want.kind) {
     case WANT_SOME: *give = len; return (long)len;
@@ -180,6 +194,7 @@ long mr_conn_match(mr_conn *c, const char *p, size_t len, const mr_pattern *patt
       return (long)c->want.n;
     case WANT_ALL: return 0;
     case WANT_UNTIL: return match_pattern(c, p, len, pattern, give);
+    case WANT_FRAME: return match_frame(c, p, len, give);
     default: return match_line(c, p, len, give);
   }
 }

@@ -21,6 +21,13 @@
 
 typedef struct mr_tls mr_tls;
 
+/* How messages of a protocol are told apart in a stream. */
+typedef struct mr_framing {
+  const char *name;                  /* "GIOP": a message of the protocol is "a GIOP message" */
+  /* How long the message is that begins with these bytes; 0: more are needed to know. -1: it is none; *why says what is wrong. */
+  int64_t (*length)(const char *p, size_t len, const char **why);
+} mr_framing;
+
 typedef struct mr_conn {
   mr_movable base;                   /* first */
   int fd;                            /* -1: closed */
@@ -39,9 +46,11 @@ typedef struct mr_conn {
   mr_tls *tls;                       /* owned, or NULL */
   struct {                           /* of the fiber that reads */
     unsigned char kind;
-    size_t n;                        /* of WANT_COUNT: bytes; of WANT_UNTIL: how many at most */
+    size_t n;                        /* of WANT_COUNT: bytes; of WANT_UNTIL: how many at most; of WANT_FRAME: bytes, 0 until that is known */
     size_t seen;                     /* bytes of `in` that were looked at in vain */
     uint64_t deadline;
+    const mr_framing *framing;       /* of WANT_FRAME */
+    size_t limit;                    /* of WANT_FRAME: the longest message that is taken */
   } want;
   struct {                           /* of the fiber that writes */
     unsigned char kind;              /* module/conn.c's */
@@ -53,7 +62,7 @@ typedef struct mr_conn {
 } mr_conn;
 extern const mr_sharetype *mr_conn_type;          /* set by module/ */
 
-enum { WANT_SOME, WANT_COUNT, WANT_LINE, WANT_KEPT_LINE, WANT_ALL, WANT_UNTIL };
+enum { WANT_SOME, WANT_COUNT, WANT_LINE, WANT_KEPT_LINE, WANT_ALL, WANT_UNTIL, WANT_FRAME };
 
 /* Takes the descriptor over, also when it fails. One reference, the caller's; NULL: *err is an errno value. */
 mr_conn *mr_conn_new(int fd, int *err);
@@ -75,7 +84,8 @@ long     mr_conn_raw_read(mr_conn *c, void *p, size_t n);   /* below TLS */
 int      mr_conn_direction(mr_conn *c, int usual);          /* MR_READ or MR_WRITE */
 int      mr_conn_ready(mr_conn *c, mr_fiber *f);            /* 1: a read would not wait; may fetch something */
 void     mr_conn_linger(mr_conn *c, mr_fiber *f);           /* before it is closed: takes what has come, or the peer would lose what we sent */
-/* How many of the first len bytes at p fulfil what is wanted: 0 = more are needed, -1 = it is too long. *give: how many are the result. */
+/* How many of the first len bytes at p fulfil what is wanted: 0 = more are needed, -1 = it is too long, or no message. *give: how many are
+   the result. */
 typedef struct mr_pattern { const char *p; size_t len; } mr_pattern;   /* of WANT_UNTIL */
 long     mr_conn_match(mr_conn *c, const char *p, size_t len, const mr_pattern *pattern, size_t *give);
 void     mr_conn_turn_add(mr_conn *c, mr_wait *w);

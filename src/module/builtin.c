@@ -19,6 +19,7 @@ luaL_Reg mr_builtins[32] = {
   { "mare.signal", luaopen_mare_signal },
   { "mare.net", luaopen_mare_net },
   { "mare.tls.core", luaopen_mare_tls_core },
+  { "mare.orb.giop.core", luaopen_mare_orb_giop_core },
   { "mare.orb.cdr", luaopen_mare_orb_cdr },
 };
 

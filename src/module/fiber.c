@@ -123,6 +123,10 @@ static int push_end(lua_State *L, mr_strand *s) {
   int base = lua_gettop(co) - n;
   for (int i = 1; i <= n; i++) lua_pushvalue(co, base + i);
   lua_xmove(co, L, n);
+  if (s->failed && s->fiber.cancelled && lua_isnil(L, -1)) {         /* closed without having been told */
+    lua_pushstring(L, mr_err_text(MR_ECANCELLED));
+    lua_replace(L, -2);
+  }
   if (s->failed) lua_pushstring(L, s->trace);
   return 1 + n + s->failed;
 }
@@ -163,6 +167,17 @@ static int wait_k(lua_State *L, int status, lua_KContext deadline) {
 static int l_handle_wait(lua_State *L) {
   mr_strand *s = check(L, 1);
   return wait(L, s, mr_deadline(L, 2));
+}
+
+/* handle:cancel() -> boolean (it had not ended) */
+static int l_handle_cancel(lua_State *L) {
+  mr_strand *s = check(L, 1);
+  mr_fiber *self = mr_self_fiber(L);
+  if (self == &s->fiber) return luaL_error(L, "a fiber can't cancel itself; let it raise an error");
+  if (lua_gc(L, LUA_GCCOUNT, 0) == -1) return luaL_error(L, "cannot cancel a fiber in a finaliser (__gc)");
+  if (!s->done && !s->fiber.cancelled) mr_fiber_cancel(&s->fiber, self);
+  lua_pushboolean(L, !s->done);
+  return 1;
 }
 
 /* handle:status() -> "ready" | "running" | "waiting" | "done" | "failed" */
@@ -239,7 +254,7 @@ static int take_end(lua_State *L, mr_case *c, mr_reason why) {
 static const mr_waitclass ending = { "wait", link_end, unlink_end, take_end, NULL, 1 };
 
 static const luaL_Reg meta[] = { { "__index", l_handle_index }, { "__tostring", l_handle_tostring }, { NULL, NULL } };
-static const luaL_Reg methods[] = { { "wait", l_handle_wait }, { "status", l_handle_status }, { NULL, NULL } };
+static const luaL_Reg methods[] = { { "wait", l_handle_wait }, { "status", l_handle_status }, { "cancel", l_handle_cancel }, { NULL, NULL } };
 
 static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
 static const mr_class class = { { .name = TNAME, .destroy = destroy, .push = push,
@@ -266,7 +281,9 @@ static int yield_k(lua_State *L, int status, lua_KContext ctx) {
 /* fiber.yield(): the others that are ready run before this one goes on */
 static int l_yield(lua_State *L) {
   lua_settop(L, 0);
-  return mr_yield(L, mr_self_fiber(L), 0, yield_k);
+  mr_fiber *f = mr_self_fiber(L);
+  if (PORT_UNLIKELY(f->cancelled)) return mr_raise(L, MR_EENDED);
+  return mr_yield(L, f, 0, yield_k);
 }
 
 /* fiber.storage() -> the table that belongs to this fiber alone */

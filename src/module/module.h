@@ -129,6 +129,7 @@ int luaopen_mare_select(lua_State *L);
 int luaopen_mare_selector(lua_State *L);
 int luaopen_mare_fiber(lua_State *L);
 int luaopen_mare_timer(lua_State *L);
+int luaopen_mare_orb_giop_core(lua_State *L);
 int luaopen_mare_orb_cdr(lua_State *L);
 
 #endif

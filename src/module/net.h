@@ -61,6 +61,8 @@ mr_conn *mr_check_conn(lua_State *L, int idx);
 int  mr_read_method(lua_State *L);                              /* methods of connections (read.c) */
 int  mr_read_fast(lua_State *L);
 int  mr_read_until_method(lua_State *L);
+/* One message of a protocol, of at most `limit` bytes; `seconds` is an index. The connection is at 1; a tail call. */
+int  mr_read_frame(lua_State *L, mr_fiber *f, mr_conn *c, const mr_framing *framing, size_t limit, int seconds);
 int  mr_conn_handshake(lua_State *L);                           /* methods of connections with TLS (tls.c) */
 int  mr_conn_session(lua_State *L);
 int  mr_conn_tls(lua_State *L);

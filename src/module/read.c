@@ -35,6 +35,12 @@ static int at_end(lua_State *L, mr_conn *c) {
   switch (c->want.kind) {
     case WANT_ALL: return give_held(L, c, c->in.len, c->in.len);
     case WANT_UNTIL: break;
+    case WANT_FRAME:
+      if (!c->in.len) break;
+      lua_pushnil(L);
+      lua_pushfstring(L, "the stream ended inside a %s message", c->want.framing->name);
+      lua_pushliteral(L, "EOF");
+      return 3;
     default:
       if (c->in.len) return give_held(L, c, c->in.len, c->in.len);
   }
@@ -42,13 +48,15 @@ static int at_end(lua_State *L, mr_conn *c) {
 }
 
 /* What cannot be asked for in one go through the scratch buffer is read in place. */
+static int is_counted(const mr_conn *c) { return c->want.kind == WANT_COUNT || c->want.kind == WANT_FRAME; }
+
 static int is_large(const mr_conn *c) {
-  return c->want.kind == WANT_ALL ? c->in.len > 0 : c->want.kind == WANT_COUNT && c->want.n > MR_SCRATCH && c->in.len > 0;
+  return c->want.kind == WANT_ALL ? c->in.len > 0 : is_counted(c) && c->want.n > MR_SCRATCH && c->in.len > 0;
 }
 
 static long fetch_in_place(mr_conn *c) {
   size_t room = c->in.len < MR_SCRATCH ? MR_SCRATCH : c->in.len;
-  if (c->want.kind == WANT_COUNT && room > c->want.n - c->in.len) room = c->want.n - c->in.len;
+  if (is_counted(c) && room > c->want.n - c->in.len) room = c->want.n - c->in.len;
   if (c->in.cap - c->in.head - c->in.len >= MR_SCRATCH / 4 && c->want.kind == WANT_ALL) room = c->in.cap - c->in.head - c->in.len;
   if (!mr_bytes_reserve(&c->in, room)) return -ENOMEM;
   long r = mr_conn_read(c, c->in.data + c->in.head + c->in.len, room);
@@ -82,6 +90,18 @@ static long fetch(lua_State *L, mr_fiber *f, mr_conn *c, int *given) {
 
 static int read_k(lua_State *L, int status, lua_KContext ctx);
 
+static int mismatch(lua_State *L, mr_conn *c) {
+  const char *why;
+  if (c->want.kind != WANT_FRAME) return mr_net_fail(L, "the pattern did not come within the limit", "EMSGSIZE");
+  const char *name = c->want.framing->name;
+  int64_t n = c->want.framing->length(mr_bytes_at(&c->in), c->in.len, &why);
+  lua_pushnil(L);
+  if (n < 0) lua_pushfstring(L, "what came is no %s message: %s", name, why);
+  else lua_pushfstring(L, "a %s message of %I bytes came, the limit is %I", name, (lua_Integer)n, (lua_Integer)c->want.limit);
+  lua_pushstring(L, n < 0 ? "EPROTO" : "EMSGSIZE");
+  return 3;
+}
+
 /* One turn of a read; *done: the results are on the stack. */
 static int read_step(lua_State *L, mr_fiber *f, mr_conn *c, int *done) {
   size_t n;
@@ -91,7 +111,7 @@ static int read_step(lua_State *L, mr_fiber *f, mr_conn *c, int *done) {
     mr_pattern pattern = pattern_of(L, c);
     long used = mr_conn_match(c, mr_bytes_at(&c->in), c->in.len, &pattern, &n);
     if (used > 0) return give_held(L, c, (size_t)used, n);
-    if (used < 0) return mr_net_fail(L, "the pattern did not come within the limit", "EMSGSIZE");
+    if (used < 0) return mismatch(L, c);
   }
   if (c->rerr) return mr_conn_fail(L, c, c->rerr);
   if (c->eof) return at_end(L, c);
@@ -194,4 +214,13 @@ int mr_read_until_method(lua_State *L) {
   luaL_argcheck(L, most >= 1, 3, "at least one byte must be allowed");
   if (!c->reading) c->want.n = most > 1e15 ? (size_t)1e15 : (size_t)most;
   return read_begin(L, mr_self_fiber(L), c, WANT_UNTIL, 4);
+}
+
+int mr_read_frame(lua_State *L, mr_fiber *f, mr_conn *c, const mr_framing *framing, size_t limit, int seconds) {
+  if (PORT_LIKELY(!c->reading)) {
+    c->want.framing = framing;
+    c->want.limit = limit;
+    c->want.n = 0;
+  }
+  return read_begin(L, f, c, WANT_FRAME, seconds);
 }

@@ -267,14 +267,14 @@ uint64_t mr_deadline(lua_State *L, int idx) {
   return port_now() + (uint64_t)(s * 1e9);
 }
 
-/* What ends f's process: told once, then it ends where it waits again (crew.c). */
+/* What ends f, or all its process: told once, then it ends where it waits again (crew.c). */
 static int raise_ended(lua_State *L, mr_fiber *f) {
   if (f->told && mr_can_yield(f, L)) {
     f->sysyield = SYS_AGAIN;
     return lua_yield(L, 0);
   }
   f->told = 1;
-  return luaL_error(L, "%s", mr_err_text(MR_EENDED));
+  return luaL_error(L, "%s", mr_err_text(f->crew->ending ? MR_EENDED : MR_ECANCELLED));
 }
 
 int mr_raise(lua_State *L, int err) {
@@ -284,7 +284,7 @@ int mr_raise(lua_State *L, int err) {
 
 void mr_raise_reason(lua_State *L, mr_fiber *f, mr_reason r) {
   if (r == MR_INTERRUPTED) mr_raise(L, MR_EINTR);
-  if (r == MR_STOPPED && f->crew && f->crew->ending) raise_ended(L, f);
+  if (r == MR_STOPPED && mr_fiber_ending(f)) raise_ended(L, f);
   if (r == MR_STOPPED) mr_raise(L, MR_ESTOPPED);
   if (r == MR_DEADLOCK) luaL_error(L, "%s", f->proc->text ? f->proc->text : mr_err_text(MR_EDEADLOCK));
 }

@@ -142,9 +142,12 @@ void mr_strand_start(mr_strand *s) {
 }
 
 /*
- * The first fiber has failed. One that waited is resumed to get its error, and may clean up; one that did not begin, computes, or waits
- * once more ends here, as coroutine.close does it: no pcall can keep the process alive.
+ * The first fiber has failed, or this one was cancelled. One that waited is resumed to get its error, and may clean up; one that did not
+ * begin or waits once more ends here, as coroutine.close does it, and so does one that computes in a process that failed: no pcall can
+ * keep it alive.
  */
+static int closes(const mr_fiber *f) { return f->crew->ending || (f->cancelled && (f->told || lua_status(f->L) == LUA_OK)); }
+
 static int close_here(mr_fiber *f, int *nres) {
   lua_State *L = f->L;
   f->top_ok = 0;
@@ -166,7 +169,7 @@ int mr_crew_resume(mr_fiber *f, int nargs, int *nres) {
   f->sysyield = SYS_NONE;
   if (f == &p->main) return lua_resume(L, NULL, nargs, nres);
   mark(f, 0, 1);
-  if (PORT_UNLIKELY(f->crew->ending) && !parked) return close_here(f, nres);
+  if (PORT_UNLIKELY(f->crew->ending | f->cancelled) && !parked && closes(f)) return close_here(f, nres);
   if (lua_status(L) == LUA_OK) nargs = lua_gettop(L) - 1;
   int status = lua_resume(L, NULL, nargs, nres);
   if (status == LUA_YIELD) mark(f, 1, 0);
@@ -201,7 +204,7 @@ static void strand_end(mr_fiber *f, int status, int nres) {
     if (lua_status(L) != LUA_OK) mr_hooks.reset(L);    /* leaves the error value on top */
     s->failed = 1;
     s->nres = 1;
-    s->observed = f->told;                       /* it ends because of its process's failure, which tells enough */
+    s->observed = f->told;                       /* who made it end knows */
   }
   if (f->held_from) mr_hooks.mail_back(f);
   mark(f, 3, 0);
@@ -232,6 +235,13 @@ static void end_all(mr_crew *c, mr_fiber *near) {
     all.first = f->next;
     mr_ready(f, MR_STOPPED, near);
   }
+}
+
+void mr_fiber_cancel(mr_fiber *f, mr_fiber *near) {
+  claimed one = { NULL };
+  f->cancelled = 1;
+  claim(f, &one);
+  if (one.first) mr_ready(f, MR_STOPPED, near);
 }
 
 static void destroy(mr_crew *c) {

@@ -67,6 +67,10 @@ void       mr_crew_abandon(mr_proc *host);
 int        mr_crew_state(mr_proc *p);                    /* CREW_*, -1: it has none */
 int        mr_crew_bell(mr_crew *c);                  /* the descriptor, or -1 */
 
+/* Its waits raise: the first fiber has failed, or a sibling has cancelled it. */
+static inline int mr_fiber_ending(const mr_fiber *f) { return f->crew && (f->crew->ending || f->cancelled); }
+void       mr_fiber_cancel(mr_fiber *f, mr_fiber *near);   /* a sibling of `near`, which runs; it has not ended */
+
 /* ---- for the scheduler ---- */
 enum { CREW_LAST, CREW_FIRST, CREW_INTERRUPTED };
 int        mr_crew_push(mr_fiber *f, int where);      /* a READY fiber; 1: the token is to be queued (a host's: nothing) */

@@ -23,7 +23,7 @@ static int reserve_spare(mr_fiber *f) {
 }
 
 int mr_wait_open(mr_fiber *f, lua_State *L) {
-  if (PORT_UNLIKELY(f->crew != NULL) && f->crew->ending) return MR_EENDED;
+  if (PORT_UNLIKELY(mr_fiber_ending(f))) return MR_EENDED;
   if (f->proc->kind == PROC_HOST && !(f->crew && f != &f->proc->main && mr_can_yield(f, L))) {
     if (atomic_load(&mr_rt.dead)) return MR_EFORK;
     if (mr_host_closed(f->proc)) return MR_ECLOSING;

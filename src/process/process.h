@@ -48,7 +48,8 @@ struct mr_fiber {
   unsigned char want_aux;            /* (owner) it got a packed message: an auxiliary thread would pay */
   unsigned char timed;               /* (owner) it is in the timers' heap, or was */
   unsigned char outside;             /* (owner) it is counted as waiting for something outside the program */
-  unsigned char told;                /* (owner) it has got the error that its process's main function has failed */
+  unsigned char told;                /* (owner) it has got the error that it is to end: see mr_fiber_ending */
+  unsigned char cancelled;           /* (owner) by a sibling, for good */
   lua_State *L;                      /* the state's main thread, on which the body runs */
   lua_State *volatile top;           /* (owner) the coroutine that runs: top of the chain */
   struct mr_crew *crew;              /* (owner; set for good) its process has more fibers than one: see crew.h */

@@ -52,6 +52,11 @@ function fiberlib.count() end
 ---@return any ... further results, or the traceback
 function fiber:wait(seconds) end
 
+---Cancels the fiber: it gets an error where it waits, or where it waits next; under `pcall` it gets another chance to clean up and
+---ends at its next wait. One that has not begun never does. It can't cancel the fiber that calls.
+---@return boolean alive false: it had ended already
+function fiber:cancel() end
+
 ---What the fiber does at the moment.
 ---@return mare.status
 ---@nodiscard

@@ -8,6 +8,7 @@
 --   steps            { { "run", code } | { "require", global, module } | { "warn" } … } in their order
 --   init             { "run", code, chunk name } | { "file", name }: LUA_INIT
 --   script           file name, "" for stdin; nil: none
+--   command          { name, argument… }: a subcommand that is a module, mare.cli.<name>
 --   repl, banner     interactive mode, and the line it greets with
 --   arg              the script's `arg`
 local argv, version, copyright, terminal = ...
@@ -17,6 +18,7 @@ usage.mare = [==[
   mare run search.lua pattern file      runs a script, its processes on all CPUs
 
 usage: mare run [-w N] script.lua [args]     see mare run --help
+       mare ior REFERENCE...                 what a CORBA reference says, see mare ior --help
        mare lab COMMAND [args]               the memory laboratory, see mare lab --help
        mare [options] [script.lua [args]]    as lua does
 
@@ -51,6 +53,9 @@ Options are:
 Exit codes: what the script gives os.exit, else 0, 1 after an error in the script or a deadlock, 2 for a mistake on the
 command line. Ctrl-C raises the error "interrupted!" in the main process; a second one ends the program with 130.
 ]==]
+
+-- Subcommands that are modules: mare.cli.<name> gives a function that takes the arguments and returns the exit code.
+local commands = { ior = true }
 
 local function mistake(command, text)
   return { exit = 2, err = ("mare: %s\n%s"):format(text, usage[command]:match("\n(usage:.-\n)\n")) ..
@@ -119,6 +124,8 @@ local function arguments(script)
   for i = 0, #argv do t[i - script] = argv[i] end
   return t
 end
+
+if commands[argv[1]] then return { command = table.move(argv, 1, #argv, 1, {}), steps = {} } end
 
 local command, start = "mare", 1
 if argv[1] == "run" then command, start = "run", 2 end

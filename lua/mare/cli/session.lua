@@ -98,7 +98,17 @@ end
 
 -- ---- all of it ----
 
+-- A subcommand: its module's function gives the exit code.
+local function command(which, ...)
+  local ok, main = run(require, "mare.cli." .. which)
+  if not ok then return nil, 1 end
+  local code
+  ok, code = run(main, ...)
+  return nil, ok and code or 1
+end
+
 local function session()
+  if plan.command then return command(unpack(plan.command)) end
   globals.arg = plan.arg
   if plan.init and not step[plan.init[1]](plan.init) then return nil, 1 end
   for _, s in ipairs(plan.steps) do

@@ -1,0 +1,38 @@
+-- References: as text and as bytes; what can be read must survive being made anew, and be shown by mare ior.
+local ior = require "mare.orb.giop.ior"
+
+local out = { write = function() return true end }
+io = { stdout = out, stderr = out, lines = function() return function() end end, open = function() return nil, "no files here" end }   -- luacheck: ignore
+local show = require "mare.cli.ior"
+
+local function check(canonical)
+  local t = assert(ior.parse(canonical))
+  assert(ior.make(t) == canonical, "made anew it is another one")
+  assert(ior.canonical(canonical) == canonical, "the canonical form of a canonical one is another one")
+  for _, profile in ipairs(t.profiles) do
+    assert(not (profile.host and profile.error))
+    for _, a in ipairs(ior.addresses(profile)) do assert(type(a.host) == "string" and a.port >= 0 and a.port <= 65535) end
+    for _, c in ipairs(profile.components or {}) do
+      local value, err = ior.component(c[1], c[2])
+      assert(value ~= nil or err == nil or type(err) == "string")
+    end
+    if profile.host then
+      local copy = { tag = 0, minor = profile.minor, host = profile.host, port = profile.port, key = profile.key, components = profile.components }
+      local other = ior.parse(ior.make { type_id = t.type_id, profiles = { copy } }).profiles[1]
+      assert(other.host == profile.host and other.port == profile.port and other.key == profile.key and #other.components == #profile.components)
+    end
+  end
+  local text = ior.stringify(canonical)
+  assert(ior.destring(text) == canonical)
+  show(text)
+  show("--json", text)
+end
+
+return function(data)
+  local canonical, err = ior.canonical(data)
+  if canonical then check(canonical) else assert(type(err) == "string") end
+  canonical, err = ior.destring(data)
+  if canonical then check(canonical) else assert(type(err) == "string") end
+  canonical, err = ior.destring("IOR:" .. data)
+  if canonical then check(canonical) else assert(type(err) == "string") end
+end

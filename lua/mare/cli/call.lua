@@ -1,0 +1,218 @@
+-- mare call: calls one operation of a CORBA object and prints what it gives.
+local orb = require "mare.orb"
+local near = require "mare.orb.near"
+local text = require "mare.orb.text"
+
+local usage = [==[
+  mare call --idl hello.idl corbaloc::localhost:2809/hello say world    calls hello:say("world")
+
+usage: mare call [options] REFERENCE OPERATION [ARGUMENT...]
+
+REFERENCE is IOR:..., corbaloc:..., or file:///path of a file that holds one. OPERATION is the name of an operation, or of an attribute: without
+an argument it is read, with one it is set. _is_a ID, _non_existent and _interface need no IDL. An argument is written as its type wants it: a number,
+a text, true, a label; structs and sequences as { x = 1, y = 2 }, { 1, 2, 3 } or in JSON; a reference as REFERENCE or nil; a union as
+{ member = value }.
+
+Options are:
+  --idl FILE         loads IDL; can be repeated
+  -I DIR             looks for included files there; can be repeated
+  -D NAME[=VALUE]    defines a macro of the preprocessor
+  --interface NAME   the object's interface; else that of the reference, or the only one in the IDL
+  --timeout SECONDS  how long the call may take (30)
+  --json             prints one JSON object
+  --pcap FILE        keeps what goes over the network, for Wireshark
+  -ORBname VALUE     any option of the broker
+  --help             shows this
+
+Exit codes: 0, 1 if the call failed, 2 for a mistake on the command line or in the IDL.
+]==]
+
+local function mistake(message)
+  io.stderr:write("mare call: ", message, "\n", usage:match("\n(usage:.-\n)"), "Try 'mare call --help'.\n")
+  return 2
+end
+
+local function fail(code, message)
+  io.stderr:write("mare call: ", message, "\n")
+  return code
+end
+
+-- ---- the command line ----
+
+local takes = {
+  ["--idl"] = function(o, v) table.insert(o.idl, v) end,
+  ["-I"] = function(o, v) table.insert(o.include, v) end,
+  ["-D"] = function(o, v)
+    local name, value = v:match("^([%a_][%w_]*)=(.*)$")
+    o.define[name or v] = value or "1"
+  end,
+  ["--interface"] = function(o, v) o.interface = v end,
+  ["--timeout"] = function(o, v)
+    o.timeout = tonumber(v)
+    if not o.timeout or o.timeout < 0 then return ("--timeout takes a number of seconds, not '%s'"):format(v) end
+  end,
+  ["--pcap"] = function(o, v) o.pcap = v end,
+}
+
+local function option(o, argv, i)
+  local word = argv[i]
+  local name, value = word:match("^(%-%-%a+)=(.*)$")
+  if not name then name, value = word:match("^(%-[ID])(.+)$") end
+  name = name or word
+  if word:find("^%-ORB") then
+    if not argv[i + 1] then return nil, ("option '%s' needs a value"):format(word) end
+    table.move(argv, i, i + 1, #o.orb + 1, o.orb)
+    return i + 2
+  end
+  if word == "--json" then o.json = true return i + 1 end
+  if word == "--help" or word == "-h" then o.help = true return i + 1 end
+  if not takes[name] then return nil, ("unrecognized option '%s'"):format(word) end
+  if not value then
+    i = i + 1
+    value = argv[i]
+    if not value then return nil, ("option '%s' needs a value"):format(name) end
+  end
+  local err = takes[name](o, value)
+  if err then return nil, err end
+  return i + 1
+end
+
+-- Options stand before the reference; what follows the operation is arguments, whatever it begins with.
+local function read(argv)
+  local o = { idl = {}, include = {}, define = {}, orb = {}, timeout = 30 }
+  local i = 1
+  while argv[i] and argv[i]:sub(1, 1) == "-" do
+    if argv[i] == "--" then
+      i = i + 1
+      break
+    end
+    local after, err = option(o, argv, i)
+    if not after then return nil, err end
+    i = after
+  end
+  o.reference, o.operation, o.arguments = argv[i], argv[i + 1], table.move(argv, i + 2, #argv, 1, {})
+  if o.help then return o end
+  if not o.reference then return nil, "no reference" end
+  if not o.operation then return nil, "no operation" end
+  return o
+end
+
+-- ---- what is to be called ----
+
+local function interfaces(definitions, found)
+  for _, def in ipairs(definitions) do
+    if def.kind == "interface" and not def.included then found[#found + 1] = def end
+    if def.kind == "module" then interfaces(def.contents, found) end
+  end
+  return found
+end
+
+-- Loads the IDL, finds the interface, makes the proxy.
+local function prepare(o)
+  local broker = orb.init { args = o.orb, pcap = o.pcap, timeout = o.timeout }
+  local loaded = {}
+  for _, path in ipairs(o.idl) do
+    for _, def in ipairs(broker:loadfile(path, { include = o.include, define = o.define })) do loaded[#loaded + 1] = def end
+  end
+  local object = broker:proxy(o.reference, o.interface)
+  if object == nil then error("the reference is nil", 0) end
+  if not o.interface and object:_interface_name() == "CORBA::Object" then
+    local found = interfaces(loaded, {})
+    if #found == 1 then object = broker:proxy(o.reference, found[1].scoped)
+    elseif #found > 1 and o.operation:sub(1, 1) ~= "_" then
+      local names = {}
+      for i, def in ipairs(found) do names[i] = def.scoped end
+      error("the reference does not tell its interface: add --interface with one of " .. table.concat(names, ", "), 0)
+    elseif o.operation:sub(1, 1) ~= "_" then
+      error("nothing is known of the object's interface: add --idl with the file that defines it", 0)
+    end
+  end
+  return broker, object
+end
+
+local function known_names(operations)
+  local names = {}
+  for name in pairs(operations) do names[#names + 1] = (name:gsub("^_[gs]et_", "")) end
+  return names
+end
+
+local function definition(broker, object, o)
+  local def = orb.state(object).def
+  local operations, name = broker.repository:operations(def), o.operation
+  local found = operations[name] or require "mare.orb.interface".everywhere[name]
+  if not found then found = operations[(#o.arguments > 0 and "_set_" or "_get_") .. name] end
+  if found then return found end
+  local meant = near(name, known_names(operations))
+  error(("interface '%s' has no operation or attribute '%s'%s"):format(object:_interface_name(), name,
+    meant and "; did you mean " .. meant .. "?" or ""), 0)
+end
+
+-- The arguments as values, in a table with n.
+local function values(broker, op, o)
+  local ins, args = {}, { n = 0 }
+  for _, p in ipairs(op.params or {}) do if p.mode ~= "out" then ins[#ins + 1] = p end end
+  if #ins ~= #o.arguments then
+    local names = {}
+    for i, p in ipairs(ins) do names[i] = text.type_name(p.type) .. " " .. p.name end
+    error(("%s takes %d argument%s (%s), got %d"):format(op.name, #ins, #ins == 1 and "" or "s", table.concat(names, ", "), #o.arguments), 0)
+  end
+  for i, p in ipairs(ins) do
+    local value, err = text.read(broker, p.type, o.arguments[i])
+    if err then error(("argument %d, %s %s: %s"):format(i, text.type_name(p.type), p.name, err), 0) end
+    args[i] = value
+  end
+  args.n = #ins
+  return args
+end
+
+-- ---- what comes back ----
+
+local function outputs(op)
+  local list = {}
+  if op.result and op.result.kind ~= "void" then list[1] = { name = "result", type = op.result } end
+  for _, p in ipairs(op.params or {}) do if p.mode ~= "in" then list[#list + 1] = p end end
+  return list
+end
+
+local function show(op, o, ...)
+  local list = outputs(op)
+  local results = { ... }
+  if o.json then
+    local parts = {}
+    for i, p in ipairs(list) do parts[i] = ('"%s":%s'):format(p.name, text.json(p.type, results[i])) end
+    io.stdout:write("{", table.concat(parts, ","), "}\n")
+  elseif #list == 1 then
+    io.stdout:write(text.show(list[1].type, results[1], true), "\n")
+  else
+    for i, p in ipairs(list) do io.stdout:write(p.name, " = ", text.show(p.type, results[i]), "\n") end
+  end
+end
+
+local function call(broker, object, op, args)
+  return pcall(function()
+    local run = require "mare.orb.invoke".run
+    local ready = require "mare.orb.interface".operation(broker.env, object:_interface_name(), op)
+    return run(orb.state(object), ready, table.unpack(args, 1, args.n))
+  end)
+end
+
+return function(...)
+  local o, err = read { ... }
+  if not o then return mistake(err) end
+  if o.help then
+    io.stdout:write(usage)
+    return 0
+  end
+  local ok, broker, object = pcall(prepare, o)
+  if not ok then return fail(2, tostring(broker)) end
+  local op
+  ok, op = pcall(definition, broker, object, o)
+  local args = op
+  if ok then ok, args = pcall(values, broker, op, o) end
+  if not ok then return fail(2, tostring(args)) end
+  local results = table.pack(call(broker, object, op, args))
+  broker:close()
+  if not results[1] then return fail(1, tostring(results[2])) end
+  show(op, o, table.unpack(results, 2, results.n))
+  return 0
+end

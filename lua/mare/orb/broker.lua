@@ -1,0 +1,323 @@
+--[[
+mare.orb.broker: what holds an ORB of a process together: the IDL that was loaded, the marshalling environment, the client's connections, and, once
+something is served, the server.
+
+References. An IOR is kept in its canonical form. `env.proxies` maps it to its proxy as long as somebody has that, so one reference is one proxy;
+but only if the type id in it tells the interface. Where only the place tells it (a parameter's type, what the program says) the same IOR may be seen
+through several interfaces: those proxies are in `typed[interface id]`.
+]]
+local cdr = require "mare.orb.cdr"
+local idl = require "mare.orb.idl"
+local basic = require "mare.orb.idl.basic"
+local ior = require "mare.orb.giop.ior"
+local exception = require "mare.orb.exception"
+local interface = require "mare.orb.interface"
+local invoke = require "mare.orb.invoke"
+local near = require "mare.orb.near"
+local object = require "mare.orb.object"
+local proxy = require "mare.orb.proxy"
+local reference = require "mare.orb.reference"
+local transport = require "mare.orb.transport"
+local types = require "mare.orb.types"
+
+local broker = { __name = "broker" }
+broker.__index = broker
+
+local OBJECT = basic.object.id
+
+local function environment(self)
+  return cdr.environment {
+    reference_in = function(bytes, T) return self:reference_in(bytes, T) end,
+    reference_out = function(value, T) return self:reference_out(value, T) end,
+    resolve = function(id) return self.repository:lookup(id) end,
+    fail = invoke.fail,
+  }
+end
+
+--- A broker with the options that options.read gives; `capture` (of giop/pcap) sees all connections.
+function broker.new(options, log, capture)
+  local self = setmetatable({
+    options = options, log = log, capture = capture, repository = idl.repository(), everywhere = object.methods, classes = {}, typed = {}, targets = {}, known = {},
+    excepts = setmetatable({}, { __mode = "k" }), operations = {},
+    transport = transport.new { connect_timeout = options.connect_timeout, max_minor = options.max_minor, capture = capture,
+                                limits = { message = options.giopMaxMsgSize, pending = options.limits and options.limits.pending,
+                                           unfinished = options.limits and options.limits.unfinished } },
+    references = reference.initial(options),
+  }, broker)
+  self.sources = {}                                    -- what was loaded, for processes that serve the same: { method, text or path, options }
+  setmetatable(self.targets, { __mode = "v" })
+  self.env = environment(self)
+  local env = self.env
+  self.proxies, self.iors = env.proxies, env.iors
+  self.programs = { string = env:program { basic.string }, system = env:program { basic.string, basic.ulong, basic.ulong },
+                    object = env:program { basic.object }, short = env:program { basic.short } }
+  self.types = types.view(self)
+  proxy.settle(self)
+  return self
+end
+
+function broker:__tostring() return self.closed and "broker (closed)" or "broker" end
+
+-- ---- IDL ----
+
+local function loaded(self, level, definitions, errors)
+  if not definitions then error(tostring(errors), level + 1) end
+  self.classes, self.known = {}, {}                    -- an interface may have been completed
+  if self.server then self.server.dispatch:forget() end
+  return definitions
+end
+
+--- Loads IDL from a text; raises its mistakes, as lines "file:line:column: message". -> the definitions
+function broker:load(text, options)
+  local definitions, errors = self.repository:load(text, options)
+  if definitions then table.insert(self.sources, { "load", text, options }) end
+  return loaded(self, 2, definitions, errors and "IDL:\n" .. tostring(errors))
+end
+
+--- Loads IDL from a file. options: include = { folders }, define = { NAME = "value" }.
+function broker:loadfile(path, options)
+  options = options or {}
+  local include = self.options.include
+  if include and not options.include then options = { include = include, define = options.define, name = options.name } end
+  local definitions, errors = self.repository:loadfile(path, options)
+  if definitions then table.insert(self.sources, { "loadfile", path, options }) end
+  return loaded(self, 2, definitions, errors and "IDL:\n" .. tostring(errors))
+end
+
+--- A type from how IDL writes it: "sequence<long>", "Mod::S".
+function broker:type(text)
+  local T, errors = self.repository:type(text)
+  if not T then error(tostring(errors), 2) end
+  return T
+end
+
+local function interfaces(list, names)
+  for _, def in ipairs(list or {}) do
+    if def.kind == "interface" then names[#names + 1] = def.scoped end
+    if def.kind == "module" then interfaces(def.contents, names) end
+  end
+  return names
+end
+
+--- The definition of an interface by its name or repository id; raises what is none, and says what may have been meant.
+function broker:interface(name)
+  if name == "Object" or name == "CORBA::Object" or name == OBJECT then return basic.object end
+  local def = self.repository:lookup(name)
+  if def and def.kind == "interface" then return def end
+  local meant = near(tostring(name), interfaces(self.repository.contents or self.repository.definitions, {}))
+  local what = def and ("'%s' is a %s, not an interface"):format(name, def.kind) or ("no interface '%s' was loaded"):format(tostring(name))
+  error(what .. (meant and "; did you mean " .. meant .. "?" or "; load its IDL with broker:load or broker:loadfile"), 0)
+end
+
+function broker:class_of(def)
+  local class = self.classes[def.id]
+  if not class then
+    class = interface.class(self, def)
+    self.classes[def.id] = class
+  end
+  return class
+end
+
+--- One of the operations that every object has, ready to be invoked.
+function broker:operation(name)
+  local op = self.operations[name]
+  if not op then
+    op = interface.operation(self.env, "Object", interface.everywhere[name])
+    self.operations[name] = op
+  end
+  return op
+end
+
+--- The program of an exception alone: repository id and members.
+function broker:program_of(T)
+  local program = self.excepts[T]
+  if not program then
+    program = self.env:program { T }
+    self.excepts[T] = program
+  end
+  return program
+end
+
+-- ---- references ----
+
+-- The type id in a canonical IOR.
+local function type_id(bytes) return string.unpack("<s4", bytes, 5):sub(1, -2) end
+
+-- The interface that the reference itself tells, if its IDL was loaded.
+function broker:interface_in(bytes)
+  local id = type_id(bytes)
+  local def = self.known[id]
+  if def == nil then
+    def = id ~= OBJECT and self.repository:lookup(id) or false
+    if def and def.kind ~= "interface" then def = false end
+    self.known[id] = def
+  end
+  return def or nil
+end
+
+function broker:is_a(def, id) return id == OBJECT or def.id == id or self.repository:is_a(def, id) end
+
+-- Where an IOR leads; all its proxies share that.
+local function target_of(self, bytes)
+  local target = self.targets[bytes]
+  if not target then
+    local endpoints = self:endpoints(bytes)
+    target = { broker = self, ior = bytes, endpoints = endpoints, origin = endpoints, heads = {}, verified = {}, bits = 0,
+               limit = self.options.giopMaxMsgSize }
+    self.targets[bytes] = target
+  end
+  return target
+end
+
+--- The addresses of an IOR in the order in which they are tried.
+function broker:endpoints(bytes) return reference.endpoints(bytes, self.options.max_minor) end
+
+local function make(self, bytes, def, check)
+  local state = { broker = self, target = target_of(self, bytes), def = def, class = self:class_of(def), timeout = self.options.timeout,
+                  check = check and def.id ~= OBJECT and self.options.verifyObjectExistsAndType }
+  local p = proxy.new(bytes, def.id, state)
+  self.iors[p] = bytes
+  return p
+end
+
+--- The proxy of an IOR through an interface; the one its type id tells if that is this one or derived from it.
+function broker:bind(bytes, def)
+  local own = self:interface_in(bytes)
+  if own and self:is_a(own, def.id) then
+    local p = self.proxies[bytes] or make(self, bytes, own)
+    self.proxies[bytes] = p
+    return p
+  end
+  local typed = self.typed[def.id]
+  if not typed then
+    typed = setmetatable({}, { __mode = "v" })
+    self.typed[def.id] = typed
+  end
+  local p = typed[bytes] or make(self, bytes, def, type_id(bytes) ~= def.id)
+  typed[bytes] = p
+  return p
+end
+
+--- A proxy that came from another process gets its state.
+function broker:adopt(p)
+  local bytes, id = rawget(p, "_ior"), rawget(p, "_type")
+  local def = self:interface_in(bytes)
+  if not def or not self:is_a(def, id) then def = self:interface(id) end
+  self.iors[p] = bytes
+  return { broker = self, target = target_of(self, bytes), def = def, class = self:class_of(def), timeout = self.options.timeout }
+end
+
+--- Another proxy of the same object, with options of its own: timeout in seconds.
+function broker:with(p, options)
+  local base = proxy.state(p)
+  local state = {}
+  for name, value in pairs(base) do state[name] = value end
+  state.async = nil
+  if options.timeout ~= nil then state.timeout = options.timeout ~= 0 and options.timeout ~= math.huge and options.timeout or nil end
+  local other = proxy.new(rawget(p, "_ior"), rawget(p, "_type"), state)
+  self.iors[other] = rawget(p, "_ior")
+  return other
+end
+
+--- The marshalling environment's: a reference from outside.
+function broker:reference_in(bytes, T)
+  local def = T and T.kind == "interface" and T.id ~= OBJECT and self.repository:lookup(T.id) or T
+  if not def or def.kind ~= "interface" then def = basic.object end
+  return self:bind(bytes, def)
+end
+
+--- A reference to the outside: proxies are their IOR, servants are served. nil, text for what is neither.
+function broker:reference_out(value, T)
+  if proxy.is(value) then
+    local bytes = rawget(value, "_ior")
+    self.iors[value] = bytes
+    return bytes
+  end
+  local kind = type(value)
+  if kind == "table" or kind == "function" then return self:need_server():reference_out(value, T) end
+  return nil, "object reference expected, got " .. kind
+end
+
+--- The canonical IOR of a proxy or a servant.
+function broker:ior_of(value)
+  return self.iors[value] or self:reference_out(value, basic.object)
+end
+
+--- A proxy from a reference: IOR:…, corbaloc:…, file://…, or another proxy. Without an interface it is that of the IOR's type id, else Object.
+function broker:proxy(ref, name)
+  local bytes
+  if proxy.is(ref) then bytes = rawget(ref, "_ior") else bytes = reference.read(self, ref) end
+  if bytes == ior.null then return nil end
+  local def = name and proxy.interface(self, name) or self:interface_in(bytes) or basic.object
+  return self:bind(bytes, def)
+end
+
+--- As broker:proxy, by its CORBA name.
+broker.string_to_object = broker.proxy
+
+function broker:object_to_string(value)
+  if value == nil then return ior.stringify(ior.null) end
+  local bytes, why = self:ior_of(value)
+  if not bytes then error(exception.system("BAD_PARAM", 0, "COMPLETED_NO", why), 0) end
+  return ior.stringify(bytes)
+end
+
+--- The object of a name given by -ORBInitRef, -ORBDefaultInitRef or register_initial_reference.
+function broker:resolve_initial_references(name, interface_name)
+  return self:proxy(reference.resolve(self, name), interface_name)
+end
+
+function broker:register_initial_reference(name, value)
+  if type(value) ~= "string" then value = self:object_to_string(value) end
+  self.references.list[name] = value
+end
+
+function broker:list_initial_services()
+  local names = {}
+  for name in pairs(self.references.list) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+-- ---- the server's half ----
+
+function broker:need_server()
+  if self.closed then error(exception.system("BAD_INV_ORDER", 4, "COMPLETED_NO"), 0) end
+  if not self.server then self.server = require "mare.orb.server".new(self) end
+  return self.server
+end
+
+-- The object of this process at an address, or nil.
+function broker:locate(host, port, key)
+  local server = self.server
+  return server and server:locate(host, port, key)
+end
+
+function broker:direct(entry, op, ...) return self.server:direct(entry, op, ...) end
+
+for _, name in ipairs { "serve", "deactivate", "run", "forward", "objects", "default", "locator", "current" } do
+  broker[name] = function(self, ...)
+    local server = self:need_server()
+    return server[name](server, ...)
+  end
+end
+
+-- ---- the end ----
+
+--- Closes the client's connections. Calls that wait raise COMM_FAILURE, later ones BAD_INV_ORDER.
+function broker:close()
+  if self.closed then return end
+  self.closed = true
+  self.transport:close()
+  proxy.leave(self)
+end
+
+--- Ends both halves: the server when the requests it has read are answered, then the client. See server.lua for what can be waited for.
+function broker:shutdown(wait)
+  if self.server and not self.closed then return self.server:shutdown(wait) end
+  self:close()
+end
+
+broker.__close = broker.shutdown
+
+return broker

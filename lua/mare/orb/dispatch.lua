@@ -1,0 +1,355 @@
+--[[
+mare.orb.dispatch: from a request to its reply.
+
+A request is served by the fiber that read it, and its state is that fiber's *job* (see pool): `id`, `codec` and `response` of the request, `phase`,
+`connection`. So serving makes no table and no closure: what a servant gets are the decoded values, what it returns goes into the encoder as it is.
+
+How an operation of an interface is called is worked out at its first use and kept in a table of *calls* that all objects of the interface
+share. A call has `run(job, call, entry, message, at)`, which gives the reply, and programs for its arguments, results and exceptions.
+An unknown operation leaves nothing behind: a stranger's inventions take no memory.
+
+`phase` tells how far a request got when something goes wrong: before the servant COMPLETED_NO, in it COMPLETED_MAYBE, after it COMPLETED_YES.
+]]
+local core = require "mare.orb.giop.core"
+local exception = require "mare.orb.exception"
+local ior = require "mare.orb.giop.ior"
+
+local BEFORE, DURING, AFTER = 1, 2, 3
+local COMPLETED = { "COMPLETED_NO", "COMPLETED_MAYBE", "COMPLETED_YES" }
+local NO_EXCEPTION, USER_EXCEPTION, SYSTEM_EXCEPTION, LOCATION_FORWARD = 0, 1, 2, 3
+local UNKNOWN_OBJECT, OBJECT_HERE, OBJECT_FORWARD, LOC_SYSTEM_EXCEPTION = 0, 1, 2, 4
+local OBJECT = { kind = "interface", id = "IDL:omg.org/CORBA/Object:1.0", name = "Object" }
+local NONE, ALWAYS_LATER = 0, 1                  -- of `response`: one-way; a reply as soon as the request has arrived
+
+local system = exception.system
+
+local dispatch = {}
+dispatch.__index = dispatch
+
+---@param broker table
+function dispatch.new(broker)
+  local env = broker.env
+  return setmetatable({
+    broker = broker, repository = broker.repository, env = env, interfaces = {}, operations = {},
+    system_body = env:program({ { kind = "string", bound = 0 }, { kind = "ulong" }, { kind = "ulong" } }),
+    nothing = env:program({}),
+  }, dispatch)
+end
+
+------------------------------------------------------------------------------------------------- the ways to be called
+
+local function answer(job, call, ...)
+  job.phase = AFTER
+  if job.silent then return nil end
+  return call.results:reply(job.id, job.codec, NO_EXCEPTION, nil, ...)
+end
+
+local function invoke(job, method, servant, ...)
+  job.phase = DURING
+  return method(servant, ...)
+end
+
+local function lacks(call, entry)
+  local what = call.attribute and ("the servant has neither a field '%s' nor a method '%s'"):format(call.attribute, call.operation)
+    or ("the servant has no method '%s'"):format(call.operation)
+  error(system("NO_IMPLEMENT", 0, "COMPLETED_NO", what .. " of " .. entry.id), 0)
+end
+
+local function run_method(job, call, entry, message, at)
+  local servant = entry.servant
+  local method = servant[call.operation]
+  if method == nil then
+    method = call.other and servant[call.other]
+    if not method then lacks(call, entry) end
+  end
+  if not call.arguments then return answer(job, call, invoke(job, method, servant)) end
+  return answer(job, call, invoke(job, method, servant, call.arguments:decode(message, at, job.codec)))
+end
+
+-- An attribute is a method _get_x, or the field x.
+local function run_get(job, call, entry)
+  local servant = entry.servant
+  local method = servant[call.operation]
+  if method ~= nil then return answer(job, call, invoke(job, method, servant)) end
+  local value = servant[call.attribute]
+  if value == nil and not call.may_be_nil then lacks(call, entry) end
+  return answer(job, call, value)
+end
+
+local function store(job, servant, name, value)
+  job.phase = DURING
+  servant[name] = value
+end
+
+local function run_set(job, call, entry, message, at)
+  local servant = entry.servant
+  local method = servant[call.operation]
+  if method ~= nil then return answer(job, call, invoke(job, method, servant, call.arguments:decode(message, at, job.codec))) end
+  store(job, servant, call.attribute, call.arguments:decode(message, at, job.codec))
+  return answer(job, call)
+end
+
+-- A servant that is a function gets the operation's name and the arguments.
+local function run_dynamic(job, call, entry, message, at)
+  if not call.arguments then return answer(job, call, invoke(job, entry.servant, call.operation)) end
+  return answer(job, call, invoke(job, entry.servant, call.operation, call.arguments:decode(message, at, job.codec)))
+end
+
+-------------------------------------------------------------------------------------- what every object answers by itself
+
+local implicit = {
+  _is_a = { params = { { kind = "string", bound = 0 } }, result = { kind = "boolean" },
+            give = function(self, entry, id) return self:is_a(entry.interface, id) end },
+  _non_existent = { result = { kind = "boolean" }, give = function() return false end },
+  _interface = { result = OBJECT, give = function()
+    error(system("INTF_REPOS", 1, "COMPLETED_NO", "there is no interface repository"), 0)
+  end },
+  _repository_id = { result = { kind = "string", bound = 0 }, give = function(_, entry) return entry.id end },
+  _component = { result = OBJECT, give = function() return nil end },
+}
+implicit._not_existent = implicit._non_existent
+
+local function run_implicit(job, call, entry, message, at)
+  if not call.arguments then return answer(job, call, call.give(call.dispatch, entry)) end
+  return answer(job, call, call.give(call.dispatch, entry, call.arguments:decode(message, at, job.codec)))
+end
+
+function dispatch:is_a(interface, id)
+  return interface.id == id or id == OBJECT.id or self.repository:is_a(interface, id)
+end
+
+------------------------------------------------------------------------------------------------------------- compiling
+
+local KEYWORDS = {}
+for word in ("and break do else elseif end false for function goto if in local nil not or repeat return then true until while"):gmatch("%a+") do
+  KEYWORDS[word] = "_" .. word
+end
+
+local function is_reference(T)
+  while T.kind == "alias" do T = T.type end
+  return T.kind == "interface" or T.kind == "any"
+end
+
+local function compile_implicit(self, name)
+  local rule = implicit[name]
+  local call = { operation = name, run = run_implicit, dynamic = run_implicit, give = rule.give, dispatch = self }
+  if rule.params then call.arguments = self.env:program(rule.params) end
+  call.results = self.env:program({ rule.result }, { "result" })
+  return call
+end
+
+-- Types and names of what goes in one direction; the result comes first.
+local function collect(operation, other)
+  local types, names = {}, {}
+  if other == "out" and operation.result and operation.result.kind ~= "void" then types[1], names[1] = operation.result, "result" end
+  for _, p in ipairs(operation.params or {}) do
+    if p.mode == other or p.mode == "inout" then types[#types + 1], names[#names + 1] = p.type, p.name end
+  end
+  return types, names
+end
+
+local function compile_operation(self, name, operation)
+  local call = { operation = name, run = run_method, dynamic = run_dynamic, other = KEYWORDS[name], raises = {}, declares = operation.raises,
+                 oneway = operation.oneway }
+  local types, names = collect(operation, "in")
+  if #types > 0 then call.arguments = self.env:program(types, names) end
+  types, names = collect(operation, "out")
+  call.results = self.env:program(types, names)
+  local kind, attribute = name:match("^_([gs]et)_(.+)$")
+  if kind then
+    call.attribute, call.run = attribute, kind == "get" and run_get or run_set
+    call.may_be_nil = kind == "get" and is_reference(types[1])
+  end
+  return call
+end
+
+local function compile(self, interface, name)
+  if implicit[name] then return compile_implicit(self, name) end
+  local operations = self.operations[interface]
+  if not operations then
+    operations = self.repository:operations(interface)
+    self.operations[interface] = operations
+  end
+  local operation = operations[name]
+  return operation and compile_operation(self, name, operation)
+end
+
+--- operation -> call of an interface; nil for what it doesn't have.
+function dispatch:calls_of(interface)
+  local calls = self.interfaces[interface]
+  if not calls then
+    calls = setmetatable({}, { __index = function(known, name)
+      local call = compile(self, interface, name)
+      if call then rawset(known, name, call) end
+      return call
+    end })
+    self.interfaces[interface] = calls
+  end
+  return calls
+end
+
+local function exception_program(self, call, id)
+  local program = call.raises and call.raises[id]
+  if program then return program end
+  for _, T in ipairs(call.declares or {}) do
+    if T.id == id then
+      program = self.env:program({ T }, { T.name })
+      call.raises[id] = program
+      return program
+    end
+  end
+end
+
+------------------------------------------------------------------------------------------------------------ going wrong
+
+-- To-be-closed variables of the servant see it.
+local accident_class = { __tostring = function(e) return e.text end }
+
+-- What is raised: exceptions as they are; of the rest the text and where it was raised, while its stack still stands.
+local function trace(err)
+  if type(err) == "table" and rawget(err, "_repid") then return err end
+  local fine, text = pcall(tostring, err)
+  if not fine then text = ("(error object is a %s value)"):format(type(err)) end
+  return setmetatable({ text = text, traceback = debug.traceback(text, 2) }, accident_class)
+end
+
+local function where(job)
+  return ("operation '%s' of the object %q"):format(tostring(job.operation), (tostring(job.key):gsub("[^%g ]", ".")))
+end
+
+-- Our own failures while values were read or written tell how far the request got, whatever raised them.
+local function system_reply(self, job, e)
+  if job.phase ~= DURING then e.completed = COMPLETED[job.phase] end
+  return self.system_body:reply(job.id, job.codec, SYSTEM_EXCEPTION, nil, e._repid, (e.minor or 0) & 0xffffffff, exception.completion(e))
+end
+
+-- A Lua error in a servant; lack of memory is said as such.
+local function accident(self, job, err)
+  self.broker.log(1, ("%s: %s"):format(where(job), err.traceback or err.text))
+  local memory = err.text == "not enough memory"
+  return system(memory and "NO_MEMORY" or "UNKNOWN", 0, COMPLETED[job.phase], err.text)
+end
+
+local function user_reply(self, job, e)
+  local call = job.call
+  local program = call and exception_program(self, call, e._repid)
+  if program then
+    job.phase = AFTER
+    local fine, reply = pcall(program.reply, program, job.id, job.codec, USER_EXCEPTION, nil, e)
+    if fine then return reply end
+    self.broker.log(1, ("%s: its exception can't be sent: %s"):format(where(job), tostring(reply)))
+    return system_reply(self, job, exception.is_system(reply) and reply or system("MARSHAL", 0, "COMPLETED_YES"))
+  end
+  self.broker.log(1, ("%s raised %s, which its interface does not declare"):format(where(job), exception.__tostring(e)))
+  return system_reply(self, job, system("UNKNOWN", 1, "COMPLETED_YES"))
+end
+
+-- The reply that tells of an error.
+local function failure(self, job, err)
+  if type(err) ~= "table" then err = { text = tostring(err) } end
+  if not err._repid then err = accident(self, job, err) end
+  if job.silent then return nil end
+  if exception.is_system(err) then
+    if job.phase == AFTER then self.broker.log(1, ("%s: its results can't be sent: %s"):format(where(job), tostring(err))) end
+    return system_reply(self, job, err)
+  end
+  if err._repid:find("^IDL:omg%.org/CORBA/") then return system_reply(self, job, system("UNKNOWN", 2, err.completed)) end
+  return user_reply(self, job, err)
+end
+
+---------------------------------------------------------------------------------------------------------------- serving
+
+-- A canonical IOR as the body of a message in this byte order, at a multiple of 4.
+local function reference_body(bytes, bits)
+  if bits & 1 == 1 then return bytes:sub(5) end
+  local t = ior.parse(bytes)
+  local body = string.pack(">!4s4I4", t.type_id .. "\0", #t.profiles)
+  for _, p in ipairs(t.profiles) do
+    body = body .. ("\0"):rep(-#body % 4) .. string.pack(">I4s4", p.tag, p.data)
+  end
+  return body
+end
+
+local function find(self, key, operation)
+  local entry = key and self.adapter:find(key, operation)
+  if entry then return entry end
+  if key and self.adapter:stale(key) then
+    error(system("OBJECT_NOT_EXIST", 2, "COMPLETED_NO", "the server that made this reference is gone"), 0)
+  end
+  error(system("OBJECT_NOT_EXIST", 1, "COMPLETED_NO", "there is no object with this key"), 0)
+end
+
+local function no_operation(entry, operation)
+  error(system("BAD_OPERATION", 2, "COMPLETED_NO", ("%s has no operation '%s'"):format(entry.id, operation)), 0)
+end
+
+local function execute(self, job, message, at, key, operation)
+  local entry = self.objects[key] or find(self, key, operation)
+  if entry.forward then
+    local bits = job.codec & 7
+    return core.reply(bits >> 1, bits & 1, job.id, LOCATION_FORWARD, nil, reference_body(entry.forward, bits))
+  end
+  local call = entry.calls[operation] or no_operation(entry, operation)
+  job.call = call
+  if job.response == ALWAYS_LATER then
+    job.connection:send(self.nothing:reply(job.id, job.codec, NO_EXCEPTION, nil))
+    job.silent = true
+  end
+  if entry.dynamic then return call.dynamic(job, call, entry, message, at) end
+  return call.run(job, call, entry, message, at)
+end
+
+--- Serves a request: the reply, or nil if there is to be none. Raises nothing.
+function dispatch:serve(job, message, at, key, operation)
+  job.phase, job.call, job.key, job.operation, job.silent = BEFORE, nil, key, operation, job.response == NONE
+  local fine, reply = xpcall(execute, trace, self, job, message, at, key, operation)
+  if fine then return reply end
+  if job.cancelled then return nil end
+  local told
+  told, reply = pcall(failure, self, job, reply)
+  if told then return reply end
+  self.broker.log(1, ("%s: no reply could be made: %s"):format(where(job), tostring(reply)))
+  return nil
+end
+
+--- Refuses a request without looking for its object.
+function dispatch:refuse(job, name, minor, text)
+  job.phase, job.silent = BEFORE, job.response == NONE
+  return failure(self, job, system(name, minor, "COMPLETED_NO", text))
+end
+
+--- The answer to "is it here?": status and body of a LocateReply; the same as a request would find.
+function dispatch:locate(key, bits)
+  local fine, entry = pcall(find, self, key, nil)
+  if fine and entry.forward then return OBJECT_FORWARD, reference_body(entry.forward, bits) end
+  if fine then return OBJECT_HERE end
+  if exception.is_system(entry) == "OBJECT_NOT_EXIST" then return UNKNOWN_OBJECT end
+  if bits >> 1 < 2 or not exception.is_system(entry) then return OBJECT_HERE end   -- the request will tell what is wrong
+  return LOC_SYSTEM_EXCEPTION, self.system_body:encode(bits, entry._repid, entry.minor & 0xffffffff, exception.completion(entry))
+end
+
+----------------------------------------------------------------------------------------------------------- local callers
+
+-- Arguments are shared, not copied; an attribute that is a field needs no method.
+local function call_field(call, servant, ...)
+  if call.run == run_get then return servant[call.attribute] end
+  servant[call.attribute] = ...
+end
+
+--- What was found of interfaces may be out of date: IDL was loaded.
+function dispatch:forget() self.operations = {} end
+
+--- Calls an object of this process directly: results, or the servant's own error.
+function dispatch:call(entry, operation, ...)
+  if entry.gone then error(system("OBJECT_NOT_EXIST", 1, "COMPLETED_NO", "the object was deactivated"), 0) end
+  local call = entry.calls[operation] or no_operation(entry, operation)
+  local servant = entry.servant
+  if call.give then return call.give(self, entry, ...) end
+  if entry.dynamic then return servant(operation, ...) end
+  local method = servant[operation] or call.other and servant[call.other]
+  if method then return method(servant, ...) end
+  if call.attribute then return call_field(call, servant, ...) end
+  lacks(call, entry)
+end
+
+return dispatch

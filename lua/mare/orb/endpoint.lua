@@ -1,0 +1,162 @@
+--[[
+mare.orb.endpoint: where a server listens, and which addresses its references carry.
+
+An endpoint is { host = "", port = 0 } before it is opened: host "" listens on every interface, port 0 is any free one; opened, it also has
+`listener`, and `port` is the real one. It is the server's, which closes it. Published addresses are never a wildcard: what a client can't
+connect to has no place in a reference. Texts are spelled as omniORB spells them: giop:tcp:host:port, giop:tcp::, giop:tcp:[::1]:2809.
+]]
+local net = require "mare.net"
+
+local endpoint = {}
+
+local WILDCARD = { [""] = true, ["0.0.0.0"] = true, ["::"] = true, ["*"] = true }
+
+local function fail(text, why)
+  error(("endpoint '%s': %s; write giop:tcp:host:port, giop:tcp:[ipv6]:port, giop:tcp:host: (any port) or giop:tcp:: (all interfaces)")
+    :format(text, why), 0)
+end
+
+local function port_of(text, digits)
+  if digits == "" then return 0 end
+  local port = math.tointeger(tonumber(digits))
+  if not port or port < 0 or port > 65535 then fail(text, ("'%s' is no port"):format(digits)) end
+  return port
+end
+
+--- "giop:tcp:host:port" -> { host =, port = }; raises for everything else.
+---@param text string
+---@return { host: string, port: integer }
+function endpoint.parse(text)
+  local transport, rest = text:match("^giop:(%w+):(.*)$")
+  if not transport then fail(text, "it does not begin with giop:tcp:") end
+  if transport ~= "tcp" then fail(text, ("there is no transport '%s' yet"):format(transport)) end
+  local host, digits = rest:match("^%[([%x:.%%%w]*)%]:(%d*)$")
+  if not host then host, digits = rest:match("^([^%[%]:]*):([^:]*)$") end
+  if not host then fail(text, "it is no host and port") end
+  return { host = host, port = port_of(text, digits) }
+end
+
+--- The endpoints that options ask for: `port` and `host`, -ORBendPoint (endPoint, a list). Raises what is wrong with them.
+---@param options table
+---@return { host: string, port: integer }[]
+function endpoint.list(options)
+  local list = {}
+  for i, text in ipairs(options.endPoint or {}) do list[i] = endpoint.parse(text) end
+  if #list == 0 or options.port or options.host then
+    table.insert(list, 1, { host = options.host or "", port = options.port or 0 })
+  end
+  return list
+end
+
+--- Listens. Raises with the address when it can't.
+function endpoint.open(e, options)
+  local where = { port = e.port }
+  if not WILDCARD[e.host] then where.host = e.host end
+  if e.host == "0.0.0.0" then where.host = e.host end       -- the user means IPv4 alone
+  local listener, err, code = net.listen(where, { backlog = options and options.listenBacklog })
+  if not listener then
+    error(("cannot listen on %s:%d: %s (%s)"):format(e.host == "" and "*" or e.host, e.port, err, code), 0)
+  end
+  local host, port = listener:address()
+  return { host = e.host, port = port, listener = listener, bound = host, wildcard = WILDCARD[e.host] or false }
+end
+
+---------------------------------------------------------------------------------------------------------- own addresses
+
+-- Which of our addresses the system would send from: connecting a datagram socket asks the routing table and sends nothing.
+local function source(target)
+  local socket = net.udp()
+  if not socket then return nil end
+  local host
+  if socket:connect(target, 9) then host = socket:address() end
+  socket:close()
+  return host
+end
+
+local function is_loopback(address) return address:match("^127%.") ~= nil or address == "::1" end
+local function usable(address) return address and not WILDCARD[address] and not is_loopback(address) and not address:match("^[fF][eE]80:") end
+
+local function hostname()
+  for _, path in ipairs { "/proc/sys/kernel/hostname", "/etc/hostname" } do
+    local file = io.open(path)
+    local name = file and file:read("l")
+    if file then file:close() end
+    if name and name ~= "" then return name end
+  end
+  return os.getenv("HOSTNAME")
+end
+
+-- Documentation addresses, which nobody has: only the route to them counts.
+local function ipv4() local a = source("192.0.2.1") return usable(a) and a or nil end
+local function ipv6() local a = source("2001:db8::1") return usable(a) and a or nil end
+
+local function by_name()
+  local name = hostname()
+  for _, address in ipairs(name and net.resolve(name, 2) or {}) do
+    if usable(address) then return address end
+  end
+end
+
+-- The address others reach this machine by; without a network the loopback one, which at least is right here.
+local function own(bound)
+  if bound == "::" then return ipv4() or ipv6() or by_name() or "127.0.0.1" end
+  return ipv4() or by_name() or "127.0.0.1"
+end
+
+------------------------------------------------------------------------------------------------------------ publishing
+
+local function add(list, seen, host, port)
+  local name = host and host .. "\0" .. port
+  if not host or seen[name] then return end
+  seen[name] = true
+  list[#list + 1] = { host, port }
+end
+
+local RULES = {
+  addr = function(e) return e.wildcard and own(e.bound) or e.host end,
+  ipv4 = function(e) return e.wildcard and ipv4() or not e.host:find(":", 1, true) and e.host or nil end,
+  ipv6 = function(e) return e.wildcard and ipv6() or e.host:find(":", 1, true) and e.host or nil end,
+  name = function(e) return e.wildcard and hostname() or e.host end,
+  hostname = hostname,
+}
+RULES.fqdn = RULES.name
+
+local function names()
+  local list = {}
+  for name in pairs(RULES) do list[#list + 1] = name end
+  table.sort(list)
+  return table.concat(list, ", ")
+end
+
+local function publish(list, seen, opened, rule)
+  if rule:match("^giop:") then
+    local e = endpoint.parse(rule)
+    if WILDCARD[e.host] then fail(rule, "an address that clients use has a host") end
+    add(list, seen, e.host, e.port ~= 0 and e.port or opened[1].port)
+    return
+  end
+  local find = RULES[rule]
+  if not find then error(("-ORBendPointPublish: there is no rule '%s'; there are giop:tcp:host:port, %s"):format(rule, names()), 0) end
+  for _, e in ipairs(opened) do add(list, seen, find(e), e.port) end
+end
+
+--- The addresses of opened endpoints for references: { { host, port }, … }. options.endPointPublish is a list of what -ORBendPointPublish
+--- says; several rules in one text are divided by ',', alternatives by '|', of which the first that gives an address counts.
+--- options.endPointNoListen: addresses under which something else forwards to us.
+function endpoint.addresses(opened, options)
+  local list, seen = {}, {}
+  for _, rule in ipairs(options.endPointPublish or {}) do
+    for one in rule:gmatch("[^,]+") do
+      for alternative in one:gmatch("[^|]+") do
+        local before = #list
+        publish(list, seen, opened, alternative)
+        if #list > before then break end
+      end
+    end
+  end
+  if #list == 0 then publish(list, seen, opened, "addr") end
+  for _, text in ipairs(options.endPointNoListen or {}) do publish(list, seen, opened, text) end
+  return list
+end
+
+return endpoint

@@ -1,0 +1,122 @@
+--[[
+mare.orb.exception: exceptions of CORBA as Lua errors.
+
+An exception is a table: `_repid` and the members its IDL declares; a system exception has `minor`, `completed` and, where mare knows more than
+the wire carries, `text`. They are raised with error(e, 0), so what pcall gives is the table itself; tostring makes a line of it.
+
+The metatable of all exceptions is this module: so they travel between processes, where the receiver has the module itself.
+
+Minor codes are kept as they are on the wire. The OMG's own ("OMG minor 2") have 0x4f4d in their upper half; system() takes the small number.
+]]
+local exception = { __name = "exception" }
+
+local OMG, OMNI, JACORB = 0x4f4d0000, 0x41540000, 0x4a430000
+exception.OMG = OMG
+
+-- Every standard system exception, in the order of the specification (CORBA 3.3, annex A).
+exception.names = {
+  "UNKNOWN", "BAD_PARAM", "NO_MEMORY", "IMP_LIMIT", "COMM_FAILURE", "INV_OBJREF", "NO_PERMISSION", "INTERNAL", "MARSHAL", "INITIALIZE",
+  "NO_IMPLEMENT", "BAD_TYPECODE", "BAD_OPERATION", "NO_RESOURCES", "NO_RESPONSE", "PERSIST_STORE", "BAD_INV_ORDER", "TRANSIENT", "FREE_MEM",
+  "INV_IDENT", "INV_FLAG", "INTF_REPOS", "BAD_CONTEXT", "OBJ_ADAPTER", "DATA_CONVERSION", "OBJECT_NOT_EXIST", "TRANSACTION_REQUIRED",
+  "TRANSACTION_ROLLEDBACK", "INVALID_TRANSACTION", "INV_POLICY", "CODESET_INCOMPATIBLE", "REBIND", "TIMEOUT", "TRANSACTION_UNAVAILABLE",
+  "TRANSACTION_MODE", "BAD_QOS", "INVALID_ACTIVITY", "ACTIVITY_COMPLETED", "ACTIVITY_REQUIRED", "THREAD_CANCELLED",
+}
+
+-- What the OMG's minor codes say that are met in practice.
+local meaning = {
+  UNKNOWN = { "an exception that the operation doesn't declare", "a system exception that is not a standard one" },
+  BAD_PARAM = { [7] = "no such scheme of references", [8] = "bad address in a reference", [9] = "bad text in a reference",
+                [10] = "bad reference", [23] = "wide characters without a negotiated code set" },
+  INV_OBJREF = { "the reference names no code set for wide characters" },
+  INTF_REPOS = { "there is no interface repository" },
+  NO_IMPLEMENT = { "there is no implementation of the value" },
+  BAD_INV_ORDER = { [4] = "the broker is shut down" },
+  TRANSIENT = { "the request was discarded", "no address of the reference answers", "the request was cancelled" },
+  OBJECT_NOT_EXIST = { "there is no such object", "there is no such object adapter" },
+  DATA_CONVERSION = { "a character does not exist in the negotiated code set" },
+  CODESET_INCOMPATIBLE = { "the two sides have no code set in common" },
+  OBJ_ADAPTER = { [2] = "the servant manager gave no servant" },
+}
+
+local standard = {}
+for _, name in ipairs(exception.names) do standard["IDL:omg.org/CORBA/" .. name .. ":1.0"] = name end
+
+local completions = { [0] = "COMPLETED_YES", "COMPLETED_NO", "COMPLETED_MAYBE" }
+local ordinals = { COMPLETED_YES = 0, COMPLETED_NO = 1, COMPLETED_MAYBE = 2 }
+
+--- A system exception to raise: its name, the minor code (small ones are the OMG's), completed, and text for people.
+function exception.system(name, minor, completed, text)
+  minor = minor or 0
+  if minor > 0 and minor < 0x1000 then minor = OMG | minor end
+  return setmetatable({ _repid = "IDL:omg.org/CORBA/" .. name .. ":1.0", minor = minor, completed = completed or "COMPLETED_NO", text = text },
+                      exception)
+end
+
+--- A system exception as it came from the wire. One with an identifier that is no standard one is UNKNOWN with OMG minor 2.
+function exception.received(repid, minor, completed)
+  completed = completions[completed] or "COMPLETED_MAYBE"
+  if standard[repid] then return setmetatable({ _repid = repid, minor = minor, completed = completed }, exception) end
+  return exception.system("UNKNOWN", 2, completed, "the peer raised '" .. repid .. "'")
+end
+
+--- The ordinal of `completed` on the wire.
+function exception.completion(e) return ordinals[e.completed] or 2 end
+
+--- A user exception: its type, or its repository id, and a table of its members, which becomes the exception.
+function exception.user(T, members)
+  members = members or {}
+  members._repid = type(T) == "table" and T.id or T
+  return setmetatable(members, exception)
+end
+
+--- The name of a system exception ("TRANSIENT"), or nil for anything else.
+function exception.is_system(e)
+  return type(e) == "table" and standard[rawget(e, "_repid")] or nil
+end
+
+--- Is it an exception, of this repository id if one is given?
+function exception.is(e, repid)
+  if type(e) ~= "table" or type(rawget(e, "_repid")) ~= "string" then return false end
+  return repid == nil or e._repid == repid
+end
+
+local vendors = { [OMG] = "OMG minor %d", [OMNI] = "omniORB minor %d", [JACORB] = "JacORB minor %d" }
+
+local function minor_text(name, minor)
+  if minor == 0 then return nil end
+  local vendor, code = minor & 0xfffff000, minor & 0xfff
+  local format = vendors[vendor & 0xffff0000]
+  local text = format and format:format(minor & 0xffff) or ("minor 0x%x"):format(minor)
+  local why = vendor == OMG and meaning[name] and meaning[name][code]
+  return why and text .. ": " .. why or text
+end
+
+local function show(value)
+  if type(value) == "string" then return ("%q"):format(#value > 60 and value:sub(1, 57) .. "..." or value):gsub("\\\n", "\\n") end
+  return tostring(value)
+end
+
+local function members_text(e)
+  local names = {}
+  for name in pairs(e) do
+    if type(name) == "string" and name:sub(1, 1) ~= "_" then names[#names + 1] = name end
+  end
+  table.sort(names)
+  for i, name in ipairs(names) do names[i] = name .. " = " .. show(e[name]) end
+  return table.concat(names, ", ")
+end
+
+function exception.__tostring(e)
+  local repid = tostring(rawget(e, "_repid"))
+  local name = standard[repid]
+  if name then
+    local minor = minor_text(name, e.minor or 0)
+    local text = ("CORBA::%s (%s%s)"):format(name, minor and minor .. ", " or "", tostring(e.completed))
+    return e.text and text .. ": " .. e.text or text
+  end
+  local short = (repid:match("^IDL:(.*):[%d.]+$") or repid):gsub("/", "::")
+  local members = members_text(e)
+  return members == "" and short or short .. ": " .. members
+end
+
+return exception

@@ -1,0 +1,186 @@
+-- connection: a stream of GIOP messages over a socket, with or without TLS.
+--
+-- One fiber receives, any number of fibers send: what one call of send writes stays together. Fragments are put together here, so what is
+-- received is always a whole message, in 1.2 also those whose fragments come interleaved. What a peer may make us keep is bounded:
+-- `limits.message` bytes of one message, `limits.pending` bytes of messages that are not complete, headers included, `limits.unfinished` of
+-- them at once.
+--
+-- After bytes that are no GIOP a MessageError has been sent when receive returns; the owner closes. Nothing is ever sent in fragments.
+local mare = require "mare"
+local core = require "mare.orb.giop.core"
+local codesets = require "mare.orb.giop.codesets"
+
+local receive, parse, join, clock = core.receive, core.parse, core.join, mare.clock
+local REQUEST, CANCEL, FRAGMENT = 0, 2, 7
+
+local connection = { limits = { message = 64 << 20, pending = 64 << 20, unfinished = 64 } }
+
+local Connection = {}
+Connection.__index = Connection
+
+-- connection.new(socket, { role = "client" | "server", limits = { … }, tap = function(direction, bytes) }) -> connection
+-- `tap` sees every message whole as it goes "out", and every piece as it comes "in".
+function connection.new(socket, options)
+  local limits = options and options.limits or connection.limits
+  local server = options and options.role == "server" or false
+  return setmetatable({
+    socket = socket,
+    server = server,
+    codec = server and 32 or 0,     -- 8: char is UTF-8, 16: wide is UTF-16, 32: we are the server; see mare.orb.cdr
+    bits = 2 << 1,                  -- byte order and version of the last message that came
+    limit = limits.message or connection.limits.message,
+    most_pending = limits.pending or connection.limits.pending,
+    most_unfinished = limits.unfinished or connection.limits.unfinished,
+    tap = options and options.tap,
+    unfinished = false,             -- id (or true in 1.1) -> pieces, with `size` and `bits`
+    nunfinished = 0, pending = 0,
+  }, Connection)
+end
+
+-- connection:send(message) -> true | nil, message, code, bytes that were sent
+function Connection:send(message)
+  if self.tap then self.tap("out", message) end
+  return self.socket:write(message)
+end
+
+-- Says what was not understood, in the highest version there is, but doesn't wait long for a peer that doesn't read.
+local function refuse(self, err, code)
+  if not self.refused then
+    self.refused = true
+    self.socket:timeout(1)
+    self:send(core.error(2, true))
+  end
+  return nil, err, code
+end
+
+local function forget(self, id)
+  local pieces = self.unfinished and self.unfinished[id]
+  if not pieces then return end
+  self.unfinished[id] = nil
+  self.nunfinished = self.nunfinished - 1
+  self.pending = self.pending - pieces.size
+end
+
+-- Another piece is kept, if that is within the limits: true | nil, message, code.
+local function keep(self, pieces, message)
+  pieces.size = pieces.size + #message
+  self.pending = self.pending + #message
+  if pieces.size > self.limit then return nil, ("a message in fragments grew beyond the limit of %d bytes"):format(self.limit), "EMSGSIZE" end
+  if self.pending > self.most_pending then
+    return nil, ("unfinished messages grew beyond the limit of %d bytes"):format(self.most_pending), "EMSGSIZE"
+  end
+  pieces[#pieces + 1] = message
+  return true
+end
+
+-- In 1.2 alignment goes on over the pieces, so all but the last must end where eight bytes end.
+local function odd(bits, more, message)
+  if bits >> 1 == 2 and more and #message % 8 ~= 0 then
+    return ("a fragment that is not the last has %d bytes, which is no multiple of 8"):format(#message)
+  end
+end
+
+local function begin(self, id, bits, message)
+  self.unfinished = self.unfinished or {}
+  if self.unfinished[id] then return nil, ("message %s begins while its fragments are expected"):format(id), "EPROTO" end
+  if self.nunfinished >= self.most_unfinished then
+    return nil, ("more than %d messages in fragments at once"):format(self.most_unfinished), "EMSGSIZE"
+  end
+  local pieces = { size = 0, bits = bits }
+  self.unfinished[id] = pieces
+  self.nunfinished = self.nunfinished + 1
+  return keep(self, pieces, message)
+end
+
+-- A fragment: false if more are to come, the whole message after the last | nil, message, code.
+local function continue(self, id, bits, more, message)
+  local pieces = self.unfinished and self.unfinished[id]
+  if not pieces then return nil, "a fragment of no message", "EPROTO" end
+  if pieces.bits ~= bits then return nil, "a fragment in another version or byte order than its message", "EPROTO" end
+  local ok, err, code = keep(self, pieces, message)
+  if not ok then return nil, err, code end
+  if more then return false end
+  forget(self, id)
+  return join(pieces)
+end
+
+local await
+
+-- What parse gave of `message` is handed out, unless it belongs to others.
+local function sort(self, deadline, message, type, bits, more, ...)
+  if not type then return refuse(self, ("what came is no GIOP message: %s at offset %d"):format(bits, more), "EPROTO") end
+  if not more and type ~= FRAGMENT then
+    self.bits = bits
+    if type == REQUEST or type == CANCEL then return self:noted(message, type, bits, ...) end
+    return message, type, bits, ...
+  end
+  local id, _ = ...
+  local err = odd(bits, more, message)
+  if err then return refuse(self, err, "EPROTO") end
+  local whole, code
+  if type == FRAGMENT then
+    whole, err, code = continue(self, id or true, bits, more, message)
+  else
+    whole, err, code = begin(self, id or true, bits, message)
+    whole = whole and false
+  end
+  if whole == nil then return refuse(self, err, code) end
+  if whole then return sort(self, deadline, whole, parse(whole)) end
+  return await(self, deadline)
+end
+
+-- Code sets a client has chosen hold from here on; a cancelled request's fragments end.
+function Connection:noted(message, type, bits, id, response, key, operation, body, contexts, target)
+  if type == CANCEL then
+    if self.unfinished then forget(self, bits >> 1 == 2 and id or true) end
+    return message, type, bits, id
+  end
+  local data = contexts and contexts[codesets.CONTEXT]
+  if data then
+    local chosen, err = codesets.accept(data)
+    self.incompatible = err                      -- why the request must be answered with CODESET_INCOMPATIBLE
+    if chosen then self.codec = (self.server and 32 or 0) | chosen end
+  end
+  return message, type, bits, id, response, key, operation, body, contexts, target
+end
+
+function await(self, deadline)
+  local message, err, code = receive(self.socket, self.limit, deadline and math.max(0, deadline - clock()))
+  if not message then
+    if code == "EPROTO" or code == "EMSGSIZE" then return refuse(self, err, code) end
+    return nil, err, code
+  end
+  if self.tap then self.tap("in", message) end
+  return sort(self, deadline, message, parse(message))
+end
+
+-- connection:receive([seconds]) -> message, type, bits, and what core.parse gives of such a message behind `more` | nil, message, code
+-- Codes: those of sockets; "EPROTO" and "EMSGSIZE" for what a peer must not send.
+function Connection:receive(seconds)
+  return await(self, seconds and clock() + seconds)
+end
+
+-- connection:contexts([component]) -> service contexts | nil
+-- Those that go with the request that is written next, which must be sent before anything else can be. `component` is the TAG_CODE_SETS of the
+-- reference it is for. Code sets are chosen once for a connection.
+function Connection:contexts(component)
+  if self.chosen or not component then return nil end
+  self.chosen = true
+  local data, bits = codesets.choose(component)
+  if not data then return nil end
+  self.codec = self.codec | bits
+  return { { codesets.CONTEXT, data } }
+end
+
+-- connection:goodbye() -> as send: says that no more requests are answered, all that were read have been.
+function Connection:goodbye()
+  return self:send(core.close(self.bits >> 1, self.bits & 1))
+end
+
+-- connection:close([seconds]) -> as the socket's close
+function Connection:close(seconds)
+  if self.tap then self.tap "end" end
+  return self.socket:close(seconds)
+end
+
+return connection

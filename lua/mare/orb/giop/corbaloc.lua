@@ -1,0 +1,108 @@
+-- corbaloc: references one can read and write by hand (CORBA 3.3 part 2, 7.6.10).
+--
+--   corbaloc::host:2809/key            corbaloc:iiop:1.2@[::1]:2809,:backup/key            corbaloc:rir:/NameService
+--
+-- Without a version it is IIOP 1.0, without a port 2809; both are the specification's. Bytes of a key that are not allowed in a URL are %xx.
+local ior = require "mare.orb.giop.ior"
+
+local corbaloc = { PORT = 2809 }
+
+local allowed = "[%w;/:?@&=+$,%-_.!~*'()]"
+
+-- A mistake at character `at` of the text.
+local function mistake(text, at, what) return nil, ("%s: at character %d: %s"):format(text, at, what) end
+
+local function unescape(text, at)
+  local out = {}
+  while at <= #text do
+    local c = text:sub(at, at)
+    if c == "%" then
+      local digits = text:match("^%x%x", at + 1)
+      if not digits then return mistake(text, at, "% is followed by two hexadecimal digits") end
+      c, at = string.char(tonumber(digits, 16)), at + 2
+    elseif not c:find(allowed) then
+      return mistake(text, at, ("%q is not allowed in a key, write %%%02x"):format(c, c:byte()))
+    end
+    out[#out + 1] = c
+    at = at + 1
+  end
+  return table.concat(out)
+end
+
+-- corbaloc.escape(key) -> as it is written in a corbaloc
+function corbaloc.escape(key)
+  return (key:gsub("[^%w;/:?@&=+$,%-_.!~*'()]", function(c) return ("%%%02x"):format(c:byte()) end))
+end
+
+local function version(text, at, word)
+  local major, minor, rest = word:match("^(%d+)%.(%d+)@(.*)$")
+  if not major then
+    if word:find("@", 1, true) then return mistake(text, at, "a version is written as 1.2@") end
+    return { kind = "iiop", minor = 0 }, word, at
+  end
+  if tonumber(major) ~= 1 or #minor > 3 or tonumber(minor) > 255 then
+    return mistake(text, at, ("IIOP %s.%s is not known, only 1.x"):format(major, minor))
+  end
+  return { kind = "iiop", minor = math.tointeger(tonumber(minor)) }, rest, at + #word - #rest
+end
+
+local function iiop(text, at, word)
+  local address, rest, where = version(text, at, word)
+  if not address then return nil, rest end
+  local host, tail = rest:match("^%[([%x:.]+%%?%w*)%](.*)$")
+  if not host then host, tail = rest:match("^([%w%-_.]+)(.*)$") end
+  if not host then return mistake(text, where, rest:find("^%[") and "an IPv6 address is written as [::1]" or "a host is missing") end
+  local port = tail == "" and tostring(corbaloc.PORT) or tail:match("^:(%d*)$")
+  if not port then return mistake(text, where + #rest - #tail, "after the host comes : and a port, or a comma, or / and the key") end
+  if port == "" then port = tostring(corbaloc.PORT) end
+  if #port > 5 or tonumber(port) > 65535 then return mistake(text, where + #rest - #tail + 1, "a port is 0 to 65535") end
+  address.host, address.port = host, math.tointeger(tonumber(port))
+  return address
+end
+
+local function one_address(text, at, word)
+  local protocol, rest = word:match("^(%a*[%w+.-]*):(.*)$")
+  if not protocol then return mistake(text, at, "an address begins with iiop:, : or rir:") end
+  protocol = protocol:lower()
+  if protocol == "" or protocol == "iiop" then return iiop(text, at + #word - #rest, rest) end
+  if protocol ~= "rir" then return mistake(text, at, ("the protocol %s is not known here; iiop and rir are"):format(protocol)) end
+  if rest ~= "" then return mistake(text, at + 4, "nothing follows rir: but / and a name") end
+  return { kind = "rir" }
+end
+
+-- corbaloc.parse(text) -> { { kind = "iiop", minor =, host =, port = } | { kind = "rir" } …, key = } | nil, message
+function corbaloc.parse(text)
+  local scheme = text:match("^(%a+):")
+  scheme = scheme and scheme:lower()
+  if scheme == "corbaname" then
+    return nil, "corbaname needs the Naming Service, which is not supported yet: use the object's IOR or its corbaloc"
+  end
+  if scheme ~= "corbaloc" then return nil, "a corbaloc begins with corbaloc:" end
+  local slash = text:find("/", 10, true)
+  local list, at = {}, 10
+  local stop = slash or #text + 1
+  repeat
+    local comma = text:find(",", at, true)
+    local last = (not comma or comma > stop) and stop or comma
+    local address, err = one_address(text, at, text:sub(at, last - 1))
+    if not address then return nil, err end
+    list[#list + 1] = address
+    if address.kind == "rir" and (#list > 1 or last < stop) then return mistake(text, at, "rir: stands alone") end
+    if list[1].kind == "rir" and #list > 1 then return mistake(text, at, "rir: stands alone") end
+    at = last + 1
+  until last == stop
+  local key, err = unescape(text, stop + 1)
+  if not key then return nil, err end
+  list.key = (key == "" and list[1].kind == "rir") and "NameService" or key
+  return list
+end
+
+-- corbaloc.reference(what corbaloc.parse gives) -> canonical reference without a type id | nil, message: it names an initial reference
+function corbaloc.reference(list)
+  if list[1].kind == "rir" then return nil, ("rir: the initial reference %s is known to a broker only"):format(list.key) end
+  local profiles = {}
+  for i, a in ipairs(list) do profiles[i] = { tag = ior.TAG_IIOP, minor = a.minor, host = a.host, port = a.port, key = list.key } end
+  return ior.make { type_id = "", profiles = profiles }
+end
+
+return corbaloc

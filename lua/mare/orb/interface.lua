@@ -1,0 +1,63 @@
+--[[
+mare.orb.interface: from the definition of an interface to functions.
+
+A *class* maps names to functions for one interface of one broker. It is filled when a name is asked for: an operation, `_get_x` and `_set_x` of an
+attribute, or one of what every object has (`_is_a` …). What was looked up once is a plain field from then on.
+
+An *operation*, as the functions know it:
+  name, qualified ("Hello::say"), oneway, response (what the request's header says)
+  request   the program of its in parameters, with their names for error messages
+  reply     that of result and out parameters, or nil if there are none
+  raises    repository id -> type of the exceptions it declares
+]]
+local basic = require "mare.orb.idl.basic"
+local invoke = require "mare.orb.invoke"
+
+local interface = {}
+
+
+--- What every object understands, beside what its IDL says.
+interface.everywhere = {
+  _is_a = { kind = "operation", name = "_is_a", result = basic.boolean, params = { { name = "id", mode = "in", type = basic.string } } },
+  _non_existent = { kind = "operation", name = "_non_existent", result = basic.boolean, params = {} },
+  _interface = { kind = "operation", name = "_interface", result = basic.object, params = {} },
+}
+
+--- Makes ready what a call needs of an operation's definition.
+function interface.operation(env, owner, def)
+  local ins, in_names, outs, out_names, raises = {}, {}, {}, {}, {}
+  if def.result and def.result.kind ~= "void" then outs[1], out_names[1] = def.result, "result" end
+  for _, p in ipairs(def.params or {}) do
+    if p.mode ~= "out" then ins[#ins + 1], in_names[#in_names + 1] = p.type, p.name end
+    if p.mode ~= "in" then outs[#outs + 1], out_names[#out_names + 1] = p.type, p.name end
+  end
+  for _, T in ipairs(def.raises or {}) do raises[T.id] = T end
+  return {
+    name = def.name, qualified = owner .. "::" .. def.name, oneway = def.oneway or false, response = def.oneway and 0 or 3,
+    request = env:program(ins, in_names), reply = #outs > 0 and env:program(outs, out_names) or nil, raises = raises, def = def,
+  }
+end
+
+-- A function for an operation. Nothing is made for a call but its message and its results.
+local function call(operation)
+  local run, state_of = invoke.run, invoke.state
+  return function(self, ...) return run(state_of(self), operation, ...) end
+end
+
+--- The class of an interface: see above.
+function interface.class(broker, def)
+  local operations = broker.repository:operations(def)
+  local owner = def.scoped or def.name
+  return setmetatable({}, { __index = function(class, name)
+    local found = broker.everywhere[name]
+    if type(found) ~= "function" then
+      found = operations[name] or interface.everywhere[name]
+      if not found then return nil end
+      found = call(interface.operation(broker.env, owner, found))
+    end
+    class[name] = found
+    return found
+  end })
+end
+
+return interface

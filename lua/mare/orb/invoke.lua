@@ -1,0 +1,261 @@
+--[[
+mare.orb.invoke: one call, from the arguments to the results.
+
+A *target* is where an IOR leads: its addresses in the order in which they are tried, the link in use, and the heads of requests, made
+once per operation for the address in use. A *state* is what a proxy adds: interface and time limit. See proxy.lua, transport.lua.
+
+What is sent again, and what is not (CORBA 3.3 part 2, 9.4.7 and orb.md): a request that the server has said it did not process (CloseConnection), or
+that could not be written whole, once and within its deadline; a forwarded one, at most 8 times; nothing else.
+]]
+local mare = require "mare"
+local core = require "mare.orb.giop.core"
+local addressing = require "mare.orb.addressing"
+local exception = require "mare.orb.exception"
+local proxy = require "mare.orb.proxy"
+local transport = require "mare.orb.transport"
+
+local clock = mare.clock
+local states = proxy.states
+local system = exception.system
+local unpack = table.unpack
+local LAST_ID, IDLE, FORWARDS = 0x7fffffff, transport.IDLE, 8
+
+local invoke = {}
+
+-- What an error of the marshalling programs says about the call: before the request is out nothing was done, with a reply everything.
+local completed = "COMPLETED_NO"
+
+--- `fail` of the broker's marshalling environment: raises.
+function invoke.fail(name, minor, text)
+  local what = completed
+  completed = "COMPLETED_NO"
+  error(system(name, minor, what, text), 0)
+end
+
+function invoke.state(self) return states[self] or proxy.state(self) end
+
+-- ---- addresses ----
+
+-- A link to the first address that answers. An object of this process needs none: then target.entry is set, and there is no link.
+local function try(target, deadline, tried)
+  local broker = target.broker
+  for _, e in ipairs(target.endpoints) do
+    if broker.closed then error(system("BAD_INV_ORDER", 4, "COMPLETED_NO"), 0) end
+    local entry = broker:locate(e.host, e.port, e.key)
+    if entry then
+      target.entry = entry
+      return nil
+    end
+    local link, err, code
+    if e.problem then err = e.problem else link, err, code = broker.transport:link(e.host, e.port, e.minor, deadline) end
+    if link then
+      if target.endpoint ~= e then target.endpoint, target.heads, target.bits = e, {}, 1 | e.minor << 1 end
+      target.link = link
+      return link
+    end
+    tried[#tried + 1] = err:find(e.host, 1, true) and err or ("%s:%d: %s"):format(e.host, e.port, err)
+    if code == "ETIMEDOUT" and deadline and clock() >= deadline then
+      error(system("TIMEOUT", 0, "COMPLETED_NO", "connecting: " .. table.concat(tried, "; ")), 0)
+    end
+  end
+end
+
+local function attach(target, deadline)
+  local tried = {}
+  target.link, target.entry = nil, nil
+  local link = try(target, deadline, tried)
+  if not link and not target.entry and target.forwarded then        -- where it was sent to is gone; begin again where it came from
+    target.endpoints, target.forwarded = target.origin, nil
+    link = try(target, deadline, tried)
+  end
+  if link or target.entry then return link end
+  if #tried == 0 then tried[1] = "the reference has no address that can be used" end
+  error(system("TRANSIENT", 2, "COMPLETED_NO", table.concat(tried, "; ")), 0)
+end
+
+-- The link of a target, looked at if it was idle: servers close such connections.
+local function link_of(target, now, deadline)
+  local link = target.link
+  if target.entry and not target.entry.gone then return nil end
+  if not link or link.dead then return attach(target, deadline) end
+  if now - link.used > IDLE and not link.leader and not link:alive() then return attach(target, deadline) end
+  link.used = now
+  return link
+end
+
+-- ---- requests ----
+
+local function make_head(target, op, contexts)
+  local e = target.endpoint
+  local make = target.addressing and addressing.head or core.head
+  local head, idat = make(e.minor, true, op.response, target.addressing or e.key, op.name, contexts)
+  if not contexts then target.heads[op], target.idat = head, idat end
+  return head, idat
+end
+
+-- The first request on a connection says which code sets will be used. If its arguments are wrong nothing has been said.
+local function introduce(target, conn, op, id, ...)
+  local before = conn.codec
+  local contexts = conn:contexts(target.endpoint.codesets)
+  local head, idat = make_head(target, op, contexts)
+  local ok, message = pcall(op.request.request, op.request, head, idat, id, target.bits | conn.codec, ...)
+  if ok then return message end
+  conn.chosen, conn.codec = nil, before
+  error(message, 0)
+end
+
+local function too_large(target, op, size)
+  error(system("MARSHAL", 0, "COMPLETED_NO", ("the request of %s has %d bytes, more than giopMaxMsgSize allows (%d)")
+    :format(op.qualified, size, target.broker.options.giopMaxMsgSize)), 0)
+end
+
+local function attempt(target, link, op, deadline, ...)
+  local conn = link.conn
+  local id = link.id + 1
+  if id > LAST_ID or link.wrapped then id = link:fresh() end
+  link.id = id
+  completed = "COMPLETED_NO"
+  local message
+  if conn.chosen or not target.endpoint.codesets then
+    local head = target.heads[op] or make_head(target, op)
+    message = op.request:request(head, target.idat, id, target.bits | conn.codec, ...)
+  else
+    message = introduce(target, conn, op, id, ...)
+  end
+  if #message > target.limit then too_large(target, op, #message) end
+  if op.response ~= 0 then return link:exchange(id, message, deadline) end
+  local ok, why = link:post(message, deadline)
+  return nil, ok and "posted" or why
+end
+
+-- ---- what a reply says ----
+
+local raise = {}
+
+-- A user exception.
+raise[1] = function(broker, op, reply, at, codec)
+  local id = broker.programs.string:decode(reply, at, codec)
+  local T = op.raises[id]
+  if not T then
+    completed = "COMPLETED_NO"
+    error(system("UNKNOWN", 1, "COMPLETED_YES", ("%s raised '%s', which its IDL does not declare"):format(op.qualified, id)), 0)
+  end
+  local value = broker:program_of(T):decode(reply, at, codec)
+  completed = "COMPLETED_NO"
+  value._repid = id
+  error(setmetatable(value, exception), 0)
+end
+
+raise[2] = function(broker, _, reply, at, codec)
+  local id, minor, completion = broker.programs.system:decode(reply, at, codec)
+  completed = "COMPLETED_NO"
+  error(exception.received(id, minor, completion), 0)
+end
+
+-- LOCATION_FORWARD, LOCATION_FORWARD_PERM
+local function forward(target, reply, status, at, codec)
+  local to = target.broker.programs.object:decode(reply, at, codec)
+  if to == nil then error(system("INV_OBJREF", 0, "COMPLETED_NO", "the server forwards to a nil reference"), 0) end
+  local ior = target.broker:ior_of(to)
+  target.ior, target.endpoints = ior, target.broker:endpoints(ior)
+  target.addressing, target.endpoint, target.link = nil, nil, nil
+  if status == 4 then target.origin, target.forwarded = target.endpoints, nil else target.forwarded = true end
+end
+
+-- NEEDS_ADDRESSING_MODE: the server wants a profile, or the whole reference, instead of the key.
+local function address(target, reply, at, codec)
+  local mode = target.broker.programs.short:decode(reply, at, codec)
+  target.addressing = addressing.target(target.ior, target.endpoint, mode)
+  target.heads = {}
+end
+
+local failures = {
+  lost = { "COMM_FAILURE", "COMPLETED_MAYBE" }, timeout = { "TIMEOUT", "COMPLETED_MAYBE" }, unsent = { "TIMEOUT", "COMPLETED_NO" },
+  large = { "MARSHAL", "COMPLETED_MAYBE" }, again = { "TRANSIENT", "COMPLETED_NO" },
+}
+
+local function failed(target, link, op, why)
+  local f = failures[why]
+  local text = (why == "timeout" or why == "unsent") and "no reply in time" or link.text or "the connection was lost"
+  target.link = nil
+  error(system(f[1], 0, f[2], ("%s at %s: %s"):format(op.qualified, link.address, text)), 0)
+end
+
+-- ---- the call ----
+
+local finish
+
+-- Everything but a plain reply: raises, or makes another attempt. `again`: it was sent twice already. `forwards`: so often forwarded.
+local function otherwise(state, target, link, op, deadline, again, forwards, reply, status, at, bits, ...)
+  if not reply then
+    if status == "posted" then return end
+    if status ~= "again" or again then failed(target, link, op, status) end
+    if deadline and clock() >= deadline then failed(target, link, op, "unsent") end
+    again = true
+  else
+    local codec = bits | link.conn.codec
+    completed = "COMPLETED_MAYBE"
+    if raise[status] then raise[status](target.broker, op, reply, at, codec) end
+    forwards = forwards + 1
+    if forwards > FORWARDS then
+      error(system("TRANSIENT", 0, "COMPLETED_NO", ("%s was forwarded more than %d times"):format(op.qualified, FORWARDS)), 0)
+    end
+    if status == 5 then address(target, reply, at, codec)
+    elseif status == 3 or status == 4 then forward(target, reply, status, at, codec)
+    else error(system("MARSHAL", 0, "COMPLETED_MAYBE", ("a reply with status %d"):format(status)), 0) end
+    completed = "COMPLETED_NO"
+  end
+  link = link_of(target, clock(), deadline)
+  if target.entry then return invoke.direct(target, op, ...) end
+  return finish(state, target, link, op, deadline, again, forwards, { n = select("#", ...), ... }, attempt(target, link, op, deadline, ...))
+end
+
+function finish(state, target, link, op, deadline, again, forwards, args, reply, status, at, bits)
+  if status == 0 then
+    if not op.reply then return end
+    completed = "COMPLETED_YES"
+    return op.reply:decode(reply, at, bits | link.conn.codec)
+  end
+  return otherwise(state, target, link, op, deadline, again, forwards, reply, status, at, bits, unpack(args, 1, args.n))
+end
+
+-- The object of a reference whose type id says nothing about the interface is asked once.
+local function verify(state)
+  local target, id = state.target, state.def.id
+  if target.verified[id] then
+    state.check = nil
+    return
+  end
+  local asking = { broker = state.broker, target = target, timeout = state.timeout }
+  local ok, is = pcall(invoke.run, asking, target.broker:operation("_is_a"), id)
+  if not ok and not exception.is(is, "IDL:omg.org/CORBA/BAD_OPERATION:1.0") then error(is, 0) end
+  if ok and not is then
+    error(system("INV_OBJREF", 0, "COMPLETED_NO", ("the object is no '%s'"):format(state.def.scoped or state.def.name)), 0)
+  end
+  target.verified[id] = true
+  state.check = nil
+end
+
+--- A call of an object in this process: no bytes, the arguments themselves.
+function invoke.direct(target, op, ...)
+  return target.broker:direct(target.entry, op, ...)
+end
+
+--- Calls an operation: its results, or it raises.
+function invoke.run(state, op, ...)
+  local target, timeout = state.target, state.timeout
+  if state.check then verify(state) end
+  local now = clock()
+  local deadline = timeout and now + timeout
+  local link = link_of(target, now, deadline)
+  if not link then return invoke.direct(target, op, ...) end
+  local reply, status, at, bits = attempt(target, link, op, deadline, ...)
+  if status == 0 then
+    if not op.reply then return end
+    completed = "COMPLETED_YES"
+    return op.reply:decode(reply, at, bits | link.conn.codec)
+  end
+  return otherwise(state, target, link, op, deadline, false, 0, reply, status, at, bits, ...)
+end
+
+return invoke

@@ -1,0 +1,211 @@
+--[[
+mare.orb.members: one object served by several processes, each with a state of its own.
+
+A *group* has a listening endpoint of its own. One fiber of the serving process accepts from it and hands each connection to a *member*, a
+process with a broker of its own, in turn: so a client's connection stays where its state is warm, and no request changes its thread. The
+object's reference leads to the main endpoint as those of all objects do; there its key is answered with LOCATION_FORWARD to the group's.
+
+The group belongs to its server. A member ends when its channel of connections is closed: it answers what it has accepted first. One that fails
+is reported and started anew, at once at first, then after pauses that grow while it fails again and again.
+]]
+local mare = require "mare"
+local endpoint = require "mare.orb.endpoint"
+local exception = require "mare.orb.exception"
+local ior = require "mare.orb.giop.ior"
+
+local fiber, channel, process = mare.fiber, mare.channel, mare.process
+local MOST, QUEUE, PAUSE, LONGEST = 256, 16, 0.05, 5
+
+local members = {}
+
+local group = {}
+group.__index = group
+
+------------------------------------------------------------------------------------------------------- inside a member
+
+-- Options that make sense in a process that doesn't listen where the server does.
+local function inherited(options)
+  local copy = {}
+  for _, name in ipairs { "timeout", "connect_timeout", "limits", "host", "include" } do copy[name] = options[name] end
+  for _, name in ipairs { "InitRef", "DefaultInitRef", "giopMaxMsgSize", "maxGIOPVersion", "inConScanPeriod", "maxServerThreadPerConnection" } do
+    copy["ORB" .. name] = options[name]
+  end
+  if options.InitRef then
+    copy.ORBInitRef = {}
+    for i, r in ipairs(options.InitRef) do copy.ORBInitRef[i] = r.name .. "=" .. r.uri end
+  end
+  return copy
+end
+
+--- The main function of a member's process.
+function members.main(c)
+  local broker = require "mare.orb".init(c.options)
+  for _, source in ipairs(c.sources) do broker[source[1]](broker, source[2], source[3]) end
+  local server = broker:need_server()
+  local servant = c.factory(broker, c.index, table.unpack(c.args, 1, c.args.n))
+  server:join(servant, broker:interface(c.interface), c.key, c.ior)
+  c.ready:send(c.index)
+  for socket in c.connections:each() do
+    if server.pool:room() then server.pool:add(socket) else socket:close(0) end
+  end
+  broker:shutdown(c.limit:try_receive() or true)
+end
+
+------------------------------------------------------------------------------------------------------------ the processes
+
+local function start(self, member)
+  member.process = process.spawn {
+    name = ("orb %s #%d"):format(self.interface.name, member.index),
+    main = "require 'mare.orb.members'.main(...)",
+    args = { { options = self.options, sources = self.sources, interface = self.interface.id, key = self.key, ior = self.ior, args = self.args,
+               factory = self.factory, index = member.index, connections = member.connections, limit = member.limit, ready = self.ready } },
+  }
+end
+
+-- Waits for the end of a member's process, again and again.
+local function watch(self, member)
+  local pause = 0
+  while true do
+    local began = mare.clock()
+    local fine, err, trace = member.process:wait()
+    if self.stopping then return end
+    self.server.broker.log(1, ("process %d of '%s' ended%s; another takes its place"):format(member.index, self.interface.name,
+      fine and "" or ": " .. tostring(err) .. (trace and "\n" .. trace or "")))
+    pause = mare.clock() - began > LONGEST and 0 or math.min(LONGEST, pause == 0 and PAUSE or 2 * pause)
+    self.quit:receive(pause)
+    if self.stopping then return end
+    start(self, member)
+  end
+end
+
+-- The first start: all are ready, or the first error is raised and none is left.
+local function start_all(self, n)
+  for i = 1, n do
+    local member = { index = i, connections = channel.new(QUEUE), limit = channel.new(1) }
+    self[i] = member
+    start(self, member)
+  end
+  local waiting = n
+  local cases = { self.ready }
+  for i, member in ipairs(self) do cases[i + 1] = member.process end
+  while waiting > 0 do
+    local which, _, err = mare.select(cases)
+    if which ~= 1 then
+      self:stop()
+      error(err, 0)
+    end
+    waiting = waiting - 1
+  end
+  self.ready:close()
+  self.ready = channel.new(math.huge)            -- those who come later report to nobody
+end
+
+--------------------------------------------------------------------------------------------------------------- connections
+
+local function close_channels(self)
+  for _, member in ipairs(self) do member.connections:close() end
+end
+
+-- The next one in turn that has room; if none has, it waits for the next.
+local function hand(self, socket)
+  local n = #self
+  for _ = 1, n do
+    self.turn = self.turn % n + 1
+    local ok, why = self[self.turn].connections:try_send(socket)
+    if ok then return true end
+    if why == "closed" then return false end
+  end
+  self.turn = self.turn % n + 1
+  return self[self.turn].connections:send(socket)
+end
+
+-- Should the process fail, the members learn of it here.
+local function accept(self, listener)
+  local guard <close> = setmetatable({}, { __close = function() close_channels(self) end })
+  for socket in listener:connections() do
+    if not hand(self, socket) then socket:close(0) end
+  end
+  return guard
+end
+
+-- Begins to end: what is accepted is answered, and in `seconds` cancelled.
+function group:stop(seconds)
+  if self.stopping then return end
+  self.stopping = true
+  self.quit:close()
+  if self.listener then self.listener:close() end
+  for _, member in ipairs(self) do
+    if seconds then member.limit:try_send(seconds) end
+    member.connections:close()
+  end
+end
+
+function group:wait()
+  for _, member in ipairs(self) do member.process:wait() end
+end
+
+------------------------------------------------------------------------------------------------------------------ serving
+
+-- The hosts of the server's references with the group's port.
+local function addresses_of(server, port)
+  local list, seen = {}, {}
+  for _, address in ipairs(server.addresses) do
+    if not seen[address[1]] then
+      seen[address[1]] = true
+      list[#list + 1] = { address[1], port }
+    end
+  end
+  return list
+end
+
+local function check(factory, options)
+  local n = options.processes
+  if math.type(n) ~= "integer" or n < 1 or n > MOST then
+    error(("serve: 'processes' is a number from 1 to %d, not '%s'"):format(MOST, tostring(n)), 0)
+  end
+  if type(factory) ~= "function" then
+    error(("serve: with 'processes' the first argument is a function that makes a servant in each of them, not a %s"):format(type(factory)), 0)
+  end
+end
+
+--- Starts the processes of an object: its entry. Raises what the factory raised in one of them.
+function members.serve(server, factory, def, options)
+  check(factory, options)
+  local broker, adapter = server.broker, server.adapter
+  local args = options.args or {}
+  local entry = adapter:activate(factory, def, options.key)
+  local self = setmetatable({
+    server = server, interface = def, factory = factory, key = entry.key, args = { n = args.n or #args, table.unpack(args) }, turn = 0,
+    options = inherited(broker.options), sources = broker.sources, ready = channel.new(math.huge), quit = channel.new(),
+    ior = server:ior_of(entry),
+  }, group)
+  local fine, err = pcall(function()
+    local opened = endpoint.open({ host = server.opened[1].host, port = 0 }, broker.options)
+    self.listener = opened.listener
+    start_all(self, options.processes)
+    entry.forward = ior.iiop { type_id = def.id, addresses = addresses_of(server, opened.port), key = entry.key, minor = 2 }
+  end)
+  if not fine then
+    adapter:remove(entry)
+    self:stop()
+    error(exception.is(err) and err or exception.system("INITIALIZE", 0, "COMPLETED_NO", tostring(err)), 0)
+  end
+  entry.group = self
+  for _, member in ipairs(self) do fiber.spawn(watch, self, member) end
+  fiber.spawn { name = "orb processes", main = accept, args = { self, self.listener } }
+  return entry
+end
+
+--- Begins to end all groups of a server: a function that waits for it.
+function members.stop_all(server, seconds)
+  local groups = {}
+  for _, entry in pairs(server.adapter.objects) do
+    if entry.group then groups[#groups + 1] = entry.group end
+  end
+  for _, one in ipairs(groups) do one:stop(seconds) end
+  return function()
+    for _, one in ipairs(groups) do one:wait() end
+  end
+end
+
+return members

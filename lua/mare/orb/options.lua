@@ -1,0 +1,176 @@
+--[[
+mare.orb.options: what a broker is started with, as omniORB spells it.
+
+  options.read{ args = arg, port = 2809, … } -> options
+
+Each option has one name, omniORB's without "-ORB". It may come from the command line (args: the option and its value are removed from that
+table, as ORB_init does), as a field ORBname of the table given to orb.init, or from the environment (ORBname=value); the first of these counts.
+omniORB's options that mean nothing here are accepted and do nothing, so that a script that starts both kinds of programs stays as it is.
+]]
+local near = require "mare.orb.near"
+
+local options = {}
+
+local function number(text)
+  local n = math.tointeger(tonumber(text))
+  if n and n >= 0 then return n end
+  return nil, "a number from 0 on"
+end
+
+local function flag(text)
+  local value = ({ ["0"] = false, ["1"] = true, ["false"] = false, ["true"] = true })[tostring(text):lower()]
+  if value == nil then return nil, "0 or 1" end
+  return value
+end
+
+local function text(value) return value ~= "" and tostring(value) or nil, "a text" end
+
+local function giop_version(value)
+  if value == "1.0" or value == "1.1" or value == "1.2" then return value end
+  return nil, "1.0, 1.1 or 1.2"
+end
+
+local function init_ref(value)
+  local name, uri = tostring(value):match("^([^=]+)=(.+)$")
+  if name then return { name = name, uri = uri } end
+  return nil, "Name=reference"
+end
+
+-- name -> how its value is read; `many`: it may come more than once, and is a list.
+local known = {
+  traceLevel = { number }, traceFile = { text },
+  InitRef = { init_ref, many = true }, DefaultInitRef = { text },
+  endPoint = { text, many = true }, endPointPublish = { text, many = true }, endPointNoListen = { text, many = true },
+  endPointPublishAllIFs = { flag }, endPointNoPublish = { text, many = true },
+  clientCallTimeOutPeriod = { number }, clientConnectTimeOutPeriod = { number }, serverCallTimeOutPeriod = { number },
+  giopMaxMsgSize = { number }, maxGIOPVersion = { giop_version }, verifyObjectExistsAndType = { flag },
+  inConScanPeriod = { number }, outConScanPeriod = { number }, scanGranularity = { number },
+  maxServerThreadPerConnection = { number }, maxServerThreadPoolSize = { number }, listenBacklog = { number },
+}
+
+-- omniORB's other options. All take a value.
+local ignored = {}
+for name in ([[
+  abortOnInternalError abortOnNativeException acceptBiDirectionalGIOP acceptMisalignedTcIndirections bootstrapAgentHostname bootstrapAgentPort
+  clientTransportRule configFile connectionWatchImmediate connectionWatchPeriod copyValuesInLocalCalls diiThrowsSysExceptions dumpConfiguration
+  giopBufferSize giopTargetAddressMode idleThreadTimeout immediateAddressSwitch lcdMode maxGIOPConnectionPerServer maxSocketRecv maxSocketSend
+  nativeCharCodeSet nativeWCharCodeSet objectTableSize offerBiDirectionalGIOP oneCallPerConnection poaHoldRequestTimeout
+  poaUniquePersistentSystemIds principal resetTimeOutOnRetries retainAddressOrder serverTransportRule socketSendBuffer strictIIOP
+  supportBootstrapAgent supportCurrent supportPerThreadTimeOut tcAliasExpand threadPerConnectionLowerLimit threadPerConnectionPolicy
+  threadPerConnectionUpperLimit threadPoolWatchConnection throwTransientOnTimeOut traceExceptions traceInvocationReturns traceInvocations
+  traceThreadId traceTime traceTimestamp unixTransportDirectory unixTransportPermission useTypeCodeIndirections validateUTF8 id
+]]):gmatch("%S+") do ignored[name] = true end
+
+local defaults = { traceLevel = 1, giopMaxMsgSize = 64 << 20, maxGIOPVersion = "1.2", verifyObjectExistsAndType = true }
+
+-- Fields of orb.init's table that are not omniORB's.
+local own = { args = true, port = true, host = true, timeout = true, connect_timeout = true, log = true, pcap = true, limits = true,
+              include = true }
+
+local function all_names()
+  local list = {}
+  for name in pairs(known) do list[#list + 1] = name end
+  for name in pairs(ignored) do list[#list + 1] = name end
+  return list
+end
+
+local function store(result, name, value, spelled)
+  local option = known[name]
+  if not option then
+    if ignored[name] then return end
+    local meant = near(name, all_names())
+    error(("orb.init: there is no option '%s'%s"):format(spelled, meant and "; did you mean " .. meant .. "?" or
+      "; docs/orb.md lists what there is"), 0)
+  end
+  local read, wanted = option[1](value)
+  if read == nil then error(("orb.init: option '%s' takes %s, not '%s'"):format(spelled, wanted, tostring(value)), 0) end
+  if not option.many then
+    if result[name] == nil then result[name] = read end
+  else
+    result[name] = result[name] or {}
+    table.insert(result[name], read)
+  end
+end
+
+-- What a program gives itself; lists where an option may come more than once.
+local function from_table(result, given)
+  for name, value in pairs(given) do
+    local orb = type(name) == "string" and name:match("^%-?ORB(.+)$")
+    if orb then
+      if type(value) ~= "table" then value = { value } end
+      for _, one in ipairs(value) do store(result, orb, type(one) == "boolean" and (one and "1" or "0") or one, name) end
+    elseif not own[name] then
+      local names = all_names()
+      for i, other in ipairs(names) do names[i] = "ORB" .. other end
+      for other in pairs(own) do names[#names + 1] = other end
+      local meant = near(tostring(name), names)
+      error(("orb.init: there is no option '%s'%s"):format(tostring(name), meant and "; did you mean " .. meant .. "?" or
+        "; docs/orb.md lists what there is"), 0)
+    end
+  end
+end
+
+-- Takes -ORBname value out of a list of arguments; what else stands there moves down. `arg` keeps its indices below 1.
+local function from_arguments(result, args)
+  local kept, i, n = {}, 1, #args
+  while i <= n do
+    local name = type(args[i]) == "string" and args[i]:match("^%-%-?ORB(.+)$")
+    if name then
+      local value = args[i + 1]
+      if known[name] and value == nil then error(("orb.init: option '%s' needs a value"):format(args[i]), 0) end
+      store(result, name, value, args[i])
+      i = i + 2
+    else
+      kept[#kept + 1] = args[i]
+      i = i + 1
+    end
+  end
+  for k = 1, n do args[k] = kept[k] end
+end
+
+local function from_environment(result)
+  for name, option in pairs(known) do
+    local value = os.getenv("ORB" .. name)
+    if value and not option.many and result[name] == nil then store(result, name, value, "ORB" .. name) end
+    if value and option.many and not result[name] then store(result, name, value, "ORB" .. name) end
+  end
+end
+
+local function check_own(given)
+  local port = given.port
+  if port ~= nil and not (math.type(port) == "integer" and port >= 0 and port <= 65535) then
+    error(("orb.init: port is a number from 0 to 65535, not '%s'"):format(tostring(port)), 0)
+  end
+  for _, name in ipairs { "timeout", "connect_timeout" } do
+    local value = given[name]
+    if value ~= nil and not (type(value) == "number" and value >= 0) then
+      error(("orb.init: %s is a number of seconds, not '%s'"):format(name, tostring(value)), 0)
+    end
+  end
+  if given.log ~= nil and type(given.log) ~= "function" then error("orb.init: log is a function(level, text)", 0) end
+end
+
+local function seconds(milliseconds) return milliseconds and milliseconds > 0 and milliseconds / 1000 or nil end
+
+--- The options of a broker: those of omniORB by their names, `timeout` and `connect_timeout` in seconds, and what the program gave.
+function options.read(given)
+  given = given or {}
+  local result = {}
+  if given.args then from_arguments(result, given.args) end
+  from_table(result, given)
+  check_own(given)
+  from_environment(result)
+  for name, value in pairs(defaults) do
+    if result[name] == nil then result[name] = value end
+  end
+  for name in pairs(own) do
+    if name ~= "args" then result[name] = given[name] end
+  end
+  if given.timeout == nil then result.timeout = seconds(result.clientCallTimeOutPeriod) end
+  if given.connect_timeout == nil then result.connect_timeout = seconds(result.clientConnectTimeOutPeriod) end
+  if result.timeout == 0 then result.timeout = nil end
+  result.max_minor = tonumber(result.maxGIOPVersion:sub(3))
+  return result
+end
+
+return options

@@ -1,0 +1,132 @@
+--[[
+mare.orb.proxy: a remote object as a Lua object. This module is the metatable of every proxy.
+
+A proxy is a table of two strings: `_ior`, its canonical IOR, and `_type`, the repository id of the interface it is used through. All else
+that is known of it, connection and operations, is its *state* and lies in a table of this module, keyed by the proxy. So a proxy sent to
+another process arrives as these two strings with the receiver's own module as metatable, and works there as soon as that process has a broker.
+
+No name of IDL begins with an underscore, so what does is the broker's. `state.class` maps names to functions; it is one table per interface and
+broker and is filled as names are used (see interface.lua).
+]]
+local near = require "mare.orb.near"
+local exception = require "mare.orb.exception"
+
+local proxy = { __name = "proxy" }
+
+local states = setmetatable({}, { __mode = "k" })
+proxy.states = states
+
+-- The broker that proxies from other processes belong to: the first of this process that is not closed.
+local home
+
+function proxy.settle(broker) home = home or broker end
+function proxy.leave(broker) if home == broker then home = nil end end
+
+local keywords = {}
+for word in ("and break do else elseif end false for function goto if in local nil not or repeat return then true until while"):gmatch("%a+") do
+  keywords[word] = true
+end
+
+-- Other modules ask any table for these.
+local fields = { _anytype = true, _anyval = true, _switch = true, _value = true, _field = true, _repid = true }
+
+--- Is it a proxy?
+function proxy.is(value) return type(value) == "table" and getmetatable(value) == proxy end
+
+-- A proxy that came from another process, or what is none.
+local function adopt(self)
+  if not proxy.is(self) then
+    error("an operation needs its object: write object:operation(…), with a colon", 3)
+  end
+  if not home then error("this process has no broker for the proxy it was sent: call orb.init first", 3) end
+  local state = home:adopt(self)
+  states[self] = state
+  return state
+end
+
+--- The state of a proxy, wherever it came from.
+function proxy.state(self) return states[self] or adopt(self) end
+
+--- A new proxy of an IOR; the state is complete.
+function proxy.new(ior, id, state)
+  local self = setmetatable({ _ior = ior, _type = id }, proxy)
+  states[self] = state
+  return self
+end
+
+local function names_of(state)
+  local names = {}
+  for name in pairs(state.broker.repository:operations(state.def)) do names[#names + 1] = name:gsub("^_[gs]et_", "") end
+  for name in pairs(state.broker.everywhere) do names[#names + 1] = name end
+  return names
+end
+
+-- What the program wrote is wrong: `level` leads to it, counted from the caller.
+local function unknown(state, key, what, level)
+  local meant = type(key) == "string" and near(key, names_of(state))
+  error(("interface '%s' has no %s '%s'%s"):format(state.def.scoped or state.def.name, what, tostring(key),
+    meant and "; did you mean " .. meant .. "?" or ""), level + 1)
+end
+
+local async = {}
+
+function async.__index(self, key)
+  local target = self[1]
+  local operation = target[key]
+  local function start(_, ...) return proxy.spawn(operation, target, ...) end
+  rawset(self, key, start)
+  return start
+end
+
+-- What is no operation: the value of an attribute, or what must be made for it.
+local function other(self, state, key)
+  local class = state.class
+  local get = type(key) == "string" and class["_get_" .. key]
+  if get then return get(self) end
+  if key == "_async" then
+    state.async = state.async or setmetatable({ self }, async)
+    return state.async
+  end
+  local word = type(key) == "string" and key:match("^_(%a+)$")
+  if word and keywords[word] and class[word] then
+    class[key] = class[word]
+    return class[key]
+  end
+  if not fields[key] then unknown(state, key, "operation or attribute", 3) end
+end
+
+function proxy.__index(self, key)
+  local state = states[self] or adopt(self)
+  return state.class[key] or other(self, state, key)
+end
+
+function proxy.__newindex(self, key, value)
+  local state = states[self] or adopt(self)
+  local class = state.class
+  local set = type(key) == "string" and class["_set_" .. key]
+  if set then
+    set(self, value)
+  elseif type(key) == "string" and class["_get_" .. key] then
+    error(("attribute '%s' is readonly"):format(key), 2)
+  else
+    unknown(state, key, "attribute", 2)
+  end
+end
+
+function proxy.__eq(a, b) return proxy.is(a) and proxy.is(b) and rawget(a, "_ior") == rawget(b, "_ior") end
+
+function proxy.__tostring(self)
+  return require "mare.orb.giop.ior".stringify(rawget(self, "_ior"))
+end
+
+--- Which interface is meant by a name, a repository id or a definition; raises what is none.
+function proxy.interface(broker, name)
+  local def = name
+  if type(name) == "string" then def = broker:interface(name) end
+  if type(def) ~= "table" or def.kind ~= "interface" then
+    error(exception.system("BAD_PARAM", 0, "COMPLETED_NO", ("'%s' is no interface"):format(tostring(name))), 0)
+  end
+  return def
+end
+
+return proxy

@@ -1,0 +1,316 @@
+--[[
+mare.orb.server: the serving half of a broker: its objects, where it listens, how it ends.
+
+A broker has one, made when it first needs it; it begins to listen with the first object, as a reference carries the address. While it listens,
+its fibers keep the process alive (in plain Lua the main script must wait: broker:run()). States, in this order: "new", "open", "stopping"
+(no connection or request is accepted, those in progress are answered), "closed".
+
+Who does what: adapter knows the objects, dispatch makes a reply of a request, pool has the connections and the fibers, endpoint the addresses,
+members the processes of objects that are served by several.
+]]
+local mare = require "mare"
+local basic = require "mare.orb.idl.basic"
+local adapter = require "mare.orb.adapter"
+local dispatch = require "mare.orb.dispatch"
+local endpoint = require "mare.orb.endpoint"
+local exception = require "mare.orb.exception"
+local members = require "mare.orb.members"
+local pool = require "mare.orb.pool"
+local proxy = require "mare.orb.proxy"
+local ior = require "mare.orb.giop.ior"
+
+local fiber, channel = mare.fiber, mare.channel
+local system = exception.system
+local OBJECT_ID = "IDL:omg.org/CORBA/Object:1.0"
+local ORB_TYPE = string.pack("<I1xxxI4", 1, 0x6d617265)      -- "mare"
+
+local server = {}
+server.__index = server
+
+---------------------------------------------------------------------------------------------------------------- limits
+
+local LIMITS = { connections = 10000, requests = 100, message = 64 << 20, idle = false, linger = 2, reply = 60, resting = 256 }
+
+-- options.limits, then omniORB's names for the same.
+local function limits_of(options)
+  local given, limits = options.limits or {}, {}
+  for name, value in pairs(given) do
+    if LIMITS[name] == nil then
+      error(("orb.init: there is no limit '%s'; there are connections, idle, linger, message, reply, requests, resting"):format(tostring(name)), 0)
+    end
+    if value and not (type(value) == "number" and value > 0) then
+      error(("orb.init: the limit '%s' is a number above 0, not '%s'"):format(name, tostring(value)), 0)
+    end
+  end
+  for name, value in pairs(LIMITS) do limits[name] = given[name] or value end
+  limits.idle = limits.idle or nil
+  if not given.requests and options.maxServerThreadPerConnection then limits.requests = options.maxServerThreadPerConnection end
+  if not given.message and options.giopMaxMsgSize then limits.message = options.giopMaxMsgSize end
+  if not given.idle and options.inConScanPeriod and options.inConScanPeriod > 0 then limits.idle = options.inConScanPeriod end
+  return limits
+end
+
+---------------------------------------------------------------------------------------------------------------- making
+
+---@param broker table
+function server.new(broker)
+  local self = setmetatable({ broker = broker, state = "new", opened = {}, done = channel.new() }, server)
+  self.dispatch = dispatch.new(broker)
+  self.adapter = adapter.new(function(interface) return self.dispatch:calls_of(interface) end,
+                             function(interface, id) return self.dispatch:is_a(interface, id) end)
+  self.adapter.interface_of = function(interface) return proxy.interface(broker, interface) end
+  self.adapter.forward_of = function(value) return broker.env.iors[value] end
+  self.dispatch.adapter, self.dispatch.objects = self.adapter, self.adapter.objects
+  self.limits = limits_of(broker.options)
+  self.pool = pool.new(self.dispatch, broker.log, self.limits)
+  return self
+end
+
+local function accept(self, listener)
+  while self.pool:room() do
+    local socket, err, code = listener:accept()
+    if socket then
+      self.pool:add(socket)
+    elseif code == "EMFILE" or code == "ENFILE" or code == "ENOMEM" or code == "ENOBUFS" then
+      self.broker.log(2, "cannot accept a connection: " .. err)
+      self.pool.vacancy:receive(1)               -- until one closes, or somebody else gives back a descriptor
+    elseif code == "EBADF" then
+      return
+    end
+  end
+end
+
+--- Listens, if it doesn't yet.
+function server:open()
+  if self.state == "open" then return end
+  if self.state ~= "new" then error(system("BAD_INV_ORDER", 4, "COMPLETED_NO", "the broker was shut down"), 0) end
+  local opened, options = {}, self.broker.options
+  for i, e in ipairs(endpoint.list(options)) do
+    local fine, result = pcall(endpoint.open, e, options)
+    if not fine then
+      for _, other in ipairs(opened) do other.listener:close() end
+      error(system("INITIALIZE", 0, "COMPLETED_NO", result), 0)
+    end
+    opened[i] = result
+  end
+  self.addresses = endpoint.addresses(opened, options)
+  self:listen(opened)
+end
+
+--- Serves what is opened already: { listener, port, host, wildcard } each.
+function server:listen(opened)
+  self.opened, self.state = opened, "open"
+  self.here = {}
+  for _, address in ipairs(self.addresses) do self.here[address[1] .. "\0" .. address[2]] = true end
+  for _, e in ipairs(opened) do
+    self.here[(e.bound or e.host) .. "\0" .. e.port] = true
+    if e.wildcard then
+      for _, host in ipairs { "127.0.0.1", "localhost", "::1" } do self.here[host .. "\0" .. e.port] = true end
+    end
+    fiber.spawn { name = "orb server", main = accept, args = { self, e.listener } }
+  end
+end
+
+--------------------------------------------------------------------------------------------------------------- references
+
+local function make_ior(self, entry)
+  return ior.iiop { type_id = entry.id, addresses = entry.addresses or self.addresses, key = entry.key, minor = 2,
+                    components = { { ior.TAG_ORB_TYPE, ORB_TYPE } } }
+end
+
+--- The canonical IOR of an object.
+function server:ior_of(entry)
+  local bytes = entry.ior
+  if not bytes then
+    self:open()
+    bytes = make_ior(self, entry)
+    entry.ior = bytes
+    self.adapter.by_ior[bytes] = entry
+  end
+  return bytes
+end
+
+-- A table that is passed as a reference: the object it is already, or a new one of the interface that is expected.
+local function implicit(self, value, T)
+  local entry = self.adapter:of(value, T.id)
+  if entry then return entry end
+  if T.id == OBJECT_ID then
+    entry = self.adapter:of(value)
+    return entry, not entry and "a plain table where any object is expected has no interface: serve it first, broker:serve(table, \"Interface\")"
+  end
+  entry = self.adapter:activate(value, self.broker:interface(T.id))
+  self.adapter:represent(value, entry)
+  return entry
+end
+
+--- The canonical IOR of a servant that is passed where a reference to T is expected; it becomes an object if it is none. nil, text: it can't.
+function server:reference_out(value, T)
+  local entry, why = implicit(self, value, T)
+  if not entry then return nil, why end
+  return self:ior_of(entry)
+end
+
+--- The object that an address and a key mean, if it is one of this server's: then a call needs no connection.
+function server:locate(host, port, key)
+  if self.state == "new" or not self.here or not self.here[host .. "\0" .. port] then return nil end
+  local entry = self.adapter.objects[key]
+  return entry and not entry.forward and entry or nil
+end
+
+--- Calls an object that locate gave; the arguments themselves are passed.
+function server:direct(entry, op, ...)
+  return self.dispatch:call(entry, op.name, ...)
+end
+
+--- From now on who asks for this key is sent to another reference. nil: not any more.
+function server:forward(key, ref)
+  self:open()
+  local entry = self.adapter.objects[key]
+  if entry then self.adapter:remove(entry) end
+  if ref == nil then return end
+  entry = self.adapter:activate({}, basic.object, key)
+  entry.forward = self.broker:ior_of(ref)
+end
+
+--------------------------------------------------------------------------------------------------------------- objects
+
+local SERVE = { key = true, processes = true, args = true }
+
+local function check_options(options)
+  for name in pairs(options) do
+    if not SERVE[name] then
+      error(("serve: there is no option '%s'; there are args, key, processes"):format(tostring(name)), 3)
+    end
+  end
+end
+
+--- Makes an object of a servant: its reference. { key = "a name that lasts", processes = n, args = { … } }
+function server:serve(servant, interface, options)
+  options = options or {}
+  check_options(options)
+  local def = proxy.interface(self.broker, interface)
+  self:open()
+  if options.processes then return self:reference(members.serve(self, servant, def, options), def) end
+  local entry = self.adapter:activate(servant, def, options.key)
+  self.adapter:represent(servant, entry)
+  return self:reference(entry, def)
+end
+
+--- Serves an object whose reference another process gives out: see members.
+function server:join(servant, def, key, bytes)
+  local entry = self.adapter:activate(servant, def, key)
+  entry.ior = bytes
+  self.adapter.by_ior[bytes] = entry
+  self.adapter:represent(servant, entry)
+  return entry
+end
+
+--- What serve gives: a proxy whose calls are local.
+function server:reference(entry, def)
+  return self.broker:proxy(ior.stringify(self:ior_of(entry)), def)
+end
+
+--- How many objects there are.
+function server:objects() return self.adapter.count end
+
+-- The entries that a servant, a reference or a key means.
+local function meant(self, what)
+  local found = {}
+  if type(what) == "string" then
+    found[1] = self.adapter.objects[what]
+  else
+    local bytes = self.broker.env.iors[what]
+    found[1] = bytes and self.adapter.by_ior[bytes]
+    local entry = not found[1] and self.adapter.by_servant[what]
+    while entry do
+      found[#found + 1] = entry
+      entry = entry.other
+    end
+  end
+  return found
+end
+
+--- Ends objects: of a servant all that it is, of a reference or a key one. Calls in progress go on; later ones get OBJECT_NOT_EXIST.
+--- False: there was none.
+function server:deactivate(what)
+  local found = meant(self, what)
+  for _, entry in ipairs(found) do
+    self.adapter:remove(entry)
+    if entry.group then entry.group:stop() end
+  end
+  return #found > 0
+end
+
+--- Serves every key that belongs to no object (but transient ones, whose object is gone). nil: nobody does.
+function server:default(servant, interface)
+  if servant == nil then
+    self.adapter.default = nil
+    return
+  end
+  local def = proxy.interface(self.broker, interface)
+  self:open()
+  self.adapter.default = { key = "", servant = servant, interface = def, id = def.id, calls = self.dispatch:calls_of(def),
+                           dynamic = type(servant) == "function" }
+end
+
+--- f(key, operation) -> servant, interface | a reference to forward to | nil: is asked for keys that belong to no object. `operation` is nil when a
+--- client only wants to know whether there is an object. What it gives is used for one request.
+function server:locator(f)
+  self:open()
+  self.adapter.locator = f
+end
+
+--- The request that the calling fiber serves: { key =, operation = }; nil outside of one.
+function server:current()
+  local job = self.pool:serving()
+  return job and { key = job.key, operation = job.operation }
+end
+
+------------------------------------------------------------------------------------------------------------------ the end
+
+-- Waits until nothing is in progress and every client has gone.
+local function drain(self, seconds)
+  self.pool.emptied:receive(seconds)
+  if self.pool.count > 0 then self.pool:abort() end
+  self.pool:dismiss()
+  self.state = "closed"
+  self.broker:close()
+  self.done:close()
+end
+
+local function begin(self)
+  self.state = "stopping"
+  for _, e in ipairs(self.opened) do e.listener:close() end
+  self.pool:stop()
+end
+
+-- In a servant the end can't be waited for: it would wait for itself.
+local function check_wait(self)
+  if self.pool:serving() then
+    error(system("BAD_INV_ORDER", 3, "COMPLETED_NO", "a servant can't wait for the end of its own broker; call shutdown() there"), 0)
+  end
+end
+
+--- Ends serving. `wait`: true: until every request that was accepted has its reply and the clients have gone; a number of seconds: at most so
+--- long, then what still runs is cancelled; nothing: returns at once, and run() tells when it is over.
+function server:shutdown(wait)
+  if wait ~= true and type(wait) ~= "number" then wait = nil end       -- the error of a to-be-closed variable
+  if wait then check_wait(self) end
+  if self.state == "new" or self.state == "open" then
+    local seconds = type(wait) == "number" and wait or nil
+    local ends = members.stop_all(self, seconds)
+    begin(self)
+    fiber.spawn { name = "orb shutdown", main = function()
+      if ends then ends() end
+      drain(self, seconds)
+    end }
+  end
+  if wait then self.done:receive() end
+end
+
+--- Waits until the server has been shut down.
+function server:run()
+  if self.state ~= "closed" then self.done:receive() end
+end
+
+return server

@@ -1,0 +1,320 @@
+--[[
+mare.orb.transport: the client's connections.
+
+One connection to an address serves all proxies of a broker and all fibers that call through them. A link is such a connection. Nobody
+reads from it but who waits for a reply: the first to wait is the *leader* and reads; the others are *followers*, each parked on a channel of its
+own. The leader hands what is not his to its follower, and when he leaves, with his reply or by an error, a timeout or a cancellation, one of the
+followers becomes the leader. So a lone caller reads its reply itself, and no fiber exists for a connection that waits for nothing.
+
+Invariants:
+  - link.leader is true while a fiber reads, the waiter that was told to while it has not begun, else nil. If anybody waits there is a leader.
+  - link.waiting[id] are the followers; link.count is how many. An id that is in neither, a late reply's, is dropped.
+  - a dead link is in no table of the transport, its socket is closed, and all its followers have been woken.
+  - between the choice of an id and the end of conn:send nothing else is written for that request.
+]]
+local mare = require "mare"
+local net = require "mare.net"
+local connection = require "mare.orb.giop.connection"
+local core = require "mare.orb.giop.core"
+
+local channel, clock = mare.channel, mare.clock
+local remove = table.remove
+
+local REPLY, LOCATE_REPLY, CLOSE, ERROR = 1, 4, 5, 6
+local LAST_ID = 0x7fffffff
+local SMALL = 8192
+local IDLE = 0.05                                 -- seconds after which a connection is looked at before it is used
+
+-- ---- waiters ----
+
+local waiter = {}
+
+-- A follower leaves: with its reply, or because it gave up or was cancelled; perhaps it had just been told to lead.
+function waiter.__close(w)
+  local link = w.link
+  if link.waiting[w.id] == w then
+    link.waiting[w.id] = nil
+    link.count = link.count - 1
+  end
+  if link.leader == w then link:leave() end
+end
+
+local function new_waiter(link)
+  local w = remove(link.spare)
+  if w then return w end
+  return setmetatable({ link = link, channel = channel.new(1) }, waiter)
+end
+
+local function remaining(deadline)
+  if not deadline then return nil end
+  local left = deadline - clock()
+  return left > 0 and left or 0
+end
+
+-- ---- links ----
+
+local link = {}
+link.__index = link
+
+function link.leave(self)
+  self.leader = nil
+  if self.count == 0 then return end
+  local _, w = next(self.waiting)
+  self.leader = w
+  w.channel:send("lead")
+end
+
+link.__close = link.leave
+
+--- The next request id once they begin again: never one whose reply may still come.
+function link:fresh()
+  local id = self.id
+  self.wrapped = self.wrapped or id >= LAST_ID
+  repeat
+    id = id < LAST_ID and id + 1 or 1
+  until not self.waiting[id] and not self.abandoned[id] and self.leading ~= id
+  self.id = id
+  return id
+end
+
+local function deliver(self, id, message, kind, bits, status, at, contexts)
+  local w = self.waiting[id]
+  if not w then
+    self.abandoned[id] = nil
+    return
+  end
+  self.waiting[id] = nil
+  self.count = self.count - 1
+  w.message, w.kind, w.bits, w.status, w.at, w.contexts = message, kind, bits, status, at, contexts
+  w.channel:send("reply")
+end
+
+--- The connection is over; why: "again" if the server has not touched what is unanswered, else "lost".
+function link:fail(why, text)
+  if self.dead then return end
+  self.dead, self.text = why, text
+  self.transport:forget(self)
+  local waiting = self.waiting
+  self.waiting, self.count = {}, 0
+  for _, w in pairs(waiting) do
+    w.failed = why
+    w.channel:send("failed")
+  end
+  if self.conn.tap then self.conn.tap("end") end
+  self.conn:close()
+end
+
+-- What is no reply; nothing after it can be one.
+local function other(self, kind)
+  if kind == CLOSE then
+    self:fail("again", "the server closed the connection")
+  elseif kind == ERROR then
+    self:fail("lost", "the server did not understand a message")
+  else
+    self.conn:send(core.error(self.minor, true))
+    self:fail("lost", "the server sent a message of type " .. tostring(kind))
+  end
+end
+
+-- Who is cut off while he writes leaves half a message behind, and nothing can follow it.
+local writing = {}
+function writing.__close(w, err)
+  if err ~= nil then w.link:fail("lost", "the fiber that wrote a request was cancelled") end
+end
+
+-- -> true | nil, text, code. Small messages don't wait as a rule, so they do without the guard.
+local function send(self, message, deadline)
+  local conn = self.conn
+  if not deadline and #message <= SMALL then return conn:send(message) end
+  local guard <close> = setmetatable({ link = self }, writing)      -- luacheck: ignore guard
+  if not deadline then return conn:send(message) end
+  conn.socket:timeout(remaining(deadline))
+  local ok, err, code, sent = conn:send(message)
+  conn.socket:timeout()
+  if not ok and sent and sent > 0 then self:fail("lost", "a request could not be written in time") end
+  return ok, err, code
+end
+
+local function broken(self, text, code)
+  self:fail(code == "EMSGSIZE" and "large" or "lost", code == "EOF" and "the server closed the connection without a word" or text)
+end
+
+local function cancel(self, id)
+  self.abandoned[id] = true
+  if self.dead then return end
+  self.conn.socket:timeout(0)                     -- a server that reads nothing learns nothing
+  self.conn:send(core.cancel(self.minor, true, id))
+  self.conn.socket:timeout()
+end
+
+-- Reads until the reply to `id` has come.
+local function lead(self, id, deadline)
+  local guard <close> = self                      -- luacheck: ignore guard
+  self.leader, self.leading = true, id
+  local conn = self.conn
+  while true do
+    local message, kind, bits, from, status, at, contexts = conn:receive(deadline and remaining(deadline))
+    if kind == REPLY or kind == LOCATE_REPLY then
+      if from == id then return message, status, at, bits, contexts end
+      deliver(self, from, message, kind, bits, status, at, contexts)
+    elseif message then
+      other(self, kind)
+    elseif bits ~= "ETIMEDOUT" then
+      broken(self, kind, bits)
+    elseif deadline and clock() >= deadline then
+      return nil, "timeout"
+    end
+    if self.dead then return nil, self.dead end
+  end
+end
+
+-- Takes a waiter's reply out of it, and keeps the waiter if its channel is empty.
+local function taken(self, w, reuse)
+  local message, status, at, bits, contexts = w.message, w.status, w.at, w.bits, w.contexts
+  w.message, w.contexts = nil, nil
+  if reuse and #self.spare < 64 then self.spare[#self.spare + 1] = w end
+  return message, status, at, bits, contexts
+end
+
+local function follow(self, id, deadline)
+  local w = new_waiter(self)
+  do
+    local guard <close> = w                       -- luacheck: ignore guard
+    w.id = id
+    self.waiting[id] = w
+    self.count = self.count + 1
+    local what = w.channel:receive(remaining(deadline))
+    if w.message then return taken(self, w, what == "reply") end
+    if w.failed then return nil, w.failed end
+    if what ~= "lead" then return nil, "timeout" end
+    self.waiting[id] = nil
+    self.count = self.count - 1
+    self.leader = true
+  end
+  self.spare[#self.spare + 1] = w
+  return lead(self, id, deadline)
+end
+
+-- A message could not be written whole, so its receiver can't act on it. What the server said before it left decides nothing for this
+-- request, but there may be replies for others: who reads will find them.
+local function unsent(self, text, code)
+  if code == "ETIMEDOUT" then return nil, "unsent" end
+  if not self.leader then self:fail("lost", text) end
+  return nil, "again"
+end
+
+--- Sends a request and waits for its reply: message, status, where its body begins, bits of the codec, contexts
+--- | nil, "again" (not processed, may be sent again), "lost" (maybe processed), "large" (lost, as the reply is larger than allowed),
+--- "timeout" or "unsent" (the time was over before it was written).
+function link:exchange(id, message, deadline)
+  local ok, err, code = send(self, message, deadline)
+  if not ok then return unsent(self, err, code) end
+  if self.dead then return nil, self.dead end
+  local reply, status, at, bits, contexts
+  if self.leader then
+    reply, status, at, bits, contexts = follow(self, id, deadline)
+  else
+    reply, status, at, bits, contexts = lead(self, id, deadline)
+  end
+  if status == "timeout" then cancel(self, id) end
+  return reply, status, at, bits, contexts
+end
+
+--- Sends what has no reply. -> true | nil, "again"
+function link:post(message, deadline)
+  local ok, err, code = send(self, message, deadline)
+  if not ok then return unsent(self, err, code) end
+  return true
+end
+
+--- Is it as it was? Servers close connections that are idle for long, and say so: that is read here. Doesn't wait.
+function link:alive()
+  while not self.dead and not self.leader do
+    local message, kind, bits, from = self.conn:receive(0)
+    if not message then
+      if bits == "ETIMEDOUT" then break end
+      broken(self, kind, bits)
+    elseif kind == REPLY or kind == LOCATE_REPLY then
+      self.abandoned[from] = nil
+    else
+      other(self, kind)
+    end
+  end
+  return not self.dead
+end
+
+-- ---- all links of a broker ----
+
+local transport = {}
+transport.__index = transport
+
+local attempt = {}
+
+-- Whoever connects has ended, with a link or without: who waited for him goes on.
+function attempt.__close(a)
+  if a.transport.attempts[a.address] == a then a.transport.attempts[a.address] = nil end
+  a.over:close()
+end
+
+--- options: connect_timeout, max_minor; limits as connection.new takes them; capture (giop/pcap)
+function transport.new(options)
+  return setmetatable({ links = {}, attempts = {}, options = options, opened = 0 }, transport)
+end
+
+function transport:forget(l)
+  if self.links[l.address] == l then self.links[l.address] = nil end
+end
+
+local function sooner(a, b)
+  if not a or not b then return a or b end
+  return a < b and a or b
+end
+
+local function open(self, address, host, port, deadline)
+  local options = self.options
+  local a <close> = setmetatable({ transport = self, address = address, over = channel.new() }, attempt)
+  self.attempts[address] = a
+  local sock, err, code = net.connect(host, port, { timeout = sooner(options.connect_timeout, remaining(deadline)) })
+  if not sock then
+    a.err, a.code = err, code
+    return nil, err, code
+  end
+  if self.closed then
+    sock:close(0)
+    return nil, "the broker is closed", "EBADF"
+  end
+  self.opened = self.opened + 1
+  local tap = options.capture and options.capture:tap(sock, "client")
+  local conn = connection.new(sock, { role = "client", limits = options.limits, tap = tap })
+  local l = setmetatable({ transport = self, address = address, conn = conn, id = 0, waiting = {}, count = 0, abandoned = {}, spare = {},
+                           used = clock(), minor = options.max_minor or 2 }, link)
+  self.links[address] = l
+  return l
+end
+
+--- The link to an address; connects if there is none. -> link | nil, message, code
+--- GIOP 1.0 knows no code sets, so it has connections of its own.
+function transport:link(host, port, minor, deadline)
+  local address = (host:find(":", 1, true) and "[" .. host .. "]" or host) .. ":" .. port .. (minor == 0 and " (GIOP 1.0)" or "")
+  while true do
+    local l = self.links[address]
+    if l then
+      local now = clock()
+      if l.leader or now - l.used < IDLE or l:alive() then return l end
+    end
+    local a = self.attempts[address]
+    if not a then return open(self, address, host, port, deadline) end
+    local _, err = a.over:receive(remaining(deadline))
+    if err == "timeout" then return nil, "timeout", "ETIMEDOUT" end
+    if a.err then return nil, a.err, a.code end
+  end
+end
+
+--- Closes all connections; who waits for a reply learns that they are lost.
+function transport:close()
+  self.closed = true
+  for _, l in pairs(self.links) do l:fail("lost", "the broker was closed") end
+end
+
+transport.IDLE = IDLE
+return transport

@@ -1,0 +1,69 @@
+--[[
+mare.orb.types: what a broker's IDL defines, by name: broker.types.Mod.MAX.
+
+A module or an interface is a *view*, which looks its names up when they are asked for. A constant is its value, a label of an enum its name. Structs,
+unions, enums and the other types are the type tables that an any wants as `_anytype`. An exception is a type that makes one when it is called:
+error(broker.types.Mod.NotFound { name = "x" }).
+]]
+local near = require "mare.orb.near"
+local exception = require "mare.orb.exception"
+
+local types = {}
+
+local maker = { __call = function(T, members) return exception.user(T, members) end, __tostring = function(T) return "exception " .. T.scoped end }
+
+-- What an IDL definition is to a program.
+local function value_of(view, def)
+  if def.kind == "const" then return def.value end
+  if def.kind == "module" or def.kind == "interface" then return types.view(view.broker, def.scoped, def) end
+  if def.kind == "except" and not getmetatable(def) then setmetatable(def, maker) end
+  return def
+end
+
+-- Labels belong to the scope around their enum.
+local function label_of(def, key)
+  for _, inner in ipairs(def and def.contents or {}) do
+    if inner.kind == "enum" then
+      for _, label in ipairs(inner.labels) do
+        if label == key then return label end
+      end
+    end
+  end
+end
+
+local function contents_of(view)
+  if view.def then return view.def.contents or {} end
+  return view.broker.repository.contents or view.broker.repository.definitions or {}
+end
+
+local scope = {}
+
+function scope.__index(self, key)
+  local view = rawget(self, 1)
+  local def = type(key) == "string" and view.broker.repository:lookup(view.prefix .. key)
+  if def then
+    local value = value_of(view, def)
+    if def.kind ~= "module" then rawset(self, key, value) end          -- a module may be opened again, and its view is cheap
+    return value
+  end
+  local label = label_of({ contents = contents_of(view) }, key)
+  if label then return label end
+  local names = {}
+  for _, inner in ipairs(contents_of(view)) do names[#names + 1] = inner.name end
+  local meant = near(tostring(key), names)
+  error(("there is no '%s%s' in the IDL that was loaded%s"):format(view.prefix, tostring(key), meant and "; did you mean " .. meant .. "?" or ""), 2)
+end
+
+function scope.__tostring(self)
+  local view = rawget(self, 1)
+  return view.def and view.def.kind .. " " .. view.def.scoped or "types of a broker"
+end
+
+function scope.__newindex(_, key) error(("types are defined by IDL: '%s' can't be set"):format(tostring(key)), 2) end
+
+--- The view of a scope; without one, of all that was loaded.
+function types.view(broker, scoped, def)
+  return setmetatable({ { broker = broker, prefix = scoped and scoped .. "::" or "", def = def } }, scope)
+end
+
+return types
