@@ -44,9 +44,9 @@ local function measure(n, ways)
       results[k][i] = once(f, times) / n * 1e9
     end
   end
-  for k, list in ipairs(results) do
-    table.sort(list)
-    results[k] = { list[(samples + 1) // 2], list[1], list[samples] }
+  for k, figures in ipairs(results) do
+    table.sort(figures)
+    results[k] = { figures[(samples + 1) // 2], figures[1], figures[samples] }
   end
   return results
 end
