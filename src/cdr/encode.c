@@ -49,19 +49,20 @@ int mr_wrong(mr_enc *e, const char *expected, mr_val got) {
   return mr_refuse(e, "BAD_PARAM", 0, "%s expected, got %s", expected, text);
 }
 
+/* The beginning of a long path matters less than its end. */
 static int prepend(mr_enc *e, const char *s, size_t n) {
-  if (e->at < n + 4) {                         /* the beginning of a long path matters less than its end */
-    if (e->at >= 3 && e->path[e->at] != '.') { e->at -= 3; memcpy(e->path + e->at, "...", 3); }
-    return -1;
-  }
+  if (e->cut) return -1;
+  e->cut = e->at < n + 3;
+  if (e->cut) { s = "..."; n = 3; }
   e->at -= (uint32_t)n;
   memcpy(e->path + e->at, s, n);
   return -1;
 }
 
 int mr_in_member(mr_enc *e, const char *name) {
-  prepend(e, name, strlen(name));
-  return prepend(e, ".", 1);
+  char text[80];
+  int n = snprintf(text, sizeof text, ".%s", name);
+  return prepend(e, text, n < (int)sizeof text ? (size_t)n : sizeof text - 1);
 }
 
 int mr_in_element(mr_enc *e, uint64_t i) {

@@ -35,6 +35,7 @@ static void begin(mr_enc *e, lua_State *L, const mr_program *p, int fields, int 
   e->raw = mr_layout;
   e->codec = codec;
   e->depth = e->strays = e->raised = 0;
+  e->cut = 0;
   e->room = 16;
   e->fields = fields;
   e->at = sizeof e->path;

@@ -43,6 +43,7 @@ enum { TYPE_ENV = 1 };                         /* flags: values need the environ
 struct mr_type {
   uint8_t kind, flags, fixed;                  /* fixed: an array, whose length is not sent */
   uint8_t lsizenode;                           /* of new tables; 255: no template */
+  uint8_t alias;                               /* another name for what the rest says */
   int ready;                                   /* 0: being compiled, or its compilation failed */
   uint32_t serial;                             /* of the compilation that made it */
   uint32_t level;                              /* while it is compiled: sequences around it */
@@ -117,7 +118,7 @@ typedef struct mr_enc {
   int fields;                                  /* stack index of the environment's list; above it, room for a foreign error object */
   const char *exception;                       /* what fails, and why */
   int minor, raised;                           /* raised: the error object is there */
-  uint32_t at;                                 /* where in `path` the path begins */
+  uint32_t at, cut;                            /* where in `path` the path begins; its own beginning is missing */
   char text[240], path[256];
 } mr_enc;
 
