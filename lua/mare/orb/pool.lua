@@ -82,6 +82,7 @@ end
 ----------------------------------------------------------------------------------------------------------------- fibers
 
 local life
+local Job = {}
 
 --- Gives a connection to a fiber that will lead it.
 function pool:give(peer)
@@ -93,7 +94,7 @@ function pool:give(peer)
     job.peer = peer
     job.wake:send(true)
   else
-    job = { peer = peer, wake = channel.new(1) }
+    job = setmetatable({ pool = self, peer = peer, wake = channel.new(1) }, Job)
     self.fibers = self.fibers + 1
     job.fiber = fiber.spawn(life, self, job)
   end
@@ -249,21 +250,19 @@ local function lead(self, job, peer)
 end
 
 function life(self, job)
-  while true do
-    local peer = job.peer
-    job.peer = nil
-    local fine, err = xpcall(lead, debug.traceback, self, job, peer)
-    if not fine then
-      if job.cancelled then return end
-      self.log(1, "a connection is closed after an error in the broker: " .. tostring(err))
-      peer.n = 0
-      drop(self, peer)
-    elseif not err then
-      return
-    end
-    if not rest(self, job) then break end
-  end
+  local guard <close> = job
+  repeat
+    if not lead(self, job, job.peer) then return guard end
+  until not rest(self, job)
   self.fibers = self.fibers - 1
+end
+
+-- An error that is the broker's, or ends the process: the connection must not look as if somebody read from it.
+function Job:__close(err)
+  if err == nil or self.cancelled then return end
+  self.pool.fibers = self.pool.fibers - 1
+  self.peer.n = 0
+  drop(self.pool, self.peer)
 end
 
 ---------------------------------------------------------------------------------------------------------------- accepting
