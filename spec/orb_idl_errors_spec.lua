@@ -195,6 +195,7 @@ typedef Y Z;]]))
   end)
 
   it("two at one place are one", function()
-    assert.equal("1:14: 'Struct' differs from the keyword 'struct' only in case: write '_Struct' if you need this name", errors "typedef long Struct;")
+    assert.equal("1:14: 'Struct' differs from the keyword 'struct' only in case: write '_Struct' if you need this name",
+      errors "typedef long Struct;")
   end)
 end)

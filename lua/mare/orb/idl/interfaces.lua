@@ -121,7 +121,7 @@ function interfaces:export()
   elseif word == "readonly" or word == "attribute" then self:attribute()
   elseif word == "typedef" or word == "struct" or word == "union" or word == "enum" or word == "const" or word == "native" then self[word](self)
   elseif not self:identity() then self:operation() end
-  self:expect(";", "after this definition")
+  self:semicolon("after this definition")
 end
 
 -- Exports up to the closing brace, each in its turn.
