@@ -124,7 +124,7 @@ describe("NEEDS_ADDRESSING_MODE", function()
         local q = c:request()
         c:reply(q, string.pack("<i2", mode), 5)
         for m in function() return c:request() end do
-          seen[#seen + 1] = { m.operation, peer.text(m.body), select(11, core.parse(m.message)) }
+          seen[#seen + 1] = { m.operation, peer.text(m.body), select(10, core.parse(m.message)) }
           c:reply(m, m.body)
         end
       end)

@@ -1,6 +1,5 @@
 -- The server on the wire: what it answers to GIOP messages, good and bad. The client is raw bytes: spec.support.iiop.lua.
 local mare = require "mare"
-local net = require "mare.net"
 local orb = require "mare.orb"
 local core = require "mare.orb.giop.core"
 local ior = require "mare.orb.giop.ior"
@@ -108,7 +107,7 @@ describe("a request", function()
 
   it("gets the declared exception, and UNKNOWN for one that is not declared", function()
     local servant = {}
-    function servant:refuse(why)
+    function servant.refuse(_, why)
       error({ _repid = why == "other" and "IDL:Spec/Other:1.0" or "IDL:Spec/Refused:1.0", why = why, code = why ~= "bad" and 7 or "seven" }, 0)
     end
     with_server(servant, nil, function(_, port, log)
@@ -247,7 +246,7 @@ describe("a cancelled request", function()
   it("ends its servant's fiber where that waits, gets no reply, and disturbs no other", function()
     local begun, gate, ended = channel.new(1), channel.new(), channel.new(1)
     local servant = { say = echo.say }
-    function servant:wait(n)
+    function servant.wait(_, n)
       local guard <close> = setmetatable({}, { __close = function(_, err) ended:send(tostring(err)) end })
       begun:send(n)
       gate:receive()
@@ -268,9 +267,7 @@ describe("a cancelled request", function()
       assert.equal(other, c:receive().id)
       assert.equal("hello, you", giop.text(c:call("say", "echo", giop.string "you").body))
       assert.same({}, log)
-      local ok, peer = next(broker.server.pool.peers), nil
-      peer = ok
-      assert.equal(0, peer.n)
+      assert.equal(0, (next(broker.server.pool.peers)).n)
     end)
   end)
 end)
@@ -331,5 +328,265 @@ describe("bytes that are no GIOP", function()
       assert.same({}, (says(port, core.close(2, true))))
       assert.same({}, (says(port, core.error(2, true))))
     end)
+  end)
+end)
+
+-- Waits until f() is true; it fails after a time that only a defect needs.
+local function eventually(f, what)
+  local deadline = mare.clock() + 30 * proc.slow
+  while not f() do
+    assert(mare.clock() < deadline, "it never came to be: " .. what)
+    mare.sleep(0.002)
+  end
+end
+
+describe("limits", function()
+  it("on requests of a connection hold back what is beyond them, and all are answered", function()
+    local running, most, gate = 0, 0, channel.new()
+    local servant = {}
+    function servant.wait(_, n)
+      running = running + 1
+      most = math.max(most, running)
+      gate:receive()
+      running = running - 1
+      return n
+    end
+    with_server(servant, { limits = { requests = 3 } }, function(broker, port)
+      local c <close> = giop.connect(port)
+      for n = 1, 20 do c:request("wait", "echo", string.pack("<i4", n), { id = n }) end
+      local seen = {}
+      for _ = 1, 20 do
+        gate:send(true)
+        seen[c:receive().id] = true
+      end
+      assert.equal(20, #seen)
+      assert.equal(3, most)
+      assert.equal(0, (next(broker.server.pool.peers)).n)
+    end)
+  end)
+
+  it("on requests don't stop the others while one of them waits", function()
+    local gate = channel.new()
+    with_server({ wait = function(_, n) if n == 1 then gate:receive() end return n end }, { limits = { requests = 2 } }, function(_, port)
+      local c <close> = giop.connect(port)
+      for n = 1, 10 do c:request("wait", "echo", string.pack("<i4", n), { id = n }) end
+      for n = 2, 10 do assert.equal(n, c:receive().id) end
+      gate:send(true)
+      assert.equal(1, c:receive().id)
+    end)
+  end)
+
+  it("on connections: an idle one is closed properly for a newcomer, which waits while all are busy", function()
+    local gate, begun = channel.new(), channel.new(9)
+    with_server({ wait = function(_, n) begun:send(n) gate:receive() return n end, say = echo.say }, { limits = { connections = 2 } },
+      function(broker, port)
+        local a <close> = giop.connect(port)
+        local b <close> = giop.connect(port)
+        a:request("wait", "echo", string.pack("<i4", 1))
+        assert.equal(1, begun:receive(20))
+        assert.equal("hello, b", giop.text(b:call("say", "echo", giop.string "b").body))
+        local c <close> = giop.connect(port)
+        c:request("wait", "echo", string.pack("<i4", 3))
+        assert.equal("CloseConnection", b:receive().type)
+        b:close()
+        assert.equal(3, begun:receive(20))
+        local d <close> = giop.connect(port)
+        d:request("say", "echo", giop.string "d")
+        assert.is_nil(d:receive(0.05))
+        assert.equal(2, broker.server.pool.count)
+        gate:send(true)
+        assert.equal("Reply", a:receive().type)
+        assert.equal("CloseConnection", a:receive().type)
+        a:close()
+        assert.equal("hello, d", giop.text(d:receive().body))
+        gate:send(true)
+        assert.equal("Reply", c:receive().type)
+      end)
+  end)
+
+  it("on idle time: CloseConnection, but never while a request is in progress", function()
+    local gate = channel.new()
+    with_server({ wait = function(_, n) gate:receive() return n end }, { limits = { idle = 0.05 } }, function(broker, port)
+      local idle <close> = giop.connect(port)
+      local busy <close> = giop.connect(port)
+      local half <close> = giop.connect(port)
+      busy:request("wait", "echo", string.pack("<i4", 1))
+      half:write("GIOP\1\2\1")
+      assert.equal("CloseConnection", idle:receive().type)
+      assert.equal("EOF", select(3, idle:receive()))
+      assert.equal("CloseConnection", half:receive().type)
+      assert.is_nil(busy:receive(0.2))
+      gate:send(true)
+      assert.equal("Reply", busy:receive().type)
+      assert.equal("CloseConnection", busy:receive().type)
+      idle:close()
+      busy:close()
+      eventually(function() return broker.server.pool.count <= 1 end, "two connections closed")
+    end)
+  end)
+
+  it("on messages are what a client may send: beyond them MessageError", function()
+    with_server(echo, { limits = { message = 1000 } }, function(_, port)
+      local c <close> = giop.connect(port)
+      assert.equal(900 + #"hello, ", #giop.text(c:call("say", "echo", giop.string(("x"):rep(900))).body))
+      c:request("say", "echo", giop.string(("x"):rep(2000)))
+      assert.equal("MessageError", c:receive().type)
+      assert.is_nil((c:receive()))
+    end)
+  end)
+
+  it("are checked when the server is made", function()
+    for _, limits in ipairs { { requests = 0 }, { requests = "many" }, { clients = 3 } } do
+      local broker <close> = orb.init { limits = limits, host = "127.0.0.1" }
+      broker:load(IDL)
+      assert.has_error(function() broker:serve(echo, "Spec::Echo") end)
+    end
+  end)
+end)
+
+describe("many clients", function()
+  it("may be connected: two thousand, of which sixteen are active", function()
+    local count, calls = 2000, 50
+    with_server(echo, nil, function(broker, port)
+      local all = {}
+      for i = 1, count do
+        local c, err = giop.connect(port)
+        all[i] = assert(c, err)
+      end
+      eventually(function() return broker.server.pool.count == count end, "2000 connections")
+      local active = {}
+      for i = 1, 16 do
+        local c = all[i * (count // 16)]
+        active[i] = fiber.spawn(function()
+          for n = 1, calls do
+            local r = c:call("add", "echo", string.pack("<i4i4", n, i))
+            assert(string.unpack("<i4", r.body) == n + i)
+          end
+          return calls
+        end)
+      end
+      local done = 0
+      for i = 1, 16 do
+        local ok, n = active[i]:wait(60 * proc.slow)
+        assert.is_true(ok, n)
+        done = done + n
+      end
+      assert.equal(16 * calls, done)
+      assert.equal(count, broker.server.pool.count)
+      assert.is_true(broker.server.pool.fibers <= count + 16 + 16)
+      for i = 1, count do all[i]:close() end
+      eventually(function() return broker.server.pool.count == 0 end, "no connection")
+    end)
+  end)
+
+  it("that ask and don't read hold up nobody else, and are dropped", function()
+    local big = ("x"):rep(1 << 20)
+    with_server({ say = function(_, who) return who == "big" and big or who end }, { limits = { reply = 0.2, requests = 4 } }, function(broker, port)
+      local bad = {}
+      for i = 1, 5 do
+        bad[i] = giop.connect(port)
+        for _ = 1, 20 do bad[i]:request("say", "echo", giop.string "big") end
+      end
+      local good <close> = giop.connect(port)
+      for n = 1, 50 do assert.equal(tostring(n), giop.text(good:call("say", "echo", giop.string(tostring(n))).body)) end
+      eventually(function() return broker.server.pool.count == 1 end, "the others are gone")
+      for i = 1, 5 do bad[i]:close() end
+      assert.equal("on", giop.text(good:call("say", "echo", giop.string "on").body))
+    end)
+  end)
+
+  it("that send garbage, half messages and floods leave a server that goes on", function()
+    with_server(echo, { limits = { message = 4096 } }, function(broker, port)
+      local good <close> = giop.connect(port)
+      math.randomseed(42)
+      local sample = good:message("say", "echo", giop.string "x")
+      local held = {}
+      for i = 1, 300 do
+        local c = giop.connect(port)
+        local kind = i % 6
+        if kind == 0 then c:write("GIOP\1\2\1\0\255\255\0\0" .. ("y"):rep(5000))
+        elseif kind == 1 then c:write(sample:sub(1, i % #sample))
+        elseif kind == 2 then c:write((sample:gsub("()", { [math.random(#sample)] = string.char(math.random(0, 255)) })))
+        elseif kind == 3 then for _ = 1, 50 do c:request("nonsense", ("k"):rep(i), nil, { response = 0 }) end
+        elseif kind == 4 then c:write("GIOP\1\2\3\0\20\0\0\0" .. ("\0"):rep(20))
+        else c:write(string.pack("<I8I8I8", math.random(0), math.random(0), math.random(0))) end
+        if kind % 2 == 0 then c:close() else held[#held + 1] = c end
+        if i % 50 == 0 then assert.equal("hello, you", giop.text(good:call("say", "echo", giop.string "you").body)) end
+      end
+      for _, c in ipairs(held) do c:close() end
+      eventually(function() return broker.server.pool.count == 1 end, "only the good one is left")
+      assert.equal("hello, you", giop.text(good:call("say", "echo", giop.string "you").body))
+    end)
+  end)
+end)
+
+describe("the address in a reference", function()
+  local function profile_of(options)
+    local broker <close> = orb.init(options)
+    broker:load(IDL)
+    local ref = broker:serve(echo, "Spec::Echo", { key = "echo" })
+    local t = ior.parse(assert(ior.destring(tostring(ref))))
+    return t.profiles[1], broker.server.opened[1].port, t
+  end
+
+  it("is never that of all interfaces, and one connects there", function()
+    for _, options in ipairs { {}, { port = 0 }, { host = "0.0.0.0" }, { host = "::" }, { ORBendPoint = "giop:tcp::" }, { args = { "-ORBendPoint", "giop:tcp::0" } } } do
+      local broker = orb.init(options)
+      broker:load(IDL)
+      local t = ior.parse(assert(ior.destring(tostring(broker:serve(echo, "Spec::Echo", { key = "echo" })))))
+      local p = t.profiles[1]
+      assert.is_nil(({ ["0.0.0.0"] = 1, ["::"] = 1, [""] = 1, ["*"] = 1 })[p.host])
+      assert.is_true(p.port > 0)
+      local c = giop.connect(p.port, p.host)
+      assert.equal("hello, x", giop.text(c:call("say", p.key, giop.string "x").body))
+      c:close()
+      broker:shutdown(true)
+    end
+  end)
+
+  it("is the one that was asked for", function()
+    local p, port = profile_of { host = "127.0.0.1" }
+    assert.same({ "127.0.0.1", port }, { p.host, p.port })
+    p = profile_of { ORBendPoint = "giop:tcp:localhost:" }
+    assert.equal("localhost", p.host)
+    p, port = profile_of { ORBendPoint = { "giop:tcp:127.0.0.1:", "giop:tcp:[::1]:" } }
+    assert.same({ "127.0.0.1", port }, { p.host, p.port })
+    assert.equal("::1", ior.addresses(p)[2].host)
+    p, port = profile_of { ORBendPoint = "giop:tcp:127.0.0.1:", ORBendPointPublish = "giop:tcp:outside.example:4444,addr" }
+    assert.same({ "outside.example", 4444 }, { p.host, p.port })
+    assert.same({ { host = "outside.example", port = 4444 }, { host = "127.0.0.1", port = port } }, ior.addresses(p))
+  end)
+
+  it("may be one of IPv6", function()
+    local broker <close> = orb.init { host = "::1" }
+    broker:load(IDL)
+    broker:serve(echo, "Spec::Echo", { key = "echo" })
+    local c <close> = giop.connect(broker.server.opened[1].port, "::1")
+    assert.equal("hello, six", giop.text(c:call("say", "echo", giop.string "six").body))
+  end)
+
+  it("comes with the code sets and who made it", function()
+    local p, _, t = profile_of { host = "127.0.0.1" }
+    assert.equal("IDL:Spec/Echo:1.0", t.type_id)
+    assert.same({ 2, "echo" }, { p.minor, p.key })
+    assert.equal(0x6d617265, (ior.component(ior.TAG_ORB_TYPE, ior.find(p, ior.TAG_ORB_TYPE))))
+    assert.equal(0x05010001, ior.component(ior.TAG_CODE_SETS, ior.find(p, ior.TAG_CODE_SETS)).char.native)
+  end)
+
+  it("that can't be used is an error that says what to write", function()
+    local function fails(options)
+      local broker <close> = orb.init(options)
+      broker:load(IDL)
+      local ok, err = pcall(broker.serve, broker, echo, "Spec::Echo")
+      assert.is_false(ok)
+      return tostring(err)
+    end
+    assert.matches("no transport 'ssl' yet; write giop:tcp:host:port", fails { ORBendPoint = "giop:ssl:h:1" })
+    assert.matches("'x' is no port", fails { ORBendPoint = "giop:tcp:h:x" })
+    assert.matches("there is no rule 'nonsense'; there are", fails { host = "127.0.0.1", ORBendPointPublish = "nonsense" })
+    local holder = require "mare.net".listen("127.0.0.1:0")
+    local _, port = holder:address()
+    assert.matches(("cannot listen on 127.0.0.1:%d: .*EADDRINUSE"):format(port), fails { host = "127.0.0.1", port = port })
+    holder:close()
   end)
 end)

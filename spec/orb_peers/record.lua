@@ -44,7 +44,7 @@ end
 local function port_place(bytes)
   local order = bytes:byte(1) == 1 and "<" or ">"
   local at, count, tag, data = 5
-  _, at = string.unpack(order .. "!4 s4", bytes, at)
+  at = select(2, string.unpack(order .. "!4 s4", bytes, at))
   count, at = string.unpack(order .. "!4 I4", bytes, at)
   for _ = 1, count do
     tag, data, at = string.unpack(order .. "!4 I4 s4", bytes, at)

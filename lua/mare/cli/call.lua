@@ -1,5 +1,7 @@
 -- mare call: calls one operation of a CORBA object and prints what it gives.
 local orb = require "mare.orb"
+local interface = require "mare.orb.interface"
+local invoke = require "mare.orb.invoke"
 local near = require "mare.orb.near"
 local text = require "mare.orb.text"
 
@@ -33,7 +35,7 @@ local function mistake(message)
 end
 
 local function fail(code, message)
-  io.stderr:write("mare call: ", message, "\n")
+  io.stderr:write("mare call: ", tostring(message), "\n")
   return code
 end
 
@@ -99,10 +101,10 @@ end
 
 -- ---- what is to be called ----
 
-local function interfaces(definitions, found)
+local function interfaces_of(definitions, found)
   for _, def in ipairs(definitions) do
     if def.kind == "interface" and not def.included then found[#found + 1] = def end
-    if def.kind == "module" then interfaces(def.contents, found) end
+    if def.kind == "module" then interfaces_of(def.contents, found) end
   end
   return found
 end
@@ -117,7 +119,7 @@ local function prepare(o)
   local object = broker:proxy(o.reference, o.interface)
   if object == nil then error("the reference is nil", 0) end
   if not o.interface and object:_interface_name() == "CORBA::Object" then
-    local found = interfaces(loaded, {})
+    local found = interfaces_of(loaded, {})
     if #found == 1 then object = broker:proxy(o.reference, found[1].scoped)
     elseif #found > 1 and o.operation:sub(1, 1) ~= "_" then
       local names = {}
@@ -139,17 +141,19 @@ end
 local function definition(broker, object, o)
   local def = orb.state(object).def
   local operations, name = broker.repository:operations(def), o.operation
-  local found = operations[name] or require "mare.orb.interface".everywhere[name]
-  if not found then found = operations[(#o.arguments > 0 and "_set_" or "_get_") .. name] end
-  if found then return found end
+  local found = operations[name] or interface.everywhere[name] or operations[(#o.arguments > 0 and "_set_" or "_get_") .. name]
+  if found then return interface.operation(broker.env, object:_interface_name(), found) end
+  if operations["_get_" .. name] then error(("attribute '%s' is readonly"):format(name), 0) end
   local meant = near(name, known_names(operations))
   error(("interface '%s' has no operation or attribute '%s'%s"):format(object:_interface_name(), name,
     meant and "; did you mean " .. meant .. "?" or ""), 0)
 end
 
+local CODEC = 1 | 2 << 1 | 8 | 16            -- little-endian, GIOP 1.2, UTF-8, UTF-16
+
 -- The arguments as values, in a table with n.
-local function values(broker, op, o)
-  local ins, args = {}, { n = 0 }
+local function values(broker, operation, o)
+  local op, ins, args = operation.def, {}, { n = 0 }
   for _, p in ipairs(op.params or {}) do if p.mode ~= "out" then ins[#ins + 1] = p end end
   if #ins ~= #o.arguments then
     local names = {}
@@ -162,6 +166,7 @@ local function values(broker, op, o)
     args[i] = value
   end
   args.n = #ins
+  operation.request:encode(CODEC, table.unpack(args, 1, args.n))       -- what doesn't fit is a mistake, not a failure of the call
   return args
 end
 
@@ -188,14 +193,6 @@ local function show(op, o, ...)
   end
 end
 
-local function call(broker, object, op, args)
-  return pcall(function()
-    local run = require "mare.orb.invoke".run
-    local ready = require "mare.orb.interface".operation(broker.env, object:_interface_name(), op)
-    return run(orb.state(object), ready, table.unpack(args, 1, args.n))
-  end)
-end
-
 return function(...)
   local o, err = read { ... }
   if not o then return mistake(err) end
@@ -204,15 +201,15 @@ return function(...)
     return 0
   end
   local ok, broker, object = pcall(prepare, o)
-  if not ok then return fail(2, tostring(broker)) end
-  local op
-  ok, op = pcall(definition, broker, object, o)
-  local args = op
-  if ok then ok, args = pcall(values, broker, op, o) end
-  if not ok then return fail(2, tostring(args)) end
-  local results = table.pack(call(broker, object, op, args))
+  if not ok then return fail(2, broker) end
+  local operation
+  ok, operation = pcall(definition, broker, object, o)
+  local args = operation
+  if ok then ok, args = pcall(values, broker, operation, o) end
+  if not ok then return fail(2, args) end
+  local results = table.pack(pcall(invoke.run, orb.state(object), operation, table.unpack(args, 1, args.n)))
   broker:close()
-  if not results[1] then return fail(1, tostring(results[2])) end
-  show(op, o, table.unpack(results, 2, results.n))
+  if not results[1] then return fail(1, results[2]) end
+  show(operation.def, o, table.unpack(results, 2, results.n))
   return 0
 end

@@ -18,6 +18,8 @@ usage.mare = [==[
   mare run search.lua pattern file      runs a script, its processes on all CPUs
 
 usage: mare run [-w N] script.lua [args]     see mare run --help
+       mare call REFERENCE OPERATION...      calls a CORBA object, see mare call --help
+       mare idl check|show FILE...           IDL files, see mare idl --help
        mare ior REFERENCE...                 what a CORBA reference says, see mare ior --help
        mare lab COMMAND [args]               the memory laboratory, see mare lab --help
        mare [options] [script.lua [args]]    as lua does
@@ -55,7 +57,7 @@ command line. Ctrl-C raises the error "interrupted!" in the main process; a seco
 ]==]
 
 -- Subcommands that are modules: mare.cli.<name> gives a function that takes the arguments and returns the exit code.
-local commands = { ior = true }
+local commands = { call = true, idl = true, ior = true }
 
 local function mistake(command, text)
   return { exit = 2, err = ("mare: %s\n%s"):format(text, usage[command]:match("\n(usage:.-\n)\n")) ..

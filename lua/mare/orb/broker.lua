@@ -37,15 +37,15 @@ end
 --- A broker with the options that options.read gives; `capture` (of giop/pcap) sees all connections.
 function broker.new(options, log, capture)
   local self = setmetatable({
-    options = options, log = log, capture = capture, repository = idl.repository(), everywhere = object.methods, classes = {}, typed = {}, targets = {}, known = {},
-    excepts = setmetatable({}, { __mode = "k" }), operations = {},
+    options = options, log = log, capture = capture, repository = idl.repository(), everywhere = object.methods,
+    classes = {}, typed = {}, targets = setmetatable({}, { __mode = "v" }), known = {}, operations = {},
+    excepts = setmetatable({}, { __mode = "k" }),
     transport = transport.new { connect_timeout = options.connect_timeout, max_minor = options.max_minor, capture = capture,
                                 limits = { message = options.giopMaxMsgSize, pending = options.limits and options.limits.pending,
                                            unfinished = options.limits and options.limits.unfinished } },
     references = reference.initial(options),
   }, broker)
   self.sources = {}                                    -- what was loaded, for processes that serve the same: { method, text or path, options }
-  setmetatable(self.targets, { __mode = "v" })
   self.env = environment(self)
   local env = self.env
   self.proxies, self.iors = env.proxies, env.iors
@@ -60,8 +60,8 @@ function broker:__tostring() return self.closed and "broker (closed)" or "broker
 
 -- ---- IDL ----
 
-local function loaded(self, level, definitions, errors)
-  if not definitions then error(tostring(errors), level + 1) end
+local function loaded(self, definitions, errors)
+  if not definitions then error("IDL:\n" .. tostring(errors), 0) end
   self.classes, self.known = {}, {}                    -- an interface may have been completed
   if self.server then self.server.dispatch:forget() end
   return definitions
@@ -71,7 +71,7 @@ end
 function broker:load(text, options)
   local definitions, errors = self.repository:load(text, options)
   if definitions then table.insert(self.sources, { "load", text, options }) end
-  return loaded(self, 2, definitions, errors and "IDL:\n" .. tostring(errors))
+  return loaded(self, definitions, errors)
 end
 
 --- Loads IDL from a file. options: include = { folders }, define = { NAME = "value" }.
@@ -81,7 +81,7 @@ function broker:loadfile(path, options)
   if include and not options.include then options = { include = include, define = options.define, name = options.name } end
   local definitions, errors = self.repository:loadfile(path, options)
   if definitions then table.insert(self.sources, { "loadfile", path, options }) end
-  return loaded(self, 2, definitions, errors and "IDL:\n" .. tostring(errors))
+  return loaded(self, definitions, errors)
 end
 
 --- A type from how IDL writes it: "sequence<long>", "Mod::S".
@@ -104,7 +104,7 @@ function broker:interface(name)
   if name == "Object" or name == "CORBA::Object" or name == OBJECT then return basic.object end
   local def = self.repository:lookup(name)
   if def and def.kind == "interface" then return def end
-  local meant = near(tostring(name), interfaces(self.repository.contents or self.repository.definitions, {}))
+  local meant = near(tostring(name), interfaces(self.repository.contents, {}))
   local what = def and ("'%s' is a %s, not an interface"):format(name, def.kind) or ("no interface '%s' was loaded"):format(tostring(name))
   error(what .. (meant and "; did you mean " .. meant .. "?" or "; load its IDL with broker:load or broker:loadfile"), 0)
 end
@@ -295,11 +295,17 @@ end
 
 function broker:direct(entry, op, ...) return self.server:direct(entry, op, ...) end
 
-for _, name in ipairs { "serve", "deactivate", "run", "forward", "objects", "default", "locator", "current" } do
+for _, name in ipairs { "serve", "deactivate", "forward", "objects", "default", "locator", "current" } do
   broker[name] = function(self, ...)
     local server = self:need_server()
     return server[name](server, ...)
   end
+end
+
+--- Waits until the server has been shut down.
+function broker:run()
+  local server = self.server or not self.closed and self:need_server()
+  if server then server:run() end
 end
 
 -- ---- the end ----

@@ -114,7 +114,7 @@ function exception.__tostring(e)
     local text = ("CORBA::%s (%s%s)"):format(name, minor and minor .. ", " or "", tostring(e.completed))
     return e.text and text .. ": " .. e.text or text
   end
-  local short = (repid:match("^IDL:(.*):[%d.]+$") or repid):gsub("/", "::")
+  local short = (repid:match("^IDL:(.*):[%d.]+$") or repid):gsub("^omg%.org/", ""):gsub("/", "::")
   local members = members_text(e)
   return members == "" and short or short .. ": " .. members
 end

@@ -78,7 +78,9 @@ local function store(result, name, value, spelled)
   local option = known[name]
   if not option then
     if ignored[name] then return end
-    local meant = near(name, all_names())
+    local names = all_names()
+    for i, other in ipairs(names) do names[i] = spelled:match("^%-*ORB") .. other end
+    local meant = near(spelled, names)
     error(("orb.init: there is no option '%s'%s"):format(spelled, meant and "; did you mean " .. meant .. "?" or
       "; docs/orb.md lists what there is"), 0)
   end

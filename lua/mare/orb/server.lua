@@ -67,10 +67,10 @@ function server.new(broker)
 end
 
 local function accept(self, listener)
-  while self.pool:room() do
+  while self.state == "open" do
     local socket, err, code = listener:accept()
     if socket then
-      self.pool:add(socket)
+      if self.pool:room() then self.pool:add(socket) else socket:close(0) end
     elseif code == "EMFILE" or code == "ENFILE" or code == "ENOMEM" or code == "ENOBUFS" then
       self.broker.log(2, "cannot accept a connection: " .. err)
       self.pool.vacancy:receive(1)               -- until one closes, or somebody else gives back a descriptor
@@ -143,10 +143,10 @@ local function implicit(self, value, T)
   return entry
 end
 
---- The canonical IOR of a servant that is passed where a reference to T is expected; it becomes an object if it is none. nil, text: it can't.
+--- The canonical IOR of a servant that is passed where a reference to T is expected; it becomes an object if it is none.
 function server:reference_out(value, T)
   local entry, why = implicit(self, value, T)
-  if not entry then return nil, why end
+  if not entry then error(system("BAD_PARAM", 0, "COMPLETED_NO", why), 0) end
   return self:ior_of(entry)
 end
 

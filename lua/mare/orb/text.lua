@@ -144,6 +144,17 @@ local function convert_union(broker, T, value)
   return out
 end
 
+-- Sequences of octets and of characters are strings.
+local function octets(values)
+  local bytes = {}
+  for i, v in ipairs(values) do
+    local byte = type(v) == "string" and #v == 1 and v:byte() or v
+    if math.type(byte) ~= "integer" or byte < 0 or byte > 255 then error({ ("[%d]: an octet expected, from 0 to 255"):format(i) }, 0) end
+    bytes[i] = string.char(byte)
+  end
+  return table.concat(bytes)
+end
+
 function convert(broker, declared, value)
   local T = base(declared)
   local kind = T.kind
@@ -154,6 +165,7 @@ function convert(broker, declared, value)
   if type(value) ~= "table" then return value end
   local out = {}
   if kind == "sequence" or kind == "array" then
+    if chars[base(T.element).kind] then return octets(value) end
     for i = 1, value.n or #value do out[i] = convert(broker, T.element, value[i]) end
     out.n = value.n
   elseif kind == "struct" or kind == "except" then
@@ -171,11 +183,21 @@ function convert(broker, declared, value)
   return out
 end
 
+-- Decimal digits beyond 2^63 are the same 64 bits.
+local function unsigned(s)
+  local digits = s:match("^%s*(%d+)%s*$")
+  if not digits or #digits > 20 or #digits == 20 and digits > "18446744073709551615" then return nil end
+  local v = 0
+  for d in digits:gmatch("%d") do v = v * 10 + (d:byte() - 48) end
+  return v
+end
+
 local function read(broker, declared, s)
   local T = base(declared)
   local quoted = s:match("^%s*([\"'])")
   if T.kind == "interface" then return reference(broker, T, s) end
   if T.kind == "TypeCode" then return broker:type(s) end
+  if T.kind == "ulonglong" and unsigned(s) then return unsigned(s) end
   if plain[T.kind] and not (quoted and s:match("[\"']%s*$")) then return s end
   if (T.kind == "sequence" or T.kind == "array") and chars[base(T.element).kind] and not s:find("^%s*[{%[\"']") then return s end
   return convert(broker, declared, parse(s))
@@ -190,12 +212,18 @@ end
 
 -- ---- values as text ----
 
-local function quote(s) return '"' .. s:gsub('[%c"\\]', function(c)
-  return c == "\n" and "\\n" or c == '"' and '\\"' or c == "\\" and "\\\\" or ("\\x%02x"):format(c:byte())
-end) .. '"' end
+local function quote(s)
+  s = s:gsub('[%c"\\]', function(c)
+    return c == "\n" and "\\n" or c == '"' and '\\"' or c == "\\" and "\\\\" or ("\\x%02x"):format(c:byte())
+  end)
+  if not utf8.len(s) then s = s:gsub("[\128-\255]", function(c) return ("\\x%02x"):format(c:byte()) end) end
+  return '"' .. s .. '"'
+end
 
 local function json_string(s)
-  s = s:gsub('[%c"\\]', function(c) return ("\\u%04x"):format(c:byte()) end)
+  s = s:gsub('[%c"\\]', function(c)
+    return c == '"' and '\\"' or c == "\\" and "\\\\" or c == "\n" and "\\n" or ("\\u%04x"):format(c:byte())
+  end)
   if not utf8.len(s) then s = s:gsub("[\128-\255]", function(c) return ("\\u%04x"):format(c:byte()) end) end
   return '"' .. s .. '"'
 end

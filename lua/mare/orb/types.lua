@@ -14,26 +14,15 @@ local maker = { __call = function(T, members) return exception.user(T, members) 
 
 -- What an IDL definition is to a program.
 local function value_of(view, def)
-  if def.kind == "const" then return def.value end
+  if def.kind == "const" or def.kind == "enumerator" then return def.value end
   if def.kind == "module" or def.kind == "interface" then return types.view(view.broker, def.scoped, def) end
   if def.kind == "except" and not getmetatable(def) then setmetatable(def, maker) end
   return def
 end
 
--- Labels belong to the scope around their enum.
-local function label_of(def, key)
-  for _, inner in ipairs(def and def.contents or {}) do
-    if inner.kind == "enum" then
-      for _, label in ipairs(inner.labels) do
-        if label == key then return label end
-      end
-    end
-  end
-end
-
 local function contents_of(view)
   if view.def then return view.def.contents or {} end
-  return view.broker.repository.contents or view.broker.repository.definitions or {}
+  return view.broker.repository.contents
 end
 
 local scope = {}
@@ -46,8 +35,6 @@ function scope.__index(self, key)
     if def.kind ~= "module" then rawset(self, key, value) end          -- a module may be opened again, and its view is cheap
     return value
   end
-  local label = label_of({ contents = contents_of(view) }, key)
-  if label then return label end
   local names = {}
   for _, inner in ipairs(contents_of(view)) do names[#names + 1] = inner.name end
   local meant = near(tostring(key), names)

@@ -43,7 +43,7 @@ static void scalar_any(Index i, CORBA::Any &v)
 static void fixed_any(CORBA::Any &v)
 {
   Money m;
-  money_(2, m);
+  money_(0, m);
   v <<= CORBA::Any::from_fixed(m, 7, 2);
   v.type(_tc_Money);
 }

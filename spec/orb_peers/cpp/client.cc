@@ -108,6 +108,23 @@ static void samples(Rich_ptr rich)
     try { expect(rich->t_char(2, '\xe1') == 0xe1, "another char"); }
     catch (const CORBA::DATA_CONVERSION &) {}
   });
+#define ONE(name, type, i) { type v; sample::name##_(i, v); expect(bytes(rich->t_##name(i, v)) == bytes(v), #name " " + at(i)); }
+#define ONE_VARIABLE(name, type, i) \
+  { type v; sample::name##_(i, v); std::unique_ptr<type> r(rich->t_##name(i, v)); expect(bytes(*r) == bytes(v), #name " " + at(i)); }
+  feature("discriminators without a label", [&] {
+    ONE(byushort, ByUshort, 2)
+    ONE_VARIABLE(bychar, ByChar, 3)
+    ONE_VARIABLE(byshort, ByShort, 3)
+    ONE_VARIABLE(bylong, ByLong, 2)
+    ONE_VARIABLE(byulong, ByUlong, 1)
+  });
+  feature("fixed with leading zeros", [&] {
+    ONE(money, Money, 3)
+    ONE(money, Money, 4)
+    ONE(digits, Digits, 2)
+    ONE(part, Part, 1)
+    ONE(part, Part, 2)
+  });
   for (Index i = 0; i < sample::any_count; i++)
     feature(std::string("any: ") + sample::any_names[i], [&] {
       CORBA::Any v;
@@ -172,7 +189,7 @@ static void modes(Rich_ptr rich)
     type v = rich->swap_##name(a, b, r); \
     expect(bytes(v) == bytes(a) && bytes(b) == bytes(a) && bytes(r) == bytes(old), "another " #name); \
   });
-  SWAPF(money, Money, 1, 2)
+  SWAPF(money, Money, 0, 1)
   SWAPF(point, Point, 0, 1)
 #define SWAPV(name, type, i, k) \
   feature("inout and out: " #name, [&] { \
@@ -304,8 +321,9 @@ static void references(Rich_ptr rich)
       Base_var mine = servant->_this();
       expect(rich->call_back(mine, 5) == 50, "another answer");
     });
+  Rich_var other = rich->forwarder();
+  if (CORBA::is_nil(other)) { std::cout << "skip forward the server has no forwarder" << std::endl; return; }
   feature("forward", [&] {
-    Rich_var other = rich->forwarder();
     for (int k = 0; k < 3; k++) expect(other->grow(k) == k + 1, "another answer");
     Octets v;
     sample::octets_(2, v);

@@ -34,7 +34,7 @@ template <class T> static bool same_as(const CORBA::Any &a, const CORBA::Any &b)
 bool same_any(const CORBA::Any &a, const CORBA::Any &b)
 {
   CORBA::TypeCode_var s = a.type(), t = b.type();
-  if (!s->equal(t)) return false;
+  if (s->kind() != t->kind() || !s->equivalent(t)) return false;
   CORBA::TypeCode_ptr p, q;
   if ((a >>= p) && (b >>= q)) return p->equal(q);
   return same_as<Shore::Deep>(a, b) || same_as<Shore::Mixeds>(a, b) || same_as<Shore::Point>(a, b) || value_bytes(a) == value_bytes(b);
@@ -126,15 +126,15 @@ const CORBA::WChar *wide8_(Index i)
 static CORBA::Fixed fixed(const char *text) { CORBA::Fixed f; f.NP_fromString(text); return f; }
 void money_(Index i, Money &v)
 {
-  static const char *const t[] = {"0.00", "12345.67", "-0.01", "99999.99", "-99999.99"};
+  static const char *const t[] = {"12345.67", "99999.99", "-99999.99", "0.00", "-0.01"};
   v = fixed(pick(t, i));
 }
 void digits_(Index i, Digits &v)
 {
-  static const char *const t[] = {"0", "9999999999999999999999999999999", "-1234567890123456789012345678901"};
+  static const char *const t[] = {"9999999999999999999999999999999", "-1234567890123456789012345678901", "0"};
   v = fixed(pick(t, i));
 }
-void part_(Index i, Part &v) { static const char *const t[] = {"0.0001", "0.9999", "-0.5"}; v = fixed(pick(t, i)); }
+void part_(Index i, Part &v) { static const char *const t[] = {"0.9999", "0.0001", "-0.5"}; v = fixed(pick(t, i)); }
 
 void cube_(Index i, Cube v)
 {

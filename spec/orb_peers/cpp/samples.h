@@ -15,15 +15,15 @@
 #define SHORE_STRINGS(OP) OP(string, char, 4) OP(name8, char, 2)
 #define SHORE_WIDE_STRINGS(OP) OP(wstring, CORBA::WChar, 3) OP(wide8, CORBA::WChar, 2)
 #define SHORE_FIXED(OP) \
-  OP(money, Shore::Money, 5) OP(digits, Shore::Digits, 3) OP(part, Shore::Part, 3) OP(point, Shore::Point, 2) \
-  OP(onlytrue, Shore::OnlyTrue, 2) OP(byushort, Shore::ByUshort, 3)
+  OP(money, Shore::Money, 3) OP(digits, Shore::Digits, 2) OP(part, Shore::Part, 1) OP(point, Shore::Point, 2) \
+  OP(onlytrue, Shore::OnlyTrue, 2) OP(byushort, Shore::ByUshort, 2)
 #define SHORE_VARIABLE(OP) \
   OP(octets, Shore::Octets, 4) OP(chars, Shore::Chars, 2) OP(booleans, Shore::Booleans, 2) OP(shorts, Shore::Shorts, 2) \
   OP(longlongs, Shore::LongLongs, 2) OP(doubles, Shore::Doubles, 2) OP(strings, Shore::Strings, 2) OP(atmost4, Shore::AtMost4, 2) \
   OP(table, Shore::Table, 2) OP(cubes, Shore::Cubes, 2) OP(tides, Shore::Tides, 2) OP(mixed, Shore::Mixed, 2) \
   OP(mixeds, Shore::Mixeds, 2) OP(deep, Shore::Deep, 1) OP(keywords, Shore::Keywords, 1) OP(tree, Shore::Tree, 2) \
-  OP(byboolean, Shore::ByBoolean, 2) OP(bychar, Shore::ByChar, 4) OP(byshort, Shore::ByShort, 4) OP(bylong, Shore::ByLong, 3) \
-  OP(byulong, Shore::ByUlong, 2) OP(bytide, Shore::ByTide, 4) OP(expr, Shore::Expr, 2) OP(anys, Shore::Anys, 2)
+  OP(byboolean, Shore::ByBoolean, 2) OP(bychar, Shore::ByChar, 3) OP(byshort, Shore::ByShort, 3) OP(bylong, Shore::ByLong, 2) \
+  OP(byulong, Shore::ByUlong, 1) OP(bytide, Shore::ByTide, 4) OP(expr, Shore::Expr, 2) OP(anys, Shore::Anys, 2)
 #define SHORE_WIDE(OP) OP(wstrings, Shore::WStrings, 2)
 #define SHORE_ARRAYS(OP) \
   OP(cube, Shore::Cube, 2) OP(names, Shore::Names, 1) OP(six, Shore::Six, 2) OP(four, Shore::Four, 1) OP(corners, Shore::Corners, 1)

@@ -19,7 +19,7 @@ checker.limits = { scopes = 100 }
 ---@param notes mare.orb.idl.Errors
 function checker.new(repository, errors, notes)
   return setmetatable({ repository = repository, errors = errors, notes = notes, journal = {}, again = {}, forwards = {}, made = {},
-                        top = {}, load = {}, scope = repository.root, prefix = "", files = {}, level = 0 }, checker)
+                        top = {}, in_top = {}, load = {}, scope = repository.root, prefix = "", files = {}, level = 0 }, checker)
 end
 
 function checker:put(t, k, v)
@@ -276,10 +276,17 @@ function checker:contain(definition)
   local holder = self.scope.definition
   local contents = holder and holder.contents or not holder and self.repository.contents
   if contents then self:append(contents, definition) end
-  if not holder then self.top[#self.top + 1] = definition end
+  if not holder then self:at_top(definition) end
   if holder and holder.members and (holder.kind == "interface" or holder.kind == "value") then
     self:put(holder.members, definition.name, definition)
   end
+end
+
+-- Adds it to what the load gives.
+function checker:at_top(definition)
+  if self.in_top[definition] then return end
+  self.in_top[definition] = true
+  self.top[#self.top + 1] = definition
 end
 
 -- A name in the current scope that is no definition of its own: a member, a parameter.

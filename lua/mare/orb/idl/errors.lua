@@ -2,14 +2,7 @@
 --
 -- `errors:add` records and goes on; `errors:stop` records and leaves what is being read: it raises errors.halt, which the reader of definitions
 -- catches. Beyond the limit `add` raises errors.full, which ends the load.
----@class mare.orb.idl.Error
----@field file string
----@field line integer
----@field column integer
----@field message string
 
----@class mare.orb.idl.Errors
----@field [integer] mare.orb.idl.Error
 local errors = {}
 errors.__index = errors
 

@@ -121,7 +121,7 @@ function interfaces:export()
   elseif word == "readonly" or word == "attribute" then self:attribute()
   elseif word == "typedef" or word == "struct" or word == "union" or word == "enum" or word == "const" or word == "native" then self[word](self)
   elseif not self:identity() then self:operation() end
-  self:expect(";", "after this definition")
+  self:semicolon("after this definition")
 end
 
 -- Exports up to the closing brace, each in its turn.
@@ -189,6 +189,7 @@ local function bases(self, interface)
   return list
 end
 
+-- A definition and its declarations agree.
 function interfaces:check_flags(token, definition, flags)
   for _, flag in ipairs { "abstract", "local" } do
     if (definition[flag] or false) ~= (flags[flag] or false) then
@@ -211,7 +212,6 @@ function interfaces:interface(flags)
   if self:accept(":") then inherited = bases(self, fields) end
   self:expect("{", "or ':' and bases after the name of the interface")
   local definition = self:begin("interface", token, fields)
-  self:check_flags(token, definition, flags)
   self.checker:put(definition, "bases", inherited)
   local mark = self.checker:mark()
   self:inherit(self.checker:enter(definition, token), token, inherited)

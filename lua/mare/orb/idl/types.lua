@@ -110,9 +110,9 @@ function types:member_type(what)
   self:annotations()
   local word = self.word
   if word == "struct" or word == "union" or word == "enum" then
-    self:deeper()
+    self:deeper(3)                               -- a level of these is more for Lua's C stack than others
     local definition = self[word](self, true)
-    self.nesting = self.nesting - 1
+    self.nesting = self.nesting - 3
     return definition
   end
   return self:type_spec(what)
@@ -141,8 +141,10 @@ function types:begin(kind, token, fields)
   local old = entry and entry.name == token.name and entry.definition
   if old and old.kind == kind and old.forward then
     if entry.load == checker.load then self:check_prefix(token, old) end
+    self:check_flags(token, old, fields)
     fields.file, fields.line, fields.column = token.file, token.line, token.column
     checker:put(old, "forward", nil)
+    checker:put(entry, "load", checker.load)
     for k, v in pairs(fields) do checker:put(old, k, v) end
     return old
   end
@@ -156,7 +158,7 @@ function types:forward(kind, token, fields)
   local checker = self.checker
   local entry = checker.scope.names[token.name:lower()]
   local old = entry and entry.name == token.name and entry.definition
-  if old and old.kind == kind then
+  if old and old.kind == kind and (entry.load == checker.load or old.forward) then
     if entry.load == checker.load then self:check_prefix(token, old) end
     return old
   end
@@ -186,13 +188,13 @@ local function members(self, definition)
         self.checker:declare_plain(token, "member")
         self.checker:append(definition.members, { name = token.name, type = full })
       until not self:accept(",")
-      self:expect(";", "after a member")
+      self:semicolon("after a member")
     end)
     self:annotations()
   until self.word == "}" or self.token.kind == "end"
 end
 
--- struct and exception: `kind` was announced by the current keyword. inside: it is the type of a member, and no list of contents shows it.
+-- struct and exception: `kind` was announced by the current keyword. inside: it stands where a type is used, so it is no declaration.
 function types:structure(kind, inside)
   local word = self:advance().text
   local token = self:name("the name of the " .. word)
@@ -207,7 +209,7 @@ function types:structure(kind, inside)
   self:expect("}", "or a member")
   self.checker:back(mark)
   definition.unfinished = nil
-  if not inside then self.checker:contain(definition) end
+  self.checker:contain(definition)
   return definition
 end
 
@@ -216,7 +218,7 @@ function types:exception() return self:structure("except") end
 
 -- ---- enum ----
 
-function types:enum(inside)
+function types:enum()
   self:advance()
   local token = self:name("the name of the enum")
   self:expect("{", "after the name of the enum")
@@ -229,7 +231,7 @@ function types:enum(inside)
     definition.labels[#definition.labels + 1] = label.name
   until not self:accept(",")
   self:expect("}", "or ',' after an enumerator")
-  if not inside then self.checker:contain(definition) end
+  self.checker:contain(definition)
   return definition
 end
 
@@ -243,7 +245,7 @@ local function discriminator(self)
   self:expect("(", "after 'switch'")
   local token = self.token
   local type
-  if self.word == "enum" then type = self:enum(true) else type = self:type_spec("the type of the discriminator") end
+  if self.word == "enum" then type = self:enum() else type = self:type_spec("the type of the discriminator") end
   local kind = constant.resolve(type).kind
   if not discriminators[kind] then
     self.errors:stop(token, "a union is switched by an integer, char, boolean or enum, not by %s", constant.names[kind] or kind)
@@ -293,7 +295,7 @@ local function case(self, definition, seen)
   local token, full = self:declarator(type, "the name of a member")
   self.checker:declare_plain(token, "member")
   for _, label in ipairs(list) do add_label(self, definition, seen, label, token.name, full) end
-  self:expect(";", "after a member")
+  self:semicolon("after a member")
 end
 
 -- A default must have something left to stand for.
@@ -321,7 +323,7 @@ function types:union(inside)
   self:expect("}", "or 'case'")
   self.checker:back(mark)
   definition.unfinished = nil
-  if not inside then self.checker:contain(definition) end
+  self.checker:contain(definition)
   return definition
 end
 

@@ -1,0 +1,74 @@
+-- What a broker is started with: the command line as omniORB spells it, the table, the environment, and mistakes.
+local orb = require "mare.orb"
+local options = require "mare.orb.options"
+local proc = require "spec.support.proc"
+
+describe("the command line", function()
+  it("gives its -ORB options to the broker and keeps the rest", function()
+    local args = { [0] = "script", [-1] = "mare", "one", "-ORBtraceLevel", "5", "two", "-ORBInitRef", "A=corbaloc::h/a", "-ORBInitRef", "B=IOR:00",
+                   "-ORBendPoint", "giop:tcp::2809", "-ORBclientCallTimeOutPeriod", "1500", "--three" }
+    local o = options.read { args = args }
+    assert.same({ [0] = "script", [-1] = "mare", "one", "two", "--three" }, args)
+    assert.equal(5, o.traceLevel)
+    assert.same({ { name = "A", uri = "corbaloc::h/a" }, { name = "B", uri = "IOR:00" } }, o.InitRef)
+    assert.same({ "giop:tcp::2809" }, o.endPoint)
+    assert.equal(1.5, o.timeout)
+  end)
+
+  it("comes before the program's own options, and these before the environment", function()
+    local script = [[
+      local o = require "mare.orb.options".read { args = arg, ORBtraceLevel = 20, ORBgiopMaxMsgSize = 5000 }
+      print(o.traceLevel, o.giopMaxMsgSize, o.clientConnectTimeOutPeriod, #arg)
+    ]]
+    local r = proc.lua(script, { "-ORBtraceLevel", "30" },
+      { env = { ORBtraceLevel = "40", ORBgiopMaxMsgSize = "60000", ORBclientConnectTimeOutPeriod = "250" } })
+    assert.equal("30\t5000\t250\t0\n", r.out, r.err)
+  end)
+
+  it("may hold what only omniORB knows", function()
+    local args = { "-ORBthreadPerConnectionPolicy", "0", "-ORBid", "omniORB4", "x" }
+    options.read { args = args }
+    assert.same({ "x" }, args)
+  end)
+end)
+
+describe("a mistake", function()
+  local function wrong(given, text) assert.error_matches(function() orb.init(given) end, text) end
+
+  it("in a name says which was meant", function()
+    wrong({ args = { "-ORBInitref", "x" } }, "there is no option '%-ORBInitref'; did you mean '%-ORBInitRef'")
+    wrong({ args = { "-ORBendpoint", "x" } }, "did you mean '%-ORBendPoint'")
+    wrong({ args = { "-ORBclientCallTimeout", "x" } }, "did you mean '%-ORBclientCallTimeOutPeriod'")
+    wrong({ args = { "-ORBxyzzy", "x" } }, "there is no option '%-ORBxyzzy'; docs/orb.md lists what there is")
+    wrong({ prot = 1 }, "there is no option 'prot'; did you mean 'port'")
+    wrong({ timout = 1 }, "did you mean 'timeout'")
+    wrong({ ORBtracelevel = 1 }, "did you mean 'ORBtraceLevel'")
+    wrong("x", "orb.init takes a table")
+  end)
+
+  it("in a value says what is taken", function()
+    wrong({ args = { "-ORBtraceLevel", "high" } }, "option '%-ORBtraceLevel' takes a number from 0 on, not 'high'")
+    wrong({ args = { "-ORBtraceLevel" } }, "option '%-ORBtraceLevel' needs a value")
+    wrong({ args = { "-ORBInitRef", "NameService" } }, "takes Name=reference, not 'NameService'")
+    wrong({ ORBmaxGIOPVersion = "2.0" }, "takes 1.0, 1.1 or 1.2, not '2.0'")
+    wrong({ ORBverifyObjectExistsAndType = "maybe" }, "takes 0 or 1, not 'maybe'")
+    wrong({ port = "2809" }, "port is a number from 0 to 65535, not '2809'")
+    wrong({ port = 70000 }, "port is a number")
+    wrong({ timeout = -1 }, "timeout is a number of seconds, not '%-1'")
+    wrong({ log = "x" }, "log is a function")
+  end)
+end)
+
+describe("the log", function()
+  it("goes to stderr up to traceLevel, or to a file, or to a function", function()
+    local script = [[
+      local orb = require "mare.orb"
+      local quiet, loud = orb.init { ORBtraceLevel = 0 }, orb.init { ORBtraceLevel = 10 }
+      for _, broker in ipairs { quiet, loud } do broker.log("error", "an error") broker.log("debug", "a detail") broker.log(25, "too much") end
+      orb.init { log = function(level, text) print(level, text) end }.log("info", "mine")
+    ]]
+    local r = proc.lua(script)
+    assert.equal("mare.orb: an error\nmare.orb: a detail\n", r.err)
+    assert.equal("info\tmine\n", r.out)
+  end)
+end)
