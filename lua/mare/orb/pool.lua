@@ -30,9 +30,10 @@ pool.__index = pool
 ---@param dispatch table
 ---@param log fun(level: integer, text: string)
 ---@param limits table { requests, idle, linger, reply, resting, message }
-function pool.new(dispatch, log, limits)
+---@param capture? table of giop/pcap
+function pool.new(dispatch, log, limits, capture)
   return setmetatable({
-    dispatch = dispatch, log = log, limits = limits, peers = {}, count = 0, resting = {}, fibers = 0, accepted = 0, parting = 0,
+    dispatch = dispatch, log = log, limits = limits, capture = capture, peers = {}, count = 0, resting = {}, fibers = 0, accepted = 0, parting = 0,
     vacancy = channel.new(1),
   }, pool)
 end
@@ -289,8 +290,8 @@ end
 --- A new connection.
 function pool:add(socket)
   socket:timeout(self.limits.reply)
-  local peer = { n = 0, over = channel.new(), patience = self.limits.idle or math.huge,
-                 connection = connection.new(socket, { role = "server", limits = { message = self.limits.message } }) }
+  local options = { role = "server", limits = { message = self.limits.message }, tap = self.capture and self.capture:tap(socket, "server") }
+  local peer = { n = 0, over = channel.new(), patience = self.limits.idle or math.huge, connection = connection.new(socket, options) }
   self.peers[peer] = true
   self.count = self.count + 1
   self.accepted = self.accepted + 1

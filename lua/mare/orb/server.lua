@@ -62,7 +62,7 @@ function server.new(broker)
   self.adapter.forward_of = function(value) return broker.env.iors[value] end
   self.dispatch.adapter, self.dispatch.objects = self.adapter, self.adapter.objects
   self.limits = limits_of(broker.options)
-  self.pool = pool.new(self.dispatch, broker.log, self.limits)
+  self.pool = pool.new(self.dispatch, broker.log, self.limits, broker.capture)
   return self
 end
 
