@@ -393,3 +393,83 @@ describe("a fiber that is cancelled", function()
     end
   end)
 end)
+
+describe("a fiber that rests", function()
+  it("goes on when a sibling wakes it, once, and says whether it rested", function()
+    local turns = 0
+    local f = fiber.spawn(function() for _ = 1, 3 do fiber.rest() turns = turns + 1 end end)
+    assert.is_false(f:wake())                    -- it has not begun
+    fiber.yield()
+    assert.is_true(f:wake())
+    assert.is_false(f:wake())                    -- it is woken already
+    fiber.yield()
+    assert.equal(1, turns)
+    assert.is_true(f:wake())
+    fiber.yield()
+    assert.is_true(f:wake())
+    assert.is_true((f:wait()))
+    assert.is_false(f:wake())
+    assert.equal(3, turns)
+    local other = fiber.spawn(function() channel.new():receive() end)
+    fiber.yield()
+    assert.is_false(other:wake())                -- it waits for something else
+    other:cancel()
+    assert.is_false((other:wait()))
+  end)
+
+  it("relieves the one that named it, when that waits, and only then", function()
+    local log, c = {}, channel.new()
+    local standby = fiber.spawn(function() while true do fiber.rest() log[#log + 1] = "standby" end end)
+    fiber.yield()
+    local f = fiber.spawn(function()
+      assert(fiber.relief(standby))
+      log[#log + 1] = "did not wait"
+      assert(fiber.relief())                     -- still there: taken back
+      assert(not fiber.relief())
+      fiber.yield()
+      assert(fiber.relief(standby))
+      log[#log + 1] = "waits"
+      c:receive()
+      log[#log + 1] = "got it"
+      assert(not fiber.relief())
+      assert(fiber.relief(standby))
+      fiber.yield()                              -- yielding lets others run as well
+      assert(not fiber.relief())
+    end)
+    fiber.yield()
+    fiber.yield()
+    assert.same({ "did not wait" }, log)
+    fiber.yield()
+    fiber.yield()
+    assert.same({ "did not wait", "waits", "standby" }, log)
+    c:send(1)
+    assert.same(pack(true), pack(f:wait()))
+    assert.same({ "did not wait", "waits", "standby", "got it", "standby" }, log)
+    standby:cancel()
+    assert.is_false((standby:wait()))
+  end)
+
+  it("is no relief when it doesn't rest, or is the caller", function()
+    local busy = fiber.spawn(function() mare.sleep(0.01) end)
+    assert.is_false(fiber.relief(busy))
+    fiber.yield()
+    assert.is_false(fiber.relief(busy))
+    busy:wait()
+    assert.is_false(fiber.relief(busy))
+    local f
+    f = fiber.spawn(function() return fiber.relief(f) end)
+    assert.same(pack(true, false), pack(f:wait()))
+  end)
+
+  it("may be named by one that ends, and is collected with it", function()
+    local standby = fiber.spawn(function() fiber.rest() return "woken" end)
+    fiber.yield()
+    local f = fiber.spawn(function() fiber.relief(standby) end)
+    f:wait()
+    f = nil
+    collectgarbage()
+    assert.equal("waiting", standby:status())
+    assert.is_true(standby:wake())
+    assert.same(pack(true, "woken"), pack(standby:wait()))
+  end)
+end)
