@@ -210,6 +210,13 @@ function server:reference(entry, def)
   return self.broker:proxy(ior.stringify(self:ior_of(entry)), def)
 end
 
+--- The first address in references: "host:port".
+function server:address()
+  self:open()
+  local host, port = table.unpack(self.addresses[1])
+  return ("%s:%d"):format(host:find(":", 1, true) and "[" .. host .. "]" or host, port)
+end
+
 --- How many objects there are.
 function server:objects() return self.adapter.count end
 
