@@ -28,7 +28,7 @@ void mr_env_raise(lua_State *L, int fields, const char *exception, int minor, co
 
 static PORT_NORETURN void raise_at(mr_dec *d, const char *exception, int minor, const char *what, const char *at) {
   char text[300];
-  snprintf(text, sizeof text, "%s (at byte %zu)", what, (size_t)(at - d->in.base) + 1);
+  snprintf(text, sizeof text, "%s (at byte %zu)", what, (size_t)(at - d->in.origin) + 1);
   mr_env_raise(d->L, d->fields, exception, minor, text);
 }
 void mr_dec_raise(mr_dec *d, const char *exception, int minor, const char *what) { raise_at(d, exception, minor, what, d->in.at); }

@@ -58,19 +58,22 @@ void mr_program_encode(lua_State *L, const mr_program *p, int codec, int first, 
   mr_out_push(&e.o);
 }
 
+static int minor_of(int codec) { return (codec & CDR_MINOR) >> CDR_MINOR_SHIFT; }
+
+enum { SEAMS = 0x80 };                         /* a flag core.join sets in the header of a 1.1 message */
+
 int mr_program_decode(lua_State *L, const mr_program *p, int codec, const char *s, size_t n, size_t at) {
   mr_dec d = { .L = L, .env = p->env, .raw = mr_layout, .codec = codec };
   d.fields = push_fields(L, 1);
   d.budget = BUDGET + BUDGET_PER_BYTE * (uint64_t)n;
   mr_in_begin(&d.in, s, n, at, codec & CDR_LITTLE);
+  if (PORT_UNLIKELY(minor_of(codec) == 1 && n > 12 && (s[6] & SEAMS) && memcmp(s, "GIOP", 4) == 0)) mr_in_seams(&d.in);
   if (PORT_UNLIKELY(p->n > 40 && !lua_checkstack(L, (int)p->n + LUA_MINSTACK))) mr_raise_memory(L);
   for (uint32_t i = 0; i < p->n; i++) mr_get(&d, p->types[i]);
   return (int)p->n;
 }
 
 /* ---- messages ---- */
-
-static int minor_of(int codec) { return (codec & CDR_MINOR) >> CDR_MINOR_SHIFT; }
 
 /* A body of GIOP 1.2 begins at a multiple of 8; without values there is none. */
 static void finish(mr_enc *e, const mr_program *p, int first, int nvalues) {

@@ -166,6 +166,31 @@ static mr_slice piece(lua_State *L, int i) {
   return (mr_slice){ s.p + head, s.len - head };
 }
 
+/* Behind a 1.1 message whose pieces were aligned otherwise than the whole is: where they meet, and how many such places there are. */
+static size_t put_seams(lua_State *L, int n, char *out) {
+  mr_writer w = { out, 0, 1 };
+  size_t at = piece(L, 1).len;
+  for (int i = 2; i <= n; i++) {
+    mr_slice four = { (char[]){ (char)at, (char)(at >> 8), (char)(at >> 16), (char)(at >> 24) }, 4 };
+    mr_giop_put_raw(&w, four);
+    at += piece(L, i).len;
+  }
+  unsigned count = (unsigned)n - 1;
+  mr_giop_put_raw(&w, (mr_slice){ (char[]){ (char)count, (char)(count >> 8), (char)(count >> 16), (char)(count >> 24) }, 4 });
+  return w.at;
+}
+
+static int has_seams(lua_State *L, int n) {
+  mr_slice s = piece(L, 1);
+  size_t at = s.len;
+  if (s.p[5] != 1) return 0;
+  for (int i = 2; i <= n; i++) {
+    if (at % 8 != 4) return 1;
+    at += piece(L, i).len;
+  }
+  return 0;
+}
+
 /* core.join({ message, fragment, … }) -> the message they are the pieces of, not marked as going on any more */
 static int l_join(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -176,7 +201,8 @@ static int l_join(lua_State *L) {
   luaL_argcheck(L, n > 0, 1, "a list of messages");
   for (int i = 1; i <= n; i++) size += piece(L, i).len;
   luaL_argcheck(L, size - GIOP_HEADER <= UINT32_MAX, 1, "a message has 4 GiB at most");
-  char *out = luaL_buffinitsize(L, &b, size);
+  size_t seams = has_seams(L, n) ? 4 * (size_t)n : 0;
+  char *out = luaL_buffinitsize(L, &b, size + seams);
   for (int i = 1; i <= n; i++) {
     mr_slice s = piece(L, i);
     memcpy(out + at, s.p, s.len);
@@ -185,7 +211,9 @@ static int l_join(lua_State *L) {
   out[6] &= ~2;
   mr_writer w = { out, 8, out[6] & 1 };
   mr_giop_put_ulong(&w, (uint32_t)(size - GIOP_HEADER));
-  luaL_pushresultsize(&b, size);
+  if (seams) out[6] |= (char)GIOP_SEAMS;
+  if (seams) put_seams(L, n, out + size);
+  luaL_pushresultsize(&b, size + seams);
   return 1;
 }
 
