@@ -6,7 +6,8 @@ local proc = require "spec.support.proc"
 describe("without knowledge of Lua's structures", function()
   for _, name in ipairs { "", "_text", "_any", "_message", "_random" } do
     it("orb_cdr" .. name .. " is the same", function()
-      local r = proc.mare_command({ "run", "spec/support/run.lua", "spec/orb_cdr" .. name .. "_spec.lua" }, { env = { MARE_LAYOUT = "0" }, timeout = 60 })
+      local arguments = { "run", "spec/support/run.lua", "spec/orb_cdr" .. name .. "_spec.lua" }
+      local r = proc.mare_command(arguments, { env = { MARE_LAYOUT = "0" }, timeout = 60 })
       assert.is_true(r.code == 0, r.out:sub(-3000) .. r.err)
       assert.is_truthy(r.out:find "[1-9]%d* ok, 0 failed, 0 errors", r.out:sub(-300))
     end)

@@ -17,8 +17,8 @@ local program = cdr.environment():program { { kind = "sequence", element = full 
 local function list(n)
   local t = {}
   for i = 1, n do
-    t[i] = { ushort_value = i, string_value = "some text " .. i, octet_value = 2, short_value = -3, long_value = 4, double_value = 5.5, char_value = "c",
-             float_value = 6.5, enum_value = "second", boolean_value = true, ulong_value = 7 }
+    t[i] = { ushort_value = i, string_value = "some text " .. i, octet_value = 2, short_value = -3, long_value = 4, double_value = 5.5,
+             char_value = "c", float_value = 6.5, enum_value = "second", boolean_value = true, ulong_value = 7 }
   end
   return t
 end
@@ -69,7 +69,7 @@ for _, n in ipairs { 1, 10, 100, 1000 } do
   } do
     local what, a, b = work[1], measure(n, work[2], work[3])
     local mid = (samples + 1) // 2
-    rows[#rows + 1] = ('    {"work": "%s", "structs": %d, "mare": %.1f, "mare_low": %.1f, "mare_high": %.1f, "hand": %.1f, "hand_low": %.1f, "hand_high": %.1f}')
+    rows[#rows + 1] = ('    {"work": "%s", "structs": %d, "mare": [%.1f, %.1f, %.1f], "hand": [%.1f, %.1f, %.1f]}')
       :format(what, n, a[mid], a[1], a[samples], b[mid], b[1], b[samples])
     print(("%-22s %9.0f ns %9.0f ns %8.2f"):format(("%s %d"):format(what, n), a[mid], b[mid], a[mid] / b[mid]))
   end
@@ -77,8 +77,15 @@ end
 
 local date = os.date "%Y-%m-%dT%H%M"
 local out = assert(io.open("bench/data/orb-marshal-" .. date .. ".json", "w"))
-out:write(('{\n  "command": "bench/orb/marshal %d",\n  "date": "%s",\n  "machine": "%s",\n  "load": "%s",\n  "commit": "%s",\n  "lua": "%s",\n  "rows": [\n%s\n  ]\n}\n')
-  :format(samples, date, line("/proc/cpuinfo"):match "model name%s*:%s*([^\n]*)" or "?", line("/proc/loadavg"):match "%S+" or "?",
+out:write(([[{
+  "command": "bench/orb/marshal %d",
+  "unit": "nanoseconds of CPU time per struct: median, least, most",
+  "date": "%s", "machine": "%s", "load": "%s", "commit": "%s", "lua": "%s",
+  "rows": [
+%s
+  ]
+}
+]]):format(samples, date, line("/proc/cpuinfo"):match "model name%s*:%s*([^\n]*)" or "?", line("/proc/loadavg"):match "%S+" or "?",
           shell "git describe --always --dirty", _VERSION, table.concat(rows, ",\n")))
 out:close()
 print("bench/data/orb-marshal-" .. date .. ".json")

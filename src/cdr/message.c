@@ -83,7 +83,8 @@ static void finish(mr_enc *e, const mr_program *p, int first, int nvalues) {
   mr_out_push(&e->o);
 }
 
-void mr_program_request(lua_State *L, const mr_program *p, const char *head, size_t length, size_t idat, uint32_t id, int codec, int first, int nvalues) {
+void mr_program_request(lua_State *L, const mr_program *p, const char *head, size_t length, size_t idat, uint32_t id, int codec, int first,
+                        int nvalues) {
   mr_enc e;
   begin(&e, L, p, push_fields(L, 1), codec);
   mr_out_bytes(&e.o, head, length);
