@@ -87,13 +87,20 @@ describe("hostile idl: growth", function()
     assert.matches("too many errors", text:match("[^\n]*$"))
     local leaf = {}
     for i = 0, 20 do leaf[("l%d.idl"):format(i)] = i == 0 and "" or ('#include "l%d.idl"\n'):rep(2):format(i - 1, i - 1) end
-    assert.matches("more than 2000 files are included", first('#include "l20.idl"', { name = "t.idl", read = support.files(leaf) }))
+    assert.matches("more than 10000 files are included", first('#include "l20.idl"', { name = "t.idl", read = support.files(leaf) }))
   end)
 
   it("files that are very large together", function()
     local big = (" "):rep(9 * 1024 * 1024)
     local read = support.files { ["big.idl"] = big }
     assert.matches("the files are larger than 33554432 bytes in all", first(('#include "big.idl"\n'):rep(4), { name = "t.idl", read = read }))
+  end)
+
+  it("texts of nothing but signs", function()
+    assert.matches("more than 1000000 words and signs in all", first((";"):rep(1500000)))
+    local read = support.files { ["signs.idl"] = (";"):rep(600000) }
+    assert.matches("more than 1000000 words and signs in all", first('#if 0\n#endif\n#include "signs.idl"\n#include "signs.idl"', { name = "t.idl", read = read })
+      :gsub("^.*\n", ""))
   end)
 
   it("many parameters of a macro", function()

@@ -234,7 +234,7 @@ function checker:free(token, definition)
     return false
   end
   local holder = scope.definition
-  if holder and holder.name:lower() == lower then
+  if holder and holder.name:lower() == lower and holder.kind ~= "operation" and holder.kind ~= "factory" then
     self.errors:add(token, "'%s' has the name of the %s it stands in", definition.name, checker.kind_name(holder))
     return false
   end
