@@ -530,7 +530,8 @@ describe("the address in a reference", function()
   end
 
   it("is never that of all interfaces, and one connects there", function()
-    for _, options in ipairs { {}, { port = 0 }, { host = "0.0.0.0" }, { host = "::" }, { ORBendPoint = "giop:tcp::" }, { args = { "-ORBendPoint", "giop:tcp::0" } } } do
+    for _, options in ipairs { {}, { port = 0 }, { host = "0.0.0.0" }, { host = "::" }, { ORBendPoint = "giop:tcp::" },
+                               { args = { "-ORBendPoint", "giop:tcp::0" } } } do
       local broker = orb.init(options)
       broker:load(IDL)
       local t = ior.parse(assert(ior.destring(tostring(broker:serve(echo, "Spec::Echo", { key = "echo" })))))
