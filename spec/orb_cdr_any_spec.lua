@@ -280,6 +280,13 @@ describe("any", function()
     assert.is_truthy(c.refused(c.decode, T.any, c.LITTLE, c.env:typecode(wide)).text:find "more values than a message of this size can hold")
   end)
 
+  it("pays for every field of a table", function()
+    local list = {}
+    for i = 1, 3000 do list[2 * i - 1], list[2 * i] = "m" .. i, T.null end
+    local bytes = c.env:typecode(c.seq(c.struct("Wide", list))) .. string.pack("<I4", 1000)
+    assert.is_truthy(c.refused(c.decode, T.any, c.LITTLE, bytes).text:find "more values than a message of this size can hold")
+  end)
+
   it("costs the types it met nothing when they are forgotten", function()
     local env = c.environment()
     local program = env:program { T.any }

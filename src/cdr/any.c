@@ -9,7 +9,7 @@
 #include "cdr/typecode.h"
 #include "transfer/packet.h"
 
-enum { PLACES = 256, MOST_KEPT = 8192 };       /* TypeCodes; bytes of one */
+enum { PLACES = 128, MOST_KEPT = 4096 };       /* TypeCodes; bytes of one */
 
 int mr_kind_is_basic(uint32_t kind) {
   return kind <= TK_TYPECODE || (kind >= TK_LONGLONG && kind <= TK_WCHAR);

@@ -5,11 +5,11 @@
 #include "cdr/message.h"
 #include "transfer/packet.h"
 
-enum { HEADER = 12, SIZE_AT = 8, REPLY = 1, BUDGET = 4096, BUDGET_PER_BYTE = 16 };
+enum { HEADER = 12, SIZE_AT = 8, REPLY = 1, BUDGET = 4096, BUDGET_PER_BYTE = 8, ROOM = 160 };
 
 /* Two values above the arguments: the environment's list, and a place for an error object. */
 static int push_fields(lua_State *L, int program) {
-  if (PORT_UNLIKELY(!lua_checkstack(L, 64))) mr_raise_memory(L);
+  if (PORT_UNLIKELY(!lua_checkstack(L, ROOM))) mr_raise_memory(L);
   lua_getiuservalue(L, program, 1);
   lua_pushnil(L);
   return lua_gettop(L) - 1;
