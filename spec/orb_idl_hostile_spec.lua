@@ -99,8 +99,7 @@ describe("hostile idl: growth", function()
   it("texts of nothing but signs", function()
     assert.matches("more than 1000000 words and signs in all", first((";"):rep(1500000)))
     local read = support.files { ["signs.idl"] = (";"):rep(600000) }
-    assert.matches("more than 1000000 words and signs in all", first('#if 0\n#endif\n#include "signs.idl"\n#include "signs.idl"', { name = "t.idl", read = read })
-      :gsub("^.*\n", ""))
+    assert.matches("more than 1000000 words and signs in all", first('#include "signs.idl"\n#include "signs.idl"', { name = "t.idl", read = read }))
   end)
 
   it("many parameters of a macro", function()
