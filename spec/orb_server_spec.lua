@@ -495,6 +495,27 @@ describe("many clients", function()
     end)
   end)
 
+  it("that ask without a pause leave the others their turns", function()
+    local noted = 0
+    with_server({ note = function() noted = noted + 1 end, say = echo.say }, nil, function(_, port)
+      local quit = channel.new(1)
+      local flood = mare.process.spawn(function(to, stop)
+        local c = require "spec.support.iiop".connect(to)
+        local one = c:message("note", "echo", string.pack("<s4", "x\0"), { response = 0 })
+        local batch = one:rep(500)
+        repeat c:write(batch) until #stop > 0
+        c:close()
+      end, port, quit)
+      local good <close> = giop.connect(port)
+      eventually(function() return noted > 1000 end, "the flood")
+      for n = 1, 50 do assert.equal("hello, " .. n, giop.text(good:call("say", "echo", giop.string(tostring(n))).body)) end
+      local late <close> = giop.connect(port)
+      assert.equal("hello, late", giop.text(late:call("say", "echo", giop.string "late").body))
+      quit:send(true)
+      assert.is_true((flood:wait(20 * proc.slow)))
+    end)
+  end)
+
   it("that send garbage, half messages and floods leave a server that goes on", function()
     with_server(echo, { limits = { message = 4096 } }, function(broker, port)
       local good <close> = giop.connect(port)
