@@ -152,6 +152,7 @@ end
 
 local function leave(job, peer)
   local n, slot = peer.n, job.slot
+  if n == 0 then return end                      -- its connection was given up with all that was in progress
   local last = peer[n]
   peer[slot] = last
   last.slot = slot
