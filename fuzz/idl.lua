@@ -1,4 +1,4 @@
--- IDL: any text either loads or gives errors with places; a failed load changes nothing.
+-- IDL (pure Lua): any text either loads or gives errors with places; a failed load changes nothing.
 local idl = require "mare.orb.idl"
 
 local files = { ["a.idl"] = "struct A { long x; };\n", ["self.idl"] = '#include "self.idl"\n',

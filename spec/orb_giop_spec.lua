@@ -348,7 +348,7 @@ describe("fragments", function()
     local double, long, octet = { kind = "double" }, { kind = "long" }, { kind = "octet" }
     local pair_of = { kind = "struct", id = "IDL:P:1.0", name = "P", members = { { name = "a", type = long }, { name = "b", type = double } } }
     local program = env:program { { kind = "string", bound = 0 }, { kind = "sequence", element = pair_of, bound = 0 },
-      { kind = "sequence", element = long, bound = 0 }, octet, double }
+      { kind = "sequence", element = long, bound = 0 }, octet, double, { kind = "sequence", element = double, bound = 0 } }
     for _, little in ipairs { true, false } do
       for size = 40, 120, 8 do                 -- pieces are cut where a peer with a buffer of so many bytes would
         local order = little and "<" or ">"
@@ -371,15 +371,18 @@ describe("fragments", function()
         for i = 1, 20 do put("i4", -i) end
         put("B", 7)
         put("d", 0.125)
+        put("I4", 15)
+        for i = 1, 15 do put("d", i / 4) end
         flush(false)
         local c, s = peers()
         c:send(table.concat(pieces))
         local message, kind, bits, id, status, at = s:receive(10)
         assert.same({ 1, 9, 0, 25 }, { kind, id, status, at })
-        local text, list, longs, seven, eighth = program:decode(message, at, bits)
+        local text, list, longs, seven, eighth, doubles = program:decode(message, at, bits)
         assert.same({ ("x"):rep(30), 7, 0.125 }, { text, seven, eighth })
         for i = 1, 9 do assert.same({ a = i, b = i + 0.5 }, list[i]) end
         for i = 1, 20 do assert.equal(-i, longs[i]) end
+        for i = 1, 15 do assert.equal(i / 4, doubles[i]) end
         for cut = #message - 12, #message do   -- the list of seams itself may be broken by who made the message so
           pcall(program.decode, program, message:sub(1, cut - 1) .. "\255" .. message:sub(cut + 1), at, bits)
           pcall(program.decode, program, message:sub(1, cut - 1), at, bits)

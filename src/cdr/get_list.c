@@ -34,8 +34,9 @@ static uint32_t length_of(mr_dec *d, const mr_type *t) {
     return 1; \
   } while (0)
 
-/* 0: these aren't numbers. */
+/* 0: these aren't numbers, or there may be a gap between them. */
 static int fill_numbers(mr_dec *d, const mr_type *t, raw_value *a, uint32_t n) {
+  if (PORT_UNLIKELY(d->in.stop != d->in.end)) return 0;
   switch (t->kind) {
     case TK_SHORT: FILL(2, uint16_t, cdr_swap16(w), (int16_t)w);
     case TK_USHORT: FILL(2, uint16_t, cdr_swap16(w), w);
