@@ -116,7 +116,7 @@ describe("many fibers on one connection", function()
       c:bye()
       c:close()
     end)
-    local broker <close>, hello = client(server.ref)
+    local broker <close>, hello = client(server.ref)        -- luacheck: ignore broker
     local list, calls = {}, 0
     for i = 1, 10 do
       list[i] = fiber.spawn(function()
