@@ -1,4 +1,4 @@
--- Checks the rich interface with mare: a line "ok NAME", "FAIL NAME why" or "skip NAME why" for every feature.
+-- Checks the rich interface with mare: a line "ok NAME", "FAIL NAME<tab>why" or "skip NAME<tab>why" for every feature.
 --   bin/mare run spec/orb_peers/client.lua REFERENCE [ORB options] [only=TEXT] [without=wide,callback,more] [pause=SECONDS] [overlap=1]
 local mare = require "mare"
 local orb = require "mare.orb"
@@ -21,12 +21,12 @@ local function feature(name, body)
   if good then return print("ok " .. name) end
   failed = failed + 1
   if type(why) == "table" and why.why then why = why.why end
-  print("FAIL " .. name .. " " .. tostring(why):gsub("\n", " "):sub(1, 400))
+  print("FAIL " .. name .. "\t" .. tostring(why):gsub("\n", " "):sub(1, 400))
 end
 
 local function left_out(what)
   if not ("," .. (options.without or "") .. ","):find("," .. what .. ",", 1, true) then return false end
-  print("skip " .. what .. " without " .. what)
+  print("skip " .. what .. "\twithout " .. what)
   return true
 end
 
@@ -79,7 +79,7 @@ end
 
 local function more_samples(rich)
   local object = rich:more()
-  if not object then return print("skip more the server has none") end
+  if not object then return print("skip more\tthe server has none") end
   sample_features(object:_narrow("Shore::More"), "byfarushort bylonglong byfarulong byulonglong longdouble typecode")
 end
 
@@ -207,7 +207,7 @@ local function references(rich)
     feature("callback", function() expect(rich:call_back({ grow = function(_, n) return n * 10 end }, 5), 50) end)
   end
   local other = rich:forwarder()
-  if not other then return print("skip forward the server has no forwarder") end
+  if not other then return print("skip forward\tthe server has no forwarder") end
   feature("forward", function()
     for k = 0, 2 do expect(other:grow(k), k + 1) end
     expect(#other:t_octets(2, samples.list.octets[3]), 300000)
@@ -220,7 +220,7 @@ local function overlap(rich)
     rich:ping()
     local slow = rich._async:slow(1500)
     for k = 1, 5 do expect(rich:grow(k), k + 1) end
-    expect(select(2, slow:wait(0)), nil)
+    expect(select(2, slow:wait(0)), "timeout")
     expect((slow:wait()), true)
   end)
 end
@@ -236,7 +236,7 @@ end
 
 local good, rich = pcall(broker.proxy, broker, arg[1], "Shore::Rich")
 if not good then
-  print("FAIL start " .. tostring(rich))
+  print("FAIL start\t" .. tostring(rich))
   os.exit(1)
 end
 if options.pause then pauses(rich, tonumber(options.pause))
