@@ -94,18 +94,21 @@ function matrix.text(results)
   return table.concat(parts, "\n")
 end
 
+local function cells_of(line)
+  local row = {}
+  for cell in line:sub(2):gmatch("([^|]*)|") do row[#row + 1] = cell:match("^%s*(.-)%s*$") end
+  return row
+end
+
 function matrix.read(path)
   local cells, number, columns = {}, 0, nil
   for line in io.lines(path or matrix.path) do
-    local row = {}
-    for cell in line:gmatch("| ([^|]*) ") do row[#row + 1] = cell end
-    if line:find("^| | ") then
+    local row = line:find("^| ") and cells_of(line) or {}
+    local feature = table.remove(row, 1)
+    if feature == "" then
       number, columns = number + 1, row
-      table.remove(columns, 1)
-      if columns[1] == "" then table.remove(columns, 1) end
       cells[number] = {}
-    elseif line:find("^| ") and columns then
-      local feature = table.remove(row, 1)
+    elseif feature then
       cells[number][feature] = {}
       for k, mark in ipairs(row) do cells[number][feature][columns[k]] = mark end
     end
