@@ -153,6 +153,13 @@ if(TARGET mare)
 endif()
 if(MARE_CONFIG STREQUAL "plain")
   mare_test(lint 120 OFF ${CMAKE_SOURCE_DIR}/tools/lint)
+  # The readers of what comes from outside, fuzzed for some seconds; skipped where clang has no libFuzzer.
+  mare_test(fuzz.build 900 OFF ${CMAKE_SOURCE_DIR}/fuzz/run --build)
+  set_tests_properties(fuzz.build PROPERTIES FIXTURES_SETUP fuzz)
+  foreach(noun cdr corbaloc giop idl ior)
+    mare_test(fuzz.${noun} 120 OFF ${CMAKE_SOURCE_DIR}/fuzz/run --quick ${noun})
+    set_tests_properties(fuzz.${noun} PROPERTIES FIXTURES_REQUIRED fuzz)
+  endforeach()
   # The laboratory: built once (the first time with a Python environment of its own), for its tests and its page.
   mare_test(lab.build 300 OFF ${CMAKE_SOURCE_DIR}/tools/build-lab)
   mare_test(lab.tests 900 OFF ${CMAKE_SOURCE_DIR}/tools/test-lab)

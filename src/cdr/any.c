@@ -46,7 +46,7 @@ static const mr_type *put_code(mr_enc *e, mr_val table) {
   size_t n;
   if (table.tt != RAW_TABLE) { mr_wrong(e, "a type", table); return NULL; }
   const mr_type *t = known_type(e, table);
-  if (t && !t->id && mr_kind_is_basic(t->kind)) {          /* another name for a basic type has an id */
+  if (t && mr_kind_is_basic(t->kind) && !t->alias) {
     mr_out_u32(&e->o, t->kind);
     return t;
   }

@@ -227,6 +227,7 @@ static void alias(compiler *c, mr_type *t, int at, int refs) {
   uint32_t serial = t->serial;
   const char *name = t->name, *id = t->id;
   *t = *to;                                    /* what `to` points to is alive by refs */
+  t->alias = 1;
   t->serial = serial;
   t->name = name;
   t->id = id;

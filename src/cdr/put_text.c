@@ -93,11 +93,16 @@ static int is_new(const mr_enc *e) { return (e->codec & CDR_MINOR) >> CDR_MINOR_
 /* GIOP 1.2 is always big-endian where no mark says otherwise; GIOP 1.1 has the message's order. */
 static int is_big(const mr_enc *e) { return is_new(e) || !(e->codec & CDR_LITTLE); }
 
+/* What begins like a mark of byte order must have a true one before it in GIOP 1.2, or it would be taken for one. */
+static int wants_mark(const mr_enc *e, uint32_t unit) { return is_new(e) && (unit == 0xfeff || unit == 0xfffe); }
+
 /* One unit of UTF-16 as a wchar. */
 int mr_put_unit(mr_enc *e, uint32_t unit) {
   if (wide_refused(e)) return -1;
-  if (is_new(e)) mr_out_u8(&e->o, 2);
+  int marked = wants_mark(e, unit);
+  if (is_new(e)) mr_out_u8(&e->o, marked ? 4 : 2);
   else mr_out_align(&e->o, 2);
+  if (marked) mr_out_bytes(&e->o, "\xfe\xff", 2);
   mr_out_u8(&e->o, is_big(e) ? unit >> 8 : unit & 255);
   mr_out_u8(&e->o, is_big(e) ? unit & 255 : unit >> 8);
   return 0;
@@ -122,7 +127,10 @@ int mr_put_wstring(mr_enc *e, const mr_type *t, mr_val v) {
   size_t units = mr_text_to_utf16(NULL, s, n, 1);
   if (units == SIZE_MAX) return mr_refuse(e, "DATA_CONVERSION", DATA_CONVERSION, "a wstring must be UTF-8");
   if (t->n && units > t->n) return too_long(e, "wstring", units, t->n);
-  mr_out_u32(&e->o, (uint32_t)(is_new(e) ? 2 * units : units + 1));
+  size_t used;
+  int marked = n && wants_mark(e, mr_text_read(s, n, &used));
+  mr_out_u32(&e->o, (uint32_t)(is_new(e) ? 2 * (units + marked) : units + 1));
+  if (marked) mr_out_bytes(&e->o, "\xfe\xff", 2);
   mr_out_room(&e->o, 2 * units + 2);
   mr_text_to_utf16(e->o.at, s, n, is_big(e));
   e->o.at += 2 * units;

@@ -43,6 +43,7 @@ enum { TYPE_ENV = 1 };                         /* flags: values need the environ
 struct mr_type {
   uint8_t kind, flags, fixed;                  /* fixed: an array, whose length is not sent */
   uint8_t lsizenode;                           /* of new tables; 255: no template */
+  uint8_t alias;                               /* another name for what the rest says */
   int ready;                                   /* 0: being compiled, or its compilation failed */
   uint32_t serial;                             /* of the compilation that made it */
   uint32_t level;                              /* while it is compiled: sequences around it */

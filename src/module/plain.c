@@ -50,6 +50,7 @@ static int run_embedded(lua_State *L, const char *name) {
   X(mare_orb_idl_preprocessor, "mare.orb.idl.preprocessor") \
   X(mare_orb_idl_repository, "mare.orb.idl.repository") \
   X(mare_orb_idl_same, "mare.orb.idl.same") \
+  X(mare_orb_idl_show, "mare.orb.idl.show") \
   X(mare_orb_idl_tokens, "mare.orb.idl.tokens") \
   X(mare_orb_idl_types, "mare.orb.idl.types") \
   X(mare_orb_idl_values, "mare.orb.idl.values") \

@@ -6,12 +6,13 @@ attribute, or one of what every object has (`_is_a` …). What was looked up onc
 
 An *operation*, as the functions know it:
   name, qualified ("Hello::say"), oneway, response (what the request's header says)
-  request   the program of its in parameters, with their names for error messages
-  reply     that of result and out parameters, or nil if there are none
+  request   the program of its in parameters, with their names for error messages; `encode` is its method
+  reply     that of result and out parameters, or nil if there are none; `decode` is its method
   raises    repository id -> type of the exceptions it declares
 ]]
 local basic = require "mare.orb.idl.basic"
 local invoke = require "mare.orb.invoke"
+local proxy = require "mare.orb.proxy"
 
 local interface = {}
 
@@ -32,16 +33,17 @@ function interface.operation(env, owner, def)
     if p.mode ~= "in" then outs[#outs + 1], out_names[#out_names + 1] = p.type, p.name end
   end
   for _, T in ipairs(def.raises or {}) do raises[T.id] = T end
+  local request, reply = env:program(ins, in_names), #outs > 0 and env:program(outs, out_names) or nil
   return {
     name = def.name, qualified = owner .. "::" .. def.name, oneway = def.oneway or false, response = def.oneway and 0 or 3,
-    request = env:program(ins, in_names), reply = #outs > 0 and env:program(outs, out_names) or nil, raises = raises, def = def,
+    request = request, encode = request.request, reply = reply, decode = reply and reply.decode, raises = raises, def = def,
   }
 end
 
 -- A function for an operation. Nothing is made for a call but its message and its results.
 local function call(operation)
-  local run, state_of = invoke.run, invoke.state
-  return function(self, ...) return run(state_of(self), operation, ...) end
+  local run, states, adopt = invoke.run, proxy.states, proxy.state
+  return function(self, ...) return run(states[self] or adopt(self), operation, ...) end
 end
 
 --- The class of an interface: see above.

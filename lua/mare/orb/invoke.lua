@@ -2,7 +2,8 @@
 mare.orb.invoke: one call, from the arguments to the results.
 
 A *target* is where an IOR leads: its addresses in the order in which they are tried, the link in use, and the heads of requests, made
-once per operation for the address in use. A *state* is what a proxy adds: interface and time limit. See proxy.lua, transport.lua.
+once per operation for the address in use; `ready` is the connection whose code sets are settled for it. A *state* is what a proxy adds:
+interface and time limit. See proxy.lua, transport.lua.
 
 What is sent again, and what is not (CORBA 3.3 part 2, 9.4.7 and orb.md): a request that the server has said it did not process (CloseConnection), or
 that could not be written whole, once and within its deadline; a forwarded one, at most 8 times; nothing else.
@@ -11,11 +12,9 @@ local mare = require "mare"
 local core = require "mare.orb.giop.core"
 local addressing = require "mare.orb.addressing"
 local exception = require "mare.orb.exception"
-local proxy = require "mare.orb.proxy"
 local transport = require "mare.orb.transport"
 
 local clock = mare.clock
-local states = proxy.states
 local system = exception.system
 local unpack = table.unpack
 local LAST_ID, IDLE, FORWARDS = 0x7fffffff, transport.IDLE, 8
@@ -31,8 +30,6 @@ function invoke.fail(name, minor, text)
   completed = "COMPLETED_NO"
   error(system(name, minor, what, text), 0)
 end
-
-function invoke.state(self) return states[self] or proxy.state(self) end
 
 -- ---- addresses ----
 
@@ -99,7 +96,10 @@ local function introduce(target, conn, op, id, ...)
   local contexts = conn:contexts(target.endpoint.codesets)
   local head, idat = make_head(target, op, contexts)
   local ok, message = pcall(op.request.request, op.request, head, idat, id, target.bits | conn.codec, ...)
-  if ok then return message end
+  if ok then
+    target.ready = conn
+    return message
+  end
   conn.chosen, conn.codec = nil, before
   error(message, 0)
 end
@@ -117,6 +117,7 @@ local function attempt(target, link, op, deadline, ...)
   completed = "COMPLETED_NO"
   local message
   if conn.chosen or not target.endpoint.codesets then
+    target.ready = conn
     local head = target.heads[op] or make_head(target, op)
     message = op.request:request(head, target.idat, id, target.bits | conn.codec, ...)
   else
@@ -241,19 +242,35 @@ function invoke.direct(target, op, ...)
   return target.broker:direct(target.entry, op, ...)
 end
 
---- Calls an operation: its results, or it raises.
+--- Calls an operation: its results, or it raises. The way of nearly all calls is written out here: the connection is there and in use, its code
+--- sets are known, the head of the request is made; whatever else there is goes by attempt and otherwise.
 function invoke.run(state, op, ...)
   local target, timeout = state.target, state.timeout
   if state.check then verify(state) end
   local now = clock()
   local deadline = timeout and now + timeout
-  local link = link_of(target, now, deadline)
-  if not link then return invoke.direct(target, op, ...) end
-  local reply, status, at, bits = attempt(target, link, op, deadline, ...)
+  local link = target.link
+  if not link or link.dead or now - link.used > IDLE or target.entry then
+    link = link_of(target, now, deadline)
+    if not link then return invoke.direct(target, op, ...) end
+  end
+  link.used = now
+  local conn, head, id = link.conn, target.heads[op], link.id + 1
+  local reply, status, at, bits
+  if head and target.ready == conn and id <= LAST_ID and not link.wrapped and op.response ~= 0 then
+    link.id = id
+    completed = "COMPLETED_NO"
+    local message = op.encode(op.request, head, target.idat, id, target.bits | conn.codec, ...)
+    if #message > target.limit then too_large(target, op, #message) end
+    reply, status, at, bits = link:exchange(id, message, deadline)
+  else
+    reply, status, at, bits = attempt(target, link, op, deadline, ...)
+  end
   if status == 0 then
-    if not op.reply then return end
+    local decode = op.decode
+    if not decode then return end
     completed = "COMPLETED_YES"
-    return op.reply:decode(reply, at, bits | link.conn.codec)
+    return decode(op.reply, reply, at, bits | conn.codec)
   end
   return otherwise(state, target, link, op, deadline, false, 0, reply, status, at, bits, ...)
 end

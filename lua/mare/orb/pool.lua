@@ -21,6 +21,7 @@ local connection = require "mare.orb.giop.connection"
 local fiber, channel = mare.fiber, mare.channel
 local REQUEST, REPLY, CANCEL, LOCATE, LOCATED, CLOSE, ERROR = 0, 1, 2, 3, 4, 5, 6
 local KEY_ADDRESS = "\0\0"
+local QUIET = 0.1                                -- seconds
 
 local pool = {}
 pool.__index = pool
@@ -53,19 +54,20 @@ local function drop(self, peer)
   remove(self, peer)
 end
 
--- A client that doesn't close after a CloseConnection is closed.
-local function lingering(self, peer)
-  if not peer.over:receive(self.limits.linger) and self.peers[peer] then drop(self, peer) end
+-- A client that doesn't close after a CloseConnection is closed: soon if it was quiet, as then it reads nothing before its next call.
+local function lingering(self, peer, quiet)
+  peer.over:receive(quiet and math.min(QUIET, self.limits.linger) or self.limits.linger)
+  if self.peers[peer] then drop(self, peer) end
 end
 
-local function settle(self, peer)
+local function settle(self, peer, quiet)
   if peer.n > 0 then return end
   if peer.gone then return drop(self, peer) end
   if not peer.closing or peer.parted then return end
   peer.parted = true
   local connection_ = peer.connection
   if connection_:goodbye() then connection_.socket:shutdown("write") end
-  fiber.spawn(lingering, self, peer)
+  fiber.spawn(lingering, self, peer, quiet)
 end
 
 --- Accepts no more from a client, and says so when all it asked is answered.
@@ -74,7 +76,7 @@ function pool:part(peer)
   if not peer.counted then
     peer.counted, self.parting = true, self.parting + 1
   end
-  settle(self, peer)
+  settle(self, peer, true)
 end
 
 ----------------------------------------------------------------------------------------------------------------- fibers

@@ -143,10 +143,10 @@ local function implicit(self, value, T)
   return entry
 end
 
---- The canonical IOR of a servant that is passed where a reference to T is expected; it becomes an object if it is none. nil, text: it can't.
+--- The canonical IOR of a servant that is passed where a reference to T is expected; it becomes an object if it is none.
 function server:reference_out(value, T)
   local entry, why = implicit(self, value, T)
-  if not entry then return nil, why end
+  if not entry then error(system("BAD_PARAM", 0, "COMPLETED_NO", why), 0) end
   return self:ior_of(entry)
 end
 

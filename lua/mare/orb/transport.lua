@@ -25,6 +25,8 @@ local LAST_ID = 0x7fffffff
 local SMALL = 8192
 local IDLE = 0.05                                 -- seconds after which a connection is looked at before it is used
 
+local write                                       -- the method of connections
+
 -- ---- waiters ----
 
 local waiter = {}
@@ -154,6 +156,7 @@ local function lead(self, id, deadline)
   local conn = self.conn
   while true do
     local message, kind, bits, from, status, at, contexts = conn:receive(deadline and remaining(deadline))
+    if kind == REPLY and from == id then return message, status, at, bits, contexts end
     if kind == REPLY or kind == LOCATE_REPLY then
       if from == id then return message, status, at, bits, contexts end
       deliver(self, from, message, kind, bits, status, at, contexts)
@@ -207,7 +210,9 @@ end
 --- | nil, "again" (not processed, may be sent again), "lost" (maybe processed), "large" (lost, as the reply is larger than allowed),
 --- "timeout" or "unsent" (the time was over before it was written).
 function link:exchange(id, message, deadline)
-  local ok, err, code = send(self, message, deadline)
+  local ok, err, code
+  if deadline or self.tap or #message > SMALL then ok, err, code = send(self, message, deadline)
+  else ok, err, code = write(self.socket, message) end
   if not ok then return unsent(self, err, code) end
   if self.dead then return nil, self.dead end
   local reply, status, at, bits, contexts
@@ -286,8 +291,11 @@ local function open(self, address, host, port, deadline)
   self.opened = self.opened + 1
   local tap = options.capture and options.capture:tap(sock, "client")
   local conn = connection.new(sock, { role = "client", limits = options.limits, tap = tap })
-  local l = setmetatable({ transport = self, address = address, conn = conn, id = 0, waiting = {}, count = 0, abandoned = {}, spare = {},
-                           used = clock(), minor = options.max_minor or 2 }, link)
+  write = sock.write
+  local l = setmetatable({
+    transport = self, address = address, conn = conn, socket = sock, tap = tap or false, minor = options.max_minor or 2,
+    id = 0, waiting = {}, count = 0, abandoned = {}, spare = {}, used = clock(),
+  }, link)
   self.links[address] = l
   return l
 end

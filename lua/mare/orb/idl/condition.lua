@@ -44,8 +44,7 @@ function reader:peek()
 end
 
 local function integer(text)
-  local digits = text:match("^(%w-)[uUlL]*$")
-  if not digits then return nil end
+  local digits = text:match("^(%w-)[uUlL]*$") or ""
   if digits:find("^0[0-7]*$") then return tonumber(digits, 8) end
   return digits:find("^0[xX]%x+$") and math.tointeger(tonumber(digits)) or digits:find("^%d+$") and math.tointeger(tonumber(digits)) or nil
 end

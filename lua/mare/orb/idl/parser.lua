@@ -122,6 +122,9 @@ function parser:set_prefix(token, definition, prefix)
     end
   end
   all(scope, definition)
+  local around = checker.scope
+  while around and around ~= scope do around = around.parent end
+  if around == scope then checker.prefix = path(checker.scope.definition) end   -- it stands inside what it is about
 end
 
 local function import(self)
@@ -183,7 +186,7 @@ function parser:definition()
   elseif not self:identity() then
     self:expected("a definition")
   end
-  self:expect(";", "after this definition")
+  self:semicolon("after this definition")
 end
 
 local function open_module(self, open)
@@ -206,9 +209,9 @@ local function open_module(self, open)
 end
 
 local function close_module(self, open)
-  self:advance()
-  self:expect(";", "after the '}' of a module")
-  if open.empty then self.errors:add(self.last, "the module '%s' is empty: it needs at least one definition", open.token.name) end
+  local close = self:advance()
+  self:semicolon("after the '}' of a module")
+  if open.empty then self.errors:add(close, "the module '%s' is empty: it needs at least one definition", open.token.name) end
 end
 
 -- The whole file. Errors are in self.errors.

@@ -110,9 +110,9 @@ function types:member_type(what)
   self:annotations()
   local word = self.word
   if word == "struct" or word == "union" or word == "enum" then
-    self:deeper()
+    self:deeper(3)                               -- a level of these is more for Lua's C stack than others
     local definition = self[word](self, true)
-    self.nesting = self.nesting - 1
+    self.nesting = self.nesting - 3
     return definition
   end
   return self:type_spec(what)
@@ -141,8 +141,10 @@ function types:begin(kind, token, fields)
   local old = entry and entry.name == token.name and entry.definition
   if old and old.kind == kind and old.forward then
     if entry.load == checker.load then self:check_prefix(token, old) end
+    self:check_flags(token, old, fields)
     fields.file, fields.line, fields.column = token.file, token.line, token.column
     checker:put(old, "forward", nil)
+    checker:put(entry, "load", checker.load)
     for k, v in pairs(fields) do checker:put(old, k, v) end
     return old
   end
@@ -156,7 +158,7 @@ function types:forward(kind, token, fields)
   local checker = self.checker
   local entry = checker.scope.names[token.name:lower()]
   local old = entry and entry.name == token.name and entry.definition
-  if old and old.kind == kind then
+  if old and old.kind == kind and (entry.load == checker.load or old.forward) then
     if entry.load == checker.load then self:check_prefix(token, old) end
     return old
   end
@@ -186,7 +188,7 @@ local function members(self, definition)
         self.checker:declare_plain(token, "member")
         self.checker:append(definition.members, { name = token.name, type = full })
       until not self:accept(",")
-      self:expect(";", "after a member")
+      self:semicolon("after a member")
     end)
     self:annotations()
   until self.word == "}" or self.token.kind == "end"
@@ -293,7 +295,7 @@ local function case(self, definition, seen)
   local token, full = self:declarator(type, "the name of a member")
   self.checker:declare_plain(token, "member")
   for _, label in ipairs(list) do add_label(self, definition, seen, label, token.name, full) end
-  self:expect(";", "after a member")
+  self:semicolon("after a member")
 end
 
 -- A default must have something left to stand for.
