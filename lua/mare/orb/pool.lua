@@ -1,14 +1,14 @@
 --[[
 mare.orb.pool: connections of a server, and the fibers that read from them and serve.
 
-One fiber reads from a connection: its *leader*. What it reads it serves itself: before, it hands the leadership to another fiber, which only gets
-its turn when the first one waits or has finished. So a request costs one switch of fibers, its parts stay in local variables, the reply is on
-its way before anything else happens, and a servant that waits holds up nobody. A fiber that has served and leads nothing *rests* in the
-pool until it is given a connection; so none is made or ended in the steady state.
+One fiber reads from a connection: its *leader*. What it reads it serves itself; should it have to wait meanwhile, in the servant or for the
+socket, a fiber of the pool takes the lead (fiber.relief). So a request that doesn't wait costs no switch of fibers, its parts stay in
+local variables, and a servant that waits holds up nobody. A fiber that has served and leads nothing any more *rests* in the pool until
+it is given a connection; so none is made or ended in the steady state.
 
 A *job* is a fiber's own record, for all its life: the request it serves, `slot` its place in the connection's list.
-A *peer* is a connection's record: `n` requests in progress, whose jobs are peer[1..n]; `leader` who reads; `closing` no more is accepted; `gone` the
-client has ended. `full`: n has reached the limit, so its leader serves and nobody reads: what the client
+A *peer* is a connection's record: `n` requests in progress, whose jobs are peer[1..n]; `closing` no more is accepted; `gone` the client
+has ended. `full`: n has reached the limit, so its leader serves and nobody reads: what the client
 sends waits in its socket, until the first who has finished takes the lead.
 
 Who takes n to 0 settles the peer: a closing one gets CloseConnection, then its leader reads on until the client closes (closing
@@ -19,6 +19,7 @@ local core = require "mare.orb.giop.core"
 local connection = require "mare.orb.giop.connection"
 
 local fiber, channel = mare.fiber, mare.channel
+local relief = fiber.relief
 local REQUEST, REPLY, CANCEL, LOCATE, LOCATED, CLOSE, ERROR = 0, 1, 2, 3, 4, 5, 6
 local KEY_ADDRESS = "\0\0"
 local QUIET = 0.1                                -- seconds
@@ -82,6 +83,7 @@ end
 ----------------------------------------------------------------------------------------------------------------- fibers
 
 local life
+local Job = {}
 
 --- Gives a connection to a fiber that will lead it.
 function pool:give(peer)
@@ -91,12 +93,33 @@ function pool:give(peer)
   if job then
     resting[n] = nil
     job.peer = peer
-    job.wake:send(true)
+    job.fiber:wake()
   else
-    job = { peer = peer, wake = channel.new(1) }
+    job = setmetatable({ pool = self, peer = peer }, Job)
     self.fibers = self.fibers + 1
     job.fiber = fiber.spawn(life, self, job)
   end
+end
+
+-- From here on a wait of the calling fiber lets another one lead. The standby is used up when that happened: then it doesn't rest any more.
+-- False: there was none, another fiber has been given the connection.
+local function arm(self, peer)
+  local standby = self.standby
+  if standby and relief(standby.fiber) then
+    standby.peer = peer
+    return true
+  end
+  local resting = self.resting
+  local n = #resting
+  standby = resting[n]
+  if not standby then
+    self:give(peer)
+    return false
+  end
+  resting[n] = nil
+  self.standby = standby
+  standby.peer = peer
+  return relief(standby.fiber)
 end
 
 -- Waits for a connection: true, or false when the fiber is to end.
@@ -104,7 +127,9 @@ local function rest(self, job)
   local resting = self.resting
   if self.stopped or #resting >= self.limits.resting then return false end
   resting[#resting + 1] = job
-  return job.wake:receive()
+  job.peer = nil
+  fiber.rest()
+  return job.peer ~= nil and not self.stopped
 end
 
 ---------------------------------------------------------------------------------------------------------------- requests
@@ -219,7 +244,7 @@ end
 -- Reads from a connection and serves what comes until somebody else does, or it is over. False: the fiber was cancelled.
 local function lead(self, job, peer)
   local connection_, most = peer.connection, self.limits.requests
-  peer.leader, job.connection = job, connection_
+  job.connection = connection_
   while true do
     local message, kind, bits, id, response, key, operation, at = connection_:receive(peer.patience)
     if not message then
@@ -228,19 +253,14 @@ local function lead(self, job, peer)
       if not peer.closing then                   -- else it is not served: the client reads CloseConnection and asks elsewhere
         job.id = id
         enter(job, peer)
-        if peer.n < most then
-          peer.leader = nil
-          self:give(peer)
-        else
-          peer.full = true
-        end
+        local lasting = false
+        if peer.n < most then lasting = arm(self, peer) else peer.full = true end
         if kind == REQUEST then request(self, job, peer, message, bits, response, key, operation, at)
         else locate(self, job, peer, bits, response) end
         if job.cancelled then return false end
-        if peer.full then
-          peer.full, peer.leader = false, job
-        end
-        if peer.leader ~= job or peer.gone then return true end
+        if lasting then lasting = relief() end
+        if peer.full then peer.full, lasting = false, true end
+        if not lasting or peer.gone then return true end
       end
     elseif not other(self, peer, kind, id) then
       return true
@@ -249,21 +269,19 @@ local function lead(self, job, peer)
 end
 
 function life(self, job)
-  while true do
-    local peer = job.peer
-    job.peer = nil
-    local fine, err = xpcall(lead, debug.traceback, self, job, peer)
-    if not fine then
-      if job.cancelled then return end
-      self.log(1, "a connection is closed after an error in the broker: " .. tostring(err))
-      peer.n = 0
-      drop(self, peer)
-    elseif not err then
-      return
-    end
-    if not rest(self, job) then break end
-  end
+  local guard <close> = job
+  repeat
+    if not lead(self, job, job.peer) then return guard end
+  until not rest(self, job)
   self.fibers = self.fibers - 1
+end
+
+-- An error that is the broker's, or ends the process: the connection must not look as if somebody read from it.
+function Job:__close(err)
+  if err == nil or self.cancelled then return end
+  self.pool.fibers = self.pool.fibers - 1
+  self.peer.n = 0
+  drop(self.pool, self.peer)
 end
 
 ---------------------------------------------------------------------------------------------------------------- accepting
@@ -345,7 +363,8 @@ function pool:dismiss()
   self.stopped = true
   local resting = self.resting
   self.resting = {}
-  for _, job in ipairs(resting) do job.wake:send(false) end
+  if self.standby then self.standby.fiber:wake() end
+  for _, job in ipairs(resting) do job.fiber:wake() end
 end
 
 return pool
