@@ -27,8 +27,7 @@ load [[
 
 -- `why` is what an exception of the broker would be.
 local Failure = { __tostring = function(f) return ("%s %d: %s"):format(f.why, f.minor, f.text) end }
-local allowed = { MARSHAL = true, BAD_PARAM = true, DATA_CONVERSION = true, INV_OBJREF = true, NO_IMPLEMENT = true, BAD_TYPECODE = true, IMP_LIMIT = true,
-  NO_MEMORY = true, CODESET_INCOMPATIBLE = true }
+local allowed = { MARSHAL = true, BAD_PARAM = true, DATA_CONVERSION = true, INV_OBJREF = true, NO_IMPLEMENT = true, BAD_TYPECODE = true }
 
 local env = cdr.environment {
   reference_in = function(ior, type) return setmetatable({ ior = ior, type = type }, { __name = "reference" }) end,

@@ -1,4 +1,4 @@
--- corbaloc: what can be read becomes a reference; keys survive being written and read.
+-- corbaloc (pure Lua): what can be read becomes a reference; keys survive being written and read.
 local corbaloc = require "mare.orb.giop.corbaloc"
 local ior = require "mare.orb.giop.ior"
 

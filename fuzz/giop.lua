@@ -19,7 +19,12 @@ local function receive(socket, limit)
 end
 
 package.loaded.mare = { clock = os.clock }
-package.loaded["mare.orb.giop.core"] = setmetatable({ receive = receive }, { __index = core })
+local function take(socket, limit)
+  local message, err, code = receive(socket, limit)
+  if not message then return nil, err, code end
+  return message, core.parse(message)
+end
+package.loaded["mare.orb.giop.core"] = setmetatable({ take = take }, { __index = core })
 local connection = require "mare.orb.giop.connection"
 
 local LIMITS = { message = 2048, pending = 4096, unfinished = 4 }

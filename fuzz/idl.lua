@@ -1,7 +1,8 @@
--- IDL: any text either loads or gives errors with places; a failed load changes nothing.
+-- IDL (pure Lua): any text either loads or gives errors with places; a failed load changes nothing.
 local idl = require "mare.orb.idl"
 
-local files = { ["a.idl"] = "struct A { long x; };\n", ["self.idl"] = '#include "self.idl"\n', ["b.idl"] = "#ifndef B\n#define B\n#include <a.idl>\n#endif\n" }
+local files = { ["a.idl"] = "struct A { long x; };\n", ["self.idl"] = '#include "self.idl"\n',
+  ["b.idl"] = "#ifndef B\n#define B\n#include <a.idl>\n#endif\n" }
 local options = { name = "fuzz.idl", include = { "." }, read = function(path)
   local text = files[path:gsub("^%./", "")]
   if text then return text end

@@ -1,4 +1,4 @@
--- References: as text and as bytes; what can be read must survive being made anew, and be shown by mare ior.
+-- References (pure Lua): as text and as bytes; what can be read must survive being made anew, and be shown by mare ior.
 local ior = require "mare.orb.giop.ior"
 
 local out = { write = function() return true end }
@@ -24,8 +24,7 @@ local function check(canonical)
   end
   local text = ior.stringify(canonical)
   assert(ior.destring(text) == canonical)
-  show(text)
-  show("--json", text)
+  if #canonical % 8 == 0 then show(text) else show("--json", text) end
 end
 
 return function(data)
@@ -33,6 +32,8 @@ return function(data)
   if canonical then check(canonical) else assert(type(err) == "string") end
   canonical, err = ior.destring(data)
   if canonical then check(canonical) else assert(type(err) == "string") end
-  canonical, err = ior.destring("IOR:" .. data)
-  if canonical then check(canonical) else assert(type(err) == "string") end
+  if data:find "^%x%x%x%x" then
+    canonical, err = ior.destring("IOR:" .. data)
+    if canonical then check(canonical) else assert(type(err) == "string") end
+  end
 end

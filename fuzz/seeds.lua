@@ -115,7 +115,8 @@ local references = {
     { 0, string.pack("<I4I4", 1, 0x41545400) }, { 2, string.pack("<I4I4I4s4", 1, 1, 37, "\1\0") }, { 20, string.pack("<I2I2I2I2", 1, 1, 2, 3) },
     { 33, "csi" } } },
   ior.iiop { type_id = "IDL:A/B:1.0", addresses = { { "a", 1 }, { "b", 2 } }, key = "key", minor = 0 },
-  ior.make { type_id = "IDL:X:1.0", profiles = { { tag = 1, data = string.pack("<!4I1I4I4s4", 1, 1, 0, string.pack("<I4I4", 1, 5)) }, { tag = 9, data = "?" } } },
+  ior.make { type_id = "IDL:X:1.0", profiles = {
+    { tag = 1, data = string.pack("<!4I1I4I4s4", 1, 1, 0, string.pack("<I4I4", 1, 5)) }, { tag = 9, data = "?" } } },
 }
 for _, canonical in ipairs(references) do
   seed("ior", canonical)
@@ -165,10 +166,12 @@ struct Node; typedef sequence<Node> L; struct Node { long v; L next; long m[2][3
 ==
 #pragma ID X "IDL:foo:1.0"
 #pragma version M 2.3
-@annotation(1) interface _interface { void _in(in long _out); }; typeid M::I "IDL:x:1.0"; typeprefix M "p"; local interface L {}; abstract interface K {};
+@annotation(1) interface _interface { void _in(in long _out); }; typeid M::I "IDL:x:1.0"; typeprefix M "p"; local interface L {};
+abstract interface K {};
 ==
 /* comment */ // and another
-import ::M; const unsigned long long big = 18446744073709551615; const long long least = -9223372036854775808; const long h = 0xFf; const long o = 017;
+import ::M; const unsigned long long big = 18446744073709551615; const long long least = -9223372036854775808; const long h = 0xFf;
+const long o = 017;
 ==
 struct A { struct B { enum C { X } c; } b; union D switch (char) { case 'a': long l; } d; }; module M { module N { }; }; module M { };
 ]]):gmatch("(.-)\n==\n") do seed("idl", text .. "\n") end

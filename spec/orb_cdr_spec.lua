@@ -301,6 +301,14 @@ describe("recursive types", function()
     unread(node, ("00000000 01000000"):rep(300), "nested too deeply")
   end)
 
+  it("can't claim the same bytes at every depth", function()
+    local tree = c.struct("Tree", { "value", T.long })
+    tree.members[2] = { name = "next", type = c.seq(tree) }
+    local claim = c.bytes "00000000 84030000"            -- 900 more, of at least 8 bytes
+    unread(tree, c.hex(claim .. claim .. ("\0"):rep(8000)), "longer than the bytes that are left (at byte 17)")
+    assert.equal(900, #c.decode(tree, c.LITTLE, claim .. ("\0"):rep(7200)).next)
+  end)
+
   it("may not contain themselves but through a sequence", function()
     local bad = c.struct("Bad", {})
     bad.members[1] = { name = "self", type = bad }

@@ -80,6 +80,14 @@ describe("wide data in GIOP 1.2", function()
     assert.equal("é", c.decode(T.wchar, c.BIG, c.bytes "04 feff 00e9"))
   end)
 
+  it("has a mark before what would be taken for one", function()
+    both(T.wchar, "\u{feff}", "04 feff feff", "04 feff feff")
+    both(T.wstring, "\u{feff}a", "06000000 feff feff 0061", "00000006 feff feff 0061")
+    assert.equal("\u{feff}", c.decode(T.wchar, c.LITTLE, c.bytes "02 feff"))     -- no room for a mark there
+    assert.equal("ab", c.decode(c.bounded("wstring", 2), c.LITTLE, c.bytes "06000000 feff 00610062"))
+    unread(c.bounded("wstring", 2), "06000000 006100620063", "longer than its type allows")
+  end)
+
   it("is refused when it is no such thing", function()
     unread(T.wstring, "03000000 006100", "odd number")
     unread(T.wstring, "02000000 d834", "half of a pair", c.LITTLE, "DATA_CONVERSION", 1)

@@ -63,8 +63,10 @@ describe("idl preprocessor: conditions", function()
   local function chosen(condition) return value(("#if %s\nconst boolean C = TRUE;\n#else\nconst boolean C = FALSE;\n#endif"):format(condition)) end
 
   it("compute as C does", function()
-    for _, yes in ipairs { "1", "!0", "2 > 1 && 1 >= 1", "1 ? 2 : 0", "0 ? 0 : 3", "-7 / 2 == -3", "-7 % 3 == -1", "(1 | 6) == 7", "6 ^ 3 == 5", "~0 == -1",
-                           "0x10 == 16", "010 == 8", "1 << 4 == 16", "NAME == 0", "1 || 1 / 0", "defined __LINE__", "!defined(NAME)", "10UL == 10", "'a' == 97",
+    for _, yes in ipairs { "1", "!0", "2 > 1 && 1 >= 1", "1 ? 2 : 0", "0 ? 0 : 3", "-7 / 2 == -3", "-7 % 3 == -1", "(1 | 6) == 7",
+                           "6 ^ 3 == 5", "~0 == -1",
+                           "0x10 == 16", "010 == 8", "1 << 4 == 16", "NAME == 0", "1 || 1 / 0", "defined __LINE__", "!defined(NAME)",
+                           "10UL == 10", "'a' == 97",
                            "1 + 2 * 3 == 7", "8 >> 1 != 3", "1 < 2 == 1" } do
       assert.is_true(chosen(yes), yes)
     end
@@ -72,7 +74,8 @@ describe("idl preprocessor: conditions", function()
   end)
 
   it("choose one branch; what is not chosen need not be IDL", function()
-    assert.equal(2, value "#if 0\n\"no end ' \n#nonsense\n#include \"nothing\"\n#elif 1\nconst long C = 2;\n#elif 1 / nothing +\nno\n#else\nno\n#endif")
+    assert.equal(2, value("#if 0\n\"no end ' \n#nonsense\n#include \"nothing\"\n#elif 1\nconst long C = 2;\n" ..
+      "#elif 1 / nothing +\nno\n#else\nno\n#endif"))
     assert.equal(3, value "#ifdef A\n#ifndef B\nno\n#endif\n#else\n#ifndef A\nconst long C = 3;\n#endif\n#endif")
   end)
 
@@ -99,8 +102,11 @@ end)
 describe("idl preprocessor: files", function()
   local files = {
     ["lib/a.idl"] = '#include "b.idl"\ntypedef long A;', ["lib/b.idl"] = "typedef long B;", ["other/b.idl"] = "typedef short B;",
-    ["lib/once.idl"] = "#pragma once\ntypedef long Once;", ["lib/wrong.idl"] = "\n typedef Nothing X;", ["lib/sub/../b.idl"] = "typedef long B;", ["lib/sub/c.idl"] = '#include "../b.idl"\ntypedef B D;',
-    ["loop.idl"] = '#include "loop.idl"', ["open.idl"] = "#if 1", ["self.idl"] = '#ifndef SELF\n#define SELF\n#include "self.idl"\ntypedef long S;\n#endif',
+    ["lib/once.idl"] = "#pragma once\ntypedef long Once;",
+    ["lib/wrong.idl"] = "\n typedef Nothing X;",
+    ["lib/sub/../b.idl"] = "typedef long B;", ["lib/sub/c.idl"] = '#include "../b.idl"\ntypedef B D;',
+    ["loop.idl"] = '#include "loop.idl"', ["open.idl"] = "#if 1",
+    ["self.idl"] = '#ifndef SELF\n#define SELF\n#include "self.idl"\ntypedef long S;\n#endif',
   }
   local function options(...) return { name = "t.idl", read = support.files(files), include = { ... } } end
 
@@ -159,6 +165,7 @@ describe("idl preprocessor: lines", function()
   it("may end as on other systems", function()
     assert.equal("2:9: 'Nothing' is not declared", errors "typedef long A;\r\ntypedef Nothing B;\r\n")
     assert.equal(3, value "#define N \\\r\n  3\r\nconst long C = N;\r\n")
+    assert.equal(1, value "\xEF\xBB\xBFconst long C = 1;")
   end)
 
   it("#line and line marks of another preprocessor move the place", function()

@@ -230,7 +230,8 @@ describe("idl: names", function()
   end)
 
   it("inherited names are found, nearer scopes first", function()
-    local repo = load [[typedef long T; interface A { typedef short T; typedef char U; }; interface B : A { typedef T X; typedef U Y; typedef ::T Z; };]]
+    local repo = load [[typedef long T; interface A { typedef short T; typedef char U; };
+      interface B : A { typedef T X; typedef U Y; typedef ::T Z; };]]
     assert.equal("A::T", repo:lookup("B::X").type.scoped)
     assert.equal("A::U", repo:lookup("B::Y").type.scoped)
     assert.equal("T", repo:lookup("B::Z").type.scoped)
@@ -311,7 +312,8 @@ describe("idl: loading again", function()
   it("a definition that differs is refused, and the load changes nothing", function()
     local repo = load "struct S { long a; }; interface I;"
     local s = repo:lookup("S")
-    for _, other in ipairs { "struct S { long b; };", "struct S { short a; };", "struct S { long a; long b; };", "typedef long S;", "enum S { x };" } do
+    local others = { "struct S { long b; };", "struct S { short a; };", "struct S { long a; long b; };", "typedef long S;", "enum S { x };" }
+    for _, other in ipairs(others) do
       local definitions, problems = repo:load("typedef long New; interface I {}; " .. other, { name = "u.idl" })
       assert.is_nil(definitions)
       assert.matches("^u.idl:1:%d+: 'S' is already d", tostring(problems))
@@ -341,7 +343,9 @@ describe("idl: loading again", function()
 
   it("a failed load changes nothing, wherever it fails", function()
     local repo = load "module M { interface I; typedef long T; };"
-    for _, bad in ipairs { "module M { interface I { T f(); }; typedef long U; }; typedef X Y;", "module M { typedef long V; ", "#if", "module N { struct S { long a" } do
+    local wrong = { "module M { interface I { T f(); }; typedef long U; }; typedef X Y;", "module M { typedef long V; ", "#if",
+                    "module N { struct S { long a" }
+    for _, bad in ipairs(wrong) do
       assert.is_nil((repo:load(bad)))
       assert.is_true(repo:lookup("M::I").forward)
       assert.equal(1, #repo:lookup("M").contents)

@@ -9,7 +9,7 @@
 #include "cdr/typecode.h"
 #include "transfer/packet.h"
 
-enum { PLACES = 256, MOST_KEPT = 8192 };       /* TypeCodes; bytes of one */
+enum { PLACES = 128, MOST_KEPT = 4096 };       /* TypeCodes; bytes of one */
 
 int mr_kind_is_basic(uint32_t kind) {
   return kind <= TK_TYPECODE || (kind >= TK_LONGLONG && kind <= TK_WCHAR);
@@ -196,6 +196,7 @@ const mr_type *mr_typecode_read(mr_dec *d) {
     lua_pop(L, 1);                             /* the cache keeps it as long as its table is there */
     return t;
   }
+  mr_in before = d->in;
   const char *s = mr_in_take(&d->in, 4, n);
   int place = hash_of(s, n);
   lua_rawgeti(L, d->fields, ENV_READ);
@@ -211,10 +212,8 @@ const mr_type *mr_typecode_read(mr_dec *d) {
     }
   }
   lua_pop(L, 1);
-  const char *after = d->in.at;
-  d->in.at = s;
+  d->in = before;
   const mr_type *t = read_anew(d);             /* ENV_READ, table, userdata */
-  d->in.at = after;
   lua_rawseti(L, -3, place + 1);
   lua_pushlstring(L, s, n);
   lua_rawseti(L, -3, place);

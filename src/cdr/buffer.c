@@ -93,7 +93,7 @@ void mr_in_fail(mr_in *in, const char *what) {
   if (in->bad) return;
   in->bad = what;
   in->bad_at = in->at;
-  in->at = in->end;
+  in->at = in->stop = in->end;
 }
 
 const char *mr_in_octets(mr_in *in, size_t *n) {
@@ -116,4 +116,62 @@ int mr_in_open(mr_in *in, mr_in *sub) {
   if (n == 0) { mr_in_fail(in, "an encapsulation without its byte order"); return 0; }
   mr_in_begin(sub, p, n, 1, *p & 1);
   return 1;
+}
+
+/* ---- seams ---- */
+
+enum { PIECE = 12 };                           /* bytes of a fragment's header, which its data counts from */
+
+static uint32_t seam(const char *p) {
+  const unsigned char *b = (const unsigned char *)p;
+  return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+/* Goes over the seam at `stop`. */
+static void cross(mr_in *in) {
+  in->base = in->stop - PIECE;
+  in->stop = in->nseams ? in->origin + seam(in->seams) : in->end;
+  if (in->nseams) in->seams += 4, in->nseams--;
+}
+
+void mr_in_seams(mr_in *in) {
+  size_t n = (size_t)(in->end - in->origin), last = PIECE;
+  uint32_t count = n >= 4 ? seam(in->end - 4) : 0;
+  if (n < PIECE + 4 || count > (n - PIECE - 4) / 4) return mr_in_fail(in, "a message whose pieces are not known");
+  in->end -= 4 + 4 * (size_t)count;
+  n -= 4 + 4 * (size_t)count;
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t at = seam(in->end + 4 * (size_t)i);
+    if (at < last || at > n) return mr_in_fail(in, "a message whose pieces are not known");
+    last = at;
+  }
+  if (in->at > in->end) return mr_in_fail(in, "the bytes end before the value does");
+  in->stop = in->end;
+  in->seams = in->end;
+  in->nseams = count;
+  if (!count) return;
+  const char *base = in->base;
+  cross(in);
+  in->base = base;
+  while (in->stop <= in->at && in->stop < in->end) cross(in);
+}
+
+const char *mr_in_beyond(mr_in *in, size_t align, size_t n) {
+  while (in->stop < in->end) {
+    size_t gap = -(size_t)(in->at - in->base) & (align - 1), left = (size_t)(in->stop - in->at);
+    if (left >= gap && left - gap >= n) break;
+    if (left > gap) {                          /* it goes on behind the seam: bytes, or many numbers in a row */
+      const char *p = in->at + gap;
+      if ((align > 1 && n <= align) || align > 4 || n > (size_t)(in->end - p)) return mr_in_fail(in, "numbers broken by a fragment"), NULL;
+      in->at = p + n;
+      while (in->stop < in->at && in->stop < in->end) cross(in);
+      return p;
+    }
+    in->at = in->stop;
+    cross(in);
+  }
+  size_t gap = -(size_t)(in->at - in->base) & (align - 1), left = (size_t)(in->stop - in->at);
+  if (left < gap || left - gap < n) return mr_in_fail(in, "the bytes end before the value does"), NULL;
+  in->at += gap + n;
+  return in->at - n;
 }

@@ -115,17 +115,26 @@ static inline void mr_out_patch32(mr_out *o, size_t offset, uint32_t v) {
 
 /* ---- reading ---- */
 
+/*
+ * A GIOP 1.1 message that came in fragments has seams: in each piece alignment counts from the piece's own header, so `base` moves at each of
+ * them, and no number is broken by one. core.join (module/giop.c) lists them behind the message.
+ */
 typedef struct mr_in {
   const char *at, *end;
+  const char *stop;                            /* the next seam, or the end */
   const char *base;                            /* where alignment counts from */
+  const char *origin;                          /* where places count from */
+  const char *seams;                           /* the ones behind `stop`: little-endian numbers of 4 bytes, offsets from `origin` */
+  uint32_t nseams;
   const char *bad, *bad_at;                    /* what is wrong, or NULL, and where */
   int swap;
 } mr_in;
 
 static inline void mr_in_begin(mr_in *in, const char *p, size_t n, size_t at, int little) {
-  in->base = p;
+  in->base = in->origin = p;
   in->at = p + at;
-  in->end = p + n;
+  in->end = in->stop = p + n;
+  in->nseams = 0;
   in->bad = NULL;
   in->swap = !little != !CDR_NATIVE;
 }
@@ -133,10 +142,13 @@ static inline size_t mr_in_left(const mr_in *in) { return (size_t)(in->end - in-
 static inline size_t mr_in_offset(const mr_in *in) { return (size_t)(in->at - in->base); }
 void mr_in_fail(mr_in *in, const char *what);  /* the first failure counts; then nothing is left to read */
 
+const char *mr_in_beyond(mr_in *in, size_t align, size_t n);   /* mr_in_take where it ends before the value does, or a seam comes */
+void mr_in_seams(mr_in *in);                   /* takes the list at the end of what is read */
+
 /* The place of n bytes aligned to `align`, or NULL. */
 static inline const char *mr_in_take(mr_in *in, size_t align, size_t n) {
-  size_t gap = -(size_t)(in->at - in->base) & (align - 1), left = (size_t)(in->end - in->at);
-  if (PORT_UNLIKELY(left < gap || left - gap < n)) { mr_in_fail(in, "the bytes end before the value does"); return NULL; }
+  size_t gap = -(size_t)(in->at - in->base) & (align - 1), left = (size_t)(in->stop - in->at);
+  if (PORT_UNLIKELY(left < gap || left - gap < n)) return mr_in_beyond(in, align, n);
   const char *p = in->at + gap;
   in->at = p + n;
   return p;

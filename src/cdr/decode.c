@@ -4,7 +4,7 @@
  * Invariants: a value goes on the stack, and what it is made of lay there before; the bytes are a string below. An error is raised at once and
  * leaves nothing but garbage. A table is made when its values are there and nothing is allocated between its creation and its filling: then it
  * is not black, and is filled raw (layout.h). What a message may make is bounded by its bytes: list lengths by the bytes their elements need at
- * least, tables by `budget`, depth by MR_MAX_DEPTH.
+ * least (get_list.c), tables by `budget`, depth by MR_MAX_DEPTH.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ void mr_env_raise(lua_State *L, int fields, const char *exception, int minor, co
 
 static PORT_NORETURN void raise_at(mr_dec *d, const char *exception, int minor, const char *what, const char *at) {
   char text[300];
-  snprintf(text, sizeof text, "%s (at byte %zu)", what, (size_t)(at - d->in.base) + 1);
+  snprintf(text, sizeof text, "%s (at byte %zu)", what, (size_t)(at - d->in.origin) + 1);
   mr_env_raise(d->L, d->fields, exception, minor, text);
 }
 void mr_dec_raise(mr_dec *d, const char *exception, int minor, const char *what) { raise_at(d, exception, minor, what, d->in.at); }
@@ -36,10 +36,11 @@ void mr_dec_bad(mr_dec *d) { raise_at(d, "MARSHAL", 0, d->in.bad, d->in.bad_at);
 
 /* ---- tables ---- */
 
-void mr_dec_enter(mr_dec *d, uint32_t slots) {
+void mr_dec_enter(mr_dec *d, uint32_t fields) {
   if (PORT_UNLIKELY(++d->depth > MR_MAX_DEPTH)) mr_dec_raise(d, "MARSHAL", 0, "a value nested too deeply");
-  if (PORT_UNLIKELY(d->budget-- == 0)) mr_dec_raise(d, "MARSHAL", 0, "more values than a message of this size can hold");
-  if (PORT_UNLIKELY(!lua_checkstack(d->L, (int)slots + 12))) mr_raise_memory(d->L);
+  if (PORT_UNLIKELY(d->budget <= fields)) mr_dec_raise(d, "MARSHAL", 0, "more values than a message of this size can hold");
+  d->budget -= fields + 1;
+  if (PORT_UNLIKELY(!lua_checkstack(d->L, (int)fields + 12))) mr_raise_memory(d->L);
 }
 
 static void build_api(mr_dec *d, const mr_type *t) {

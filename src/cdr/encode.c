@@ -113,8 +113,8 @@ const char *mr_val_text(const mr_enc *e, mr_val v, size_t *n) {
 /* ---- tables ---- */
 
 static PORT_NOINLINE int more_room(mr_enc *e) {
-  if (!lua_checkstack(e->L, 64)) mr_raise_memory(e->L);
-  e->room = e->depth + 16;                     /* each level has at most three values of its own on the stack */
+  if (!lua_checkstack(e->L, 160)) mr_raise_memory(e->L);
+  e->room = e->depth + 16;                     /* levels; each has at most five values of its own on the stack */
   return 0;
 }
 

@@ -19,7 +19,7 @@ void mr_get_fixed(mr_dec *d, const mr_type *t);
 
 /* The n values on top become the fields of a new table, in the members' order; it is pushed in their place. */
 void mr_build(mr_dec *d, const mr_type *t);
-void mr_dec_enter(mr_dec *d, uint32_t slots);  /* one level deeper, with so many places on the stack; one table out of the budget */
+void mr_dec_enter(mr_dec *d, uint32_t fields); /* one level deeper: room on the stack for the fields of a table, which are paid out of the budget */
 static inline void mr_dec_leave(mr_dec *d) { d->depth--; }
 PORT_NORETURN void mr_dec_bad(mr_dec *d);      /* raises what d->in found */
 

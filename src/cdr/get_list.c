@@ -1,8 +1,9 @@
 /*
  * get_list: sequences and arrays, from bytes to Lua.
  *
- * A list's length is believed when the bytes that are left can hold as many of the least its elements take; elements that take none are paid out
- * of the budget. Where elements may be nil the table says how many there are, as `n`.
+ * A list's length is believed when the bytes that are left can hold as many of the least its elements take, beside what the lists around it still
+ * have to come (`reserved`); elements that take none are paid out of the budget. So all tables together have no more places than there are bytes.
+ * Where elements may be nil the table says how many there are, as `n`.
  */
 #include "cdr/get.h"
 #include "transfer/packet.h"
@@ -12,7 +13,8 @@ static int may_be_nil(const mr_type *t) { return t->kind == TK_OBJREF || t->kind
 static uint32_t length_of(mr_dec *d, const mr_type *t) {
   uint64_t n = t->fixed ? t->n : mr_in_u32(&d->in), least = t->element->min;
   if (!t->fixed && t->n && n > t->n) mr_dec_raise(d, "MARSHAL", 0, "a sequence longer than its type allows");
-  if (least ? n > mr_in_left(&d->in) / least : n > d->budget) mr_dec_raise(d, "MARSHAL", 0, "a list longer than the bytes that are left");
+  uint64_t left = mr_in_left(&d->in), free = left > d->reserved ? left - d->reserved : 0;
+  if (least ? n > free / least : n > d->budget) mr_dec_raise(d, "MARSHAL", 0, "a list longer than the bytes that are left");
   if (n > INT32_MAX) mr_dec_raise(d, "MARSHAL", 0, "a list too long");
   if (!least) d->budget -= n;
   return (uint32_t)n;
@@ -32,8 +34,9 @@ static uint32_t length_of(mr_dec *d, const mr_type *t) {
     return 1; \
   } while (0)
 
-/* 0: these aren't numbers. */
+/* 0: these aren't numbers, or there may be a gap between them. */
 static int fill_numbers(mr_dec *d, const mr_type *t, raw_value *a, uint32_t n) {
+  if (PORT_UNLIKELY(d->in.stop != d->in.end)) return 0;
   switch (t->kind) {
     case TK_SHORT: FILL(2, uint16_t, cdr_swap16(w), (int16_t)w);
     case TK_USHORT: FILL(2, uint16_t, cdr_swap16(w), w);
@@ -73,13 +76,15 @@ static inline void store(mr_dec *d, uint32_t i) {
 void mr_get_sequence(mr_dec *d, const mr_type *t) {
   lua_State *L = d->L;
   const mr_type *element = t->element;
-  mr_dec_enter(d, 2);
+  mr_dec_enter(d, 0);
   uint32_t n = length_of(d, t);
   if (PORT_UNLIKELY(d->in.bad != NULL)) mr_dec_bad(d);
   int with_n = may_be_nil(element) && !t->fixed;
   lua_createtable(L, (int)n, with_n);
   if (n && d->raw && fill_numbers(d, element, ((raw_table *)(uintptr_t)(raw_top(L) - 1)->bits)->array, n)) { mr_dec_leave(d); return; }
+  d->reserved += n * element->min;
   for (uint32_t i = 0; i < n; i++) {
+    d->reserved -= element->min;
     mr_get(d, element);
     store(d, i);
   }

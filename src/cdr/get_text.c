@@ -16,6 +16,7 @@ static void push_converted(mr_dec *d, const char *s, size_t n) {
 
 void mr_get_char(mr_dec *d) {
   const char *p = mr_in_take(&d->in, 1, 1);
+  if (p && (d->codec & CDR_UTF8) && (*p & 0x80)) mr_dec_raise(d, "DATA_CONVERSION", DATA_CONVERSION, "a char that is no character in UTF-8");
   if (p) push_converted(d, p, 1);
 }
 
@@ -55,11 +56,11 @@ static void push_wide(mr_dec *d, const char *s, size_t units, int big) {
   luaL_pushresultsize(&b, n);
 }
 
-/* GIOP 1.2: octets, perhaps with a mark of their order at the beginning, which counts for no bound (0: none). */
+/* GIOP 1.2: octets, perhaps with a mark of their order before them, which counts for no bound (0: none). */
 static void push_marked(mr_dec *d, const char *s, size_t n, int one, size_t bound) {
   int big = 1;
   if (n % 2) mr_dec_raise(d, "MARSHAL", 0, "UTF-16 of an odd number of bytes");
-  if (n >= 2 && (memcmp(s, "\xff\xfe", 2) == 0 || memcmp(s, "\xfe\xff", 2) == 0)) {
+  if (n >= (one ? 4 : 2) && (memcmp(s, "\xff\xfe", 2) == 0 || memcmp(s, "\xfe\xff", 2) == 0)) {
     big = *s == '\xfe';
     s += 2;
     n -= 2;

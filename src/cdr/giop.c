@@ -246,6 +246,7 @@ static void header(mr_reader *r, mr_giop *g) {
   if (n < 0) return mr_giop_get_fail(r, why);
   if (n == 0) return mr_giop_get_fail(r, "a header has 12 bytes");
   r->at = 8;
+  if ((unsigned char)r->p[5] == 1 && (r->p[6] & GIOP_SEAMS) && (uint64_t)n < r->len) r->len = (size_t)n;
   if ((uint64_t)n != r->len) return mr_giop_get_fail(r, "its size is not what its header says");
   g->minor = (unsigned char)r->p[5];
   g->little = r->little = r->p[6] & 1;

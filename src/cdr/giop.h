@@ -21,6 +21,7 @@
 
 enum { GIOP_REQUEST, GIOP_REPLY, GIOP_CANCEL, GIOP_LOCATE_REQUEST, GIOP_LOCATE_REPLY, GIOP_CLOSE, GIOP_ERROR, GIOP_FRAGMENT, GIOP_TYPES };
 enum { GIOP_HEADER = 12 };                       /* bytes of every message's header */
+enum { GIOP_SEAMS = 0x80 };                      /* a flag of ours in a 1.1 header: a list of seams follows the message (see mr_in in cdr.h) */
 enum { GIOP_KEY, GIOP_PROFILE, GIOP_REFERENCE }; /* how a 1.2 request says whom it is for */
 enum { GIOP_TAG_IIOP = 0, GIOP_TAG_COMPONENTS = 1 };
 

@@ -5,11 +5,11 @@
 #include "cdr/message.h"
 #include "transfer/packet.h"
 
-enum { HEADER = 12, SIZE_AT = 8, REPLY = 1, BUDGET = 4096, BUDGET_PER_BYTE = 16 };
+enum { HEADER = 12, SIZE_AT = 8, REPLY = 1, BUDGET = 4096, BUDGET_PER_BYTE = 8, ROOM = 160 };
 
 /* Two values above the arguments: the environment's list, and a place for an error object. */
 static int push_fields(lua_State *L, int program) {
-  if (PORT_UNLIKELY(!lua_checkstack(L, 64))) mr_raise_memory(L);
+  if (PORT_UNLIKELY(!lua_checkstack(L, ROOM))) mr_raise_memory(L);
   lua_getiuservalue(L, program, 1);
   lua_pushnil(L);
   return lua_gettop(L) - 1;
@@ -58,19 +58,22 @@ void mr_program_encode(lua_State *L, const mr_program *p, int codec, int first, 
   mr_out_push(&e.o);
 }
 
+static int minor_of(int codec) { return (codec & CDR_MINOR) >> CDR_MINOR_SHIFT; }
+
+enum { SEAMS = 0x80 };                         /* a flag core.join sets in the header of a 1.1 message */
+
 int mr_program_decode(lua_State *L, const mr_program *p, int codec, const char *s, size_t n, size_t at) {
   mr_dec d = { .L = L, .env = p->env, .raw = mr_layout, .codec = codec };
   d.fields = push_fields(L, 1);
   d.budget = BUDGET + BUDGET_PER_BYTE * (uint64_t)n;
   mr_in_begin(&d.in, s, n, at, codec & CDR_LITTLE);
+  if (PORT_UNLIKELY(minor_of(codec) == 1 && n > 12 && (s[6] & SEAMS) && memcmp(s, "GIOP", 4) == 0)) mr_in_seams(&d.in);
   if (PORT_UNLIKELY(p->n > 40 && !lua_checkstack(L, (int)p->n + LUA_MINSTACK))) mr_raise_memory(L);
   for (uint32_t i = 0; i < p->n; i++) mr_get(&d, p->types[i]);
   return (int)p->n;
 }
 
 /* ---- messages ---- */
-
-static int minor_of(int codec) { return (codec & CDR_MINOR) >> CDR_MINOR_SHIFT; }
 
 /* A body of GIOP 1.2 begins at a multiple of 8; without values there is none. */
 static void finish(mr_enc *e, const mr_program *p, int first, int nvalues) {
@@ -80,7 +83,8 @@ static void finish(mr_enc *e, const mr_program *p, int first, int nvalues) {
   mr_out_push(&e->o);
 }
 
-void mr_program_request(lua_State *L, const mr_program *p, const char *head, size_t length, size_t idat, uint32_t id, int codec, int first, int nvalues) {
+void mr_program_request(lua_State *L, const mr_program *p, const char *head, size_t length, size_t idat, uint32_t id, int codec, int first,
+                        int nvalues) {
   mr_enc e;
   begin(&e, L, p, push_fields(L, 1), codec);
   mr_out_bytes(&e.o, head, length);

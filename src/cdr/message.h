@@ -6,7 +6,8 @@
 
 /* Each pushes the bytes; the values begin at the stack index `first`. */
 void mr_program_encode(lua_State *L, const mr_program *p, int codec, int first, int nvalues);
-void mr_program_request(lua_State *L, const mr_program *p, const char *head, size_t length, size_t idat, uint32_t id, int codec, int first, int nvalues);
+void mr_program_request(lua_State *L, const mr_program *p, const char *head, size_t length, size_t idat, uint32_t id, int codec, int first,
+                        int nvalues);
 void mr_program_reply(lua_State *L, const mr_program *p, uint32_t id, int codec, uint32_t status, int contexts, int first, int nvalues);
 
 /* Pushes the values and returns how many. `at` counts from 0. */

@@ -127,16 +127,20 @@ static int put_elements(mr_enc *e, const mr_type *t, mr_val list, uint64_t n) {
   return 0;
 }
 
+static PORT_NOINLINE int wrong_length(mr_enc *e, const mr_type *t, uint64_t n) {
+  unsigned long wanted = t->n;
+  unsigned long long is = n;
+  if (!t->fixed) return mr_refuse(e, "BAD_PARAM", 0, "at most %lu elements expected, got %llu", wanted, is);
+  if (n > t->n) return mr_refuse(e, "BAD_PARAM", 0, "array of %lu expected, got %llu elements", wanted, is);
+  mr_refuse(e, "BAD_PARAM", 0, "%s expected, got nil (the array has %lu elements)", mr_kind_name(t->element), wanted);
+  return mr_in_element(e, n + 1);
+}
+
 int mr_put_sequence(mr_enc *e, const mr_type *t, mr_val v) {
   uint64_t n;
   if (PORT_UNLIKELY(v.tt != RAW_TABLE)) return mr_wrong(e, t->fixed ? "array" : "sequence", v);
   if (mr_enter(e, v) || length_of(e, t, v, &n)) return -1;
-  if (t->fixed && n < t->n) {
-    mr_refuse(e, "BAD_PARAM", 0, "%s expected, got nil (the array has %lu elements)", mr_kind_name(t->element), (unsigned long)t->n);
-    return mr_in_element(e, n + 1);
-  }
-  if (t->fixed && n > t->n) return mr_refuse(e, "BAD_PARAM", 0, "array of %lu expected, got %llu elements", (unsigned long)t->n, (unsigned long long)n);
-  if (!t->fixed && t->n && n > t->n) return mr_refuse(e, "BAD_PARAM", 0, "at most %lu elements expected, got %llu", (unsigned long)t->n, (unsigned long long)n);
+  if (PORT_UNLIKELY((t->fixed && n != t->n) || (t->n && n > t->n))) return wrong_length(e, t, n);
   if (!t->fixed) mr_out_u32(&e->o, (uint32_t)n);
   if (put_elements(e, t, v, n)) return -1;
   mr_leave(e);

@@ -96,14 +96,14 @@ int mr_put_reference(mr_enc *e, const mr_type *t, mr_val v) {
 
 /* ---- decoding ---- */
 
-typedef struct extent { const char *start, *end; int isnil; } extent;
+typedef struct extent { mr_in before; const char *start, *end; int isnil; } extent;
 
 /* Goes over an IOR; every length is checked. */
 static void scan(mr_dec *d, extent *x) {
   mr_in *in = &d->in;
   size_t n;
-  const char *first = mr_in_take(in, 4, 0);
-  x->start = first;
+  x->before = *in;
+  x->start = mr_in_take(in, 4, 0);
   mr_in_text(in, &n);
   uint32_t count = mr_in_u32(in);
   if (!in->bad && count > mr_in_left(in) / 8) mr_in_fail(in, "more profiles than bytes");
@@ -130,10 +130,8 @@ static uint32_t hash_of(const char *s, size_t n) {
 
 /* The canonical form of the IOR whose bytes are x, into o. */
 static void make_canonical(mr_dec *d, mr_out *o, const extent *x) {
-  mr_in in = d->in;
+  mr_in in = x->before;
   size_t n;
-  in.at = x->start;
-  in.end = x->end;
   mr_out_begin(o, d->L, CDR_LITTLE);
   mr_out_bytes(o, "\1\0\0\0", HEAD);
   const char *id = mr_in_text(&in, &n);

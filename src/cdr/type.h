@@ -142,7 +142,8 @@ typedef struct mr_dec {
   mr_cdr_env *env;
   int raw, codec, depth, room;
   int fields;
-  uint64_t budget;                             /* tables that may still be made */
+  uint64_t budget;                             /* tables, and fields in them, that may still be made */
+  uint64_t reserved;                           /* bytes that the elements to come of the lists being read need at least */
 } mr_dec;
 
 void mr_get(mr_dec *d, const mr_type *t);      /* pushes a value; raises */

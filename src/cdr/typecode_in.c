@@ -192,7 +192,7 @@ static void read_short(reader *r, mr_in *in, uint32_t kind) {
     new_type(r, kind, 3);
     uint16_t digits = mr_in_u16(in), scale = mr_in_u16(in);
     check(r, in);
-    if (digits > 31 || scale > digits) fail(r, in, "BAD_TYPECODE", "a fixed type that can't exist");
+    if (digits == 0 || digits > 31 || scale > digits) fail(r, in, "BAD_TYPECODE", "a fixed type that can't exist");
     lua_pushinteger(r->L, digits);
     lua_setfield(r->L, -2, "digits");
     lua_pushinteger(r->L, scale);

@@ -26,6 +26,7 @@ typedef struct mr_framing {
   const char *name;                  /* "GIOP": a message of the protocol is "a GIOP message" */
   /* How long the message is that begins with these bytes; 0: more are needed to know. -1: it is none; *why says what is wrong. */
   int64_t (*length)(const char *p, size_t len, const char **why);
+  int (*results)(lua_State *L);      /* or NULL: pushes what is returned behind the message, which is at the top; how many */
 } mr_framing;
 
 typedef struct mr_conn {

@@ -180,6 +180,13 @@ static int l_handle_cancel(lua_State *L) {
   return 1;
 }
 
+/* handle:wake() -> boolean: did it rest? */
+static int l_handle_wake(lua_State *L) {
+  mr_strand *s = check(L, 1);
+  lua_pushboolean(L, mr_fiber_wake(&s->fiber, mr_self_fiber(L)));
+  return 1;
+}
+
 /* handle:status() -> "ready" | "running" | "waiting" | "done" | "failed" */
 static int l_handle_status(lua_State *L) {
   mr_strand *s = check(L, 1);
@@ -254,7 +261,7 @@ static int take_end(lua_State *L, mr_case *c, mr_reason why) {
 static const mr_waitclass ending = { "wait", link_end, unlink_end, take_end, NULL, 1 };
 
 static const luaL_Reg meta[] = { { "__index", l_handle_index }, { "__tostring", l_handle_tostring }, { NULL, NULL } };
-static const luaL_Reg methods[] = { { "wait", l_handle_wait }, { "status", l_handle_status }, { "cancel", l_handle_cancel }, { NULL, NULL } };
+static const luaL_Reg methods[] = { { "wait", l_handle_wait }, { "status", l_handle_status }, { "cancel", l_handle_cancel }, { "wake", l_handle_wake }, { NULL, NULL } };
 
 static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
 static const mr_class class = { { .name = TNAME, .destroy = destroy, .push = push,
@@ -282,8 +289,48 @@ static int yield_k(lua_State *L, int status, lua_KContext ctx) {
 static int l_yield(lua_State *L) {
   lua_settop(L, 0);
   mr_fiber *f = mr_self_fiber(L);
+  if (PORT_UNLIKELY(f->relief != NULL)) mr_fiber_relieve(f);
   if (PORT_UNLIKELY(f->cancelled)) return mr_raise(L, MR_EENDED);
   return mr_yield(L, f, 0, yield_k);
+}
+
+static int rest_k(lua_State *L, int status, lua_KContext ctx) {
+  mr_fiber *f = mr_self_fiber(L);
+  mr_reason r = mr_wake(f);
+  (void)status;
+  (void)ctx;
+  f->resting = 0;
+  mr_raise_reason(L, f, r);
+  return 0;
+}
+
+/* fiber.rest(): until handle:wake(), or the fiber it relieves waits */
+static int l_rest(lua_State *L) {
+  mr_fiber *f = mr_self_fiber(L);
+  lua_settop(L, 0);
+  int err = mr_wait_open(f, L);
+  if (err) return mr_raise(L, err);
+  f->resting = 1;
+  f->op = "rest";
+  return mr_park(L, f, UINT64_MAX, 0, rest_k);
+}
+
+/* fiber.relief(handle) -> boolean (it rests);  fiber.relief() -> boolean (it still does) */
+static int l_relief(lua_State *L) {
+  mr_fiber *f = mr_self_fiber(L);
+  if (lua_isnoneornil(L, 1)) {
+    lua_pushboolean(L, mr_fiber_unrelief(f));
+    return 1;
+  }
+  mr_strand *s = check(L, 1);
+  int rests = s->fiber.resting && &s->fiber != f;
+  if (rests) {
+    mr_fiber_unrelief(f);
+    mr_retain(&s->shared);
+    f->relief = &s->fiber;
+  }
+  lua_pushboolean(L, rests);
+  return 1;
 }
 
 /* fiber.storage() -> the table that belongs to this fiber alone */
@@ -308,7 +355,7 @@ static int l_count(lua_State *L) {
 }
 
 static const luaL_Reg functions[] = {
-  { "spawn", l_spawn }, { "self", l_self }, { "yield", l_yield }, { "storage", l_storage }, { "count", l_count }, { NULL, NULL }
+  { "spawn", l_spawn }, { "self", l_self }, { "rest", l_rest }, { "relief", l_relief }, { "yield", l_yield }, { "storage", l_storage }, { "count", l_count }, { NULL, NULL }
 };
 
 /*

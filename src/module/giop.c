@@ -9,18 +9,22 @@
 
 /* ---- receiving ---- */
 
-static const mr_framing framing = { "GIOP", mr_giop_length };
+static int parsed(lua_State *L);
+static const mr_framing framing = { "GIOP", mr_giop_length, NULL }, framing_parsed = { "GIOP", mr_giop_length, parsed };
 
-static int receive(lua_State *L, mr_fiber *f) {
+static int receive(lua_State *L, mr_fiber *f, const mr_framing *how) {
   mr_conn *c = mr_check_conn(L, 1);
   lua_Integer limit = luaL_checkinteger(L, 2);
   luaL_argcheck(L, limit >= GIOP_HEADER, 2, "a message has 12 bytes at least");
-  return mr_read_frame(L, f, c, &framing, (size_t)limit, 3);
+  return mr_read_frame(L, f, c, how, (size_t)limit, 3);
 }
 
 /* core.receive(connection, limit[, seconds]) -> message | nil, message, code */
-static int l_receive(lua_State *L) { return receive(L, mr_self_fiber(L)); }
-static int l_process_receive(lua_State *L) { return receive(L, mr_proc_fiber(L)); }
+static int l_receive(lua_State *L) { return receive(L, mr_self_fiber(L), &framing); }
+static int l_process_receive(lua_State *L) { return receive(L, mr_proc_fiber(L), &framing); }
+/* core.take(connection, limit[, seconds]) -> message, and what core.parse gives of it | nil, message, code */
+static int l_take(lua_State *L) { return receive(L, mr_self_fiber(L), &framing_parsed); }
+static int l_process_take(lua_State *L) { return receive(L, mr_proc_fiber(L), &framing_parsed); }
 
 /* ---- reading ---- */
 
@@ -125,16 +129,22 @@ static int push_fields(lua_State *L, const mr_giop *g, const char *p, size_t len
  * `body` is an index. The key is also that of an IIOP profile in the target.
  */
 static int l_parse(lua_State *L) {
+  luaL_checkstring(L, 1);
+  lua_settop(L, 1);
+  return parsed(L);
+}
+
+static int parsed(lua_State *L) {
   size_t len, offset;
-  const char *why, *p = luaL_checklstring(L, 1, &len);
+  const char *why, *p = lua_tolstring(L, -1, &len);
   mr_giop g;
+  luaL_checkstack(L, 16, NULL);
   if (PORT_UNLIKELY(!mr_giop_parse(&g, p, len, &why, &offset))) {
     lua_pushnil(L);
     lua_pushstring(L, why);
     lua_pushinteger(L, (lua_Integer)offset);
     return 3;
   }
-  lua_settop(L, 1);
   lua_pushinteger(L, g.type);
   lua_pushinteger(L, g.little | g.minor << 1);
   lua_pushboolean(L, g.more);
@@ -156,6 +166,31 @@ static mr_slice piece(lua_State *L, int i) {
   return (mr_slice){ s.p + head, s.len - head };
 }
 
+/* Behind a 1.1 message whose pieces were aligned otherwise than the whole is: where they meet, and how many such places there are. */
+static size_t put_seams(lua_State *L, int n, char *out) {
+  mr_writer w = { out, 0, 1 };
+  size_t at = piece(L, 1).len;
+  for (int i = 2; i <= n; i++) {
+    mr_slice four = { (char[]){ (char)at, (char)(at >> 8), (char)(at >> 16), (char)(at >> 24) }, 4 };
+    mr_giop_put_raw(&w, four);
+    at += piece(L, i).len;
+  }
+  unsigned count = (unsigned)n - 1;
+  mr_giop_put_raw(&w, (mr_slice){ (char[]){ (char)count, (char)(count >> 8), (char)(count >> 16), (char)(count >> 24) }, 4 });
+  return w.at;
+}
+
+static int has_seams(lua_State *L, int n) {
+  mr_slice s = piece(L, 1);
+  size_t at = s.len;
+  if (s.p[5] != 1) return 0;
+  for (int i = 2; i <= n; i++) {
+    if (at % 8 != 4) return 1;
+    at += piece(L, i).len;
+  }
+  return 0;
+}
+
 /* core.join({ message, fragment, … }) -> the message they are the pieces of, not marked as going on any more */
 static int l_join(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -166,7 +201,8 @@ static int l_join(lua_State *L) {
   luaL_argcheck(L, n > 0, 1, "a list of messages");
   for (int i = 1; i <= n; i++) size += piece(L, i).len;
   luaL_argcheck(L, size - GIOP_HEADER <= UINT32_MAX, 1, "a message has 4 GiB at most");
-  char *out = luaL_buffinitsize(L, &b, size);
+  size_t seams = has_seams(L, n) ? 4 * (size_t)n : 0;
+  char *out = luaL_buffinitsize(L, &b, size + seams);
   for (int i = 1; i <= n; i++) {
     mr_slice s = piece(L, i);
     memcpy(out + at, s.p, s.len);
@@ -175,7 +211,9 @@ static int l_join(lua_State *L) {
   out[6] &= ~2;
   mr_writer w = { out, 8, out[6] & 1 };
   mr_giop_put_ulong(&w, (uint32_t)(size - GIOP_HEADER));
-  luaL_pushresultsize(&b, size);
+  if (seams) out[6] |= (char)GIOP_SEAMS;
+  if (seams) put_seams(L, n, out + size);
+  luaL_pushresultsize(&b, size + seams);
   return 1;
 }
 
@@ -378,8 +416,8 @@ static const luaL_Reg plain[] = {
   { "locate_request", l_locate_request }, { "locate_reply", l_locate_reply }, { "cancel", l_cancel }, { "close", l_close },
   { "error", l_error }, { NULL, NULL }
 };
-static const luaL_Reg waiting[] = { { "receive", l_receive }, { NULL, NULL } };
-static const luaL_Reg waiting_fast[] = { { "receive", l_process_receive }, { NULL, NULL } };
+static const luaL_Reg waiting[] = { { "receive", l_receive }, { "take", l_take }, { NULL, NULL } };
+static const luaL_Reg waiting_fast[] = { { "receive", l_process_receive }, { "take", l_process_take }, { NULL, NULL } };
 
 MR_EXPORT int luaopen_mare_orb_giop_core(lua_State *L) {
   mr_host_ensure(L);

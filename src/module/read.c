@@ -129,6 +129,7 @@ static int read_on(lua_State *L, mr_fiber *f, mr_conn *c) {
     else n = read_step(L, f, c, &done);
     if (done) {
       c->reading = 0;
+      if (n == 1 && c->want.kind == WANT_FRAME && c->want.framing->results) n += c->want.framing->results(L);
       return n;
     }
     if (!n) continue;

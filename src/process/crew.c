@@ -237,6 +237,29 @@ static void end_all(mr_crew *c, mr_fiber *near) {
   }
 }
 
+int mr_fiber_wake(mr_fiber *f, mr_fiber *near) {
+  claimed one = { NULL };
+  if (!f->resting) return 0;
+  claim(f, &one);
+  if (!one.first) return 0;
+  f->resting = 0;
+  mr_ready(f, MR_WOKEN, near);
+  return 1;
+}
+
+int mr_fiber_unrelief(mr_fiber *f) {
+  mr_fiber *r = f->relief;
+  if (!r) return 0;
+  f->relief = NULL;
+  mr_release(&((mr_strand *)r)->shared);
+  return 1;
+}
+
+void mr_fiber_relieve(mr_fiber *f) {
+  mr_fiber_wake(f->relief, f);
+  mr_fiber_unrelief(f);
+}
+
 void mr_fiber_cancel(mr_fiber *f, mr_fiber *near) {
   claimed one = { NULL };
   f->cancelled = 1;
@@ -261,6 +284,7 @@ static int has_failed(const mr_proc *p) {
 int mr_crew_ended(mr_thread *t, mr_fiber *f, int status, int nres) {
   mr_proc *p = f->proc;
   mr_crew *c = f->crew;
+  mr_fiber_unrelief(f);
   if (f == &p->main) {
     p->end = (unsigned char)mr_proc_outcome(p, status, nres);
     atomic_store_explicit(&f->state, FIBER_DONE, memory_order_relaxed);
@@ -294,6 +318,7 @@ static void run_for_host(mr_thread *t, mr_fiber *f) {
     f->top_ok = 1;
     int status = mr_crew_resume(f, 0, &nres);
     if (status != LUA_YIELD) {
+      mr_fiber_unrelief(f);
       strand_end(f, status, nres);
       p->main.crew->alive--;
       break;

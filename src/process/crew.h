@@ -69,6 +69,9 @@ int        mr_crew_bell(mr_crew *c);                  /* the descriptor, or -1 *
 
 /* Its waits raise: the first fiber has failed, or a sibling has cancelled it. */
 static inline int mr_fiber_ending(const mr_fiber *f) { return f->crew && (f->crew->ending || f->cancelled); }
+int        mr_fiber_wake(mr_fiber *f, mr_fiber *near);     /* a resting sibling; 0: it doesn't rest */
+void       mr_fiber_relieve(mr_fiber *f);              /* wakes who is to go on while f waits */
+int        mr_fiber_unrelief(mr_fiber *f);             /* 0: there was nobody, or not any more */
 void       mr_fiber_cancel(mr_fiber *f, mr_fiber *near);   /* a sibling of `near`, which runs; it has not ended */
 
 /* ---- for the scheduler ---- */

@@ -23,6 +23,7 @@ static int reserve_spare(mr_fiber *f) {
 }
 
 int mr_wait_open(mr_fiber *f, lua_State *L) {
+  if (PORT_UNLIKELY(f->relief != NULL)) mr_fiber_relieve(f);
   if (PORT_UNLIKELY(mr_fiber_ending(f))) return MR_EENDED;
   if (f->proc->kind == PROC_HOST && !(f->crew && f != &f->proc->main && mr_can_yield(f, L))) {
     if (atomic_load(&mr_rt.dead)) return MR_EFORK;

@@ -50,6 +50,8 @@ struct mr_fiber {
   unsigned char outside;             /* (owner) it is counted as waiting for something outside the program */
   unsigned char told;                /* (owner) it has got the error that it is to end: see mr_fiber_ending */
   unsigned char cancelled;           /* (owner) by a sibling, for good */
+  unsigned char resting;             /* (owner) its open wait ends when a sibling wakes it: fiber.rest */
+  mr_fiber *relief;                  /* (owner) a resting sibling, its strand counted: woken when this one waits */
   lua_State *L;                      /* the state's main thread, on which the body runs */
   lua_State *volatile top;           /* (owner) the coroutine that runs: top of the chain */
   struct mr_crew *crew;              /* (owner; set for good) its process has more fibers than one: see crew.h */

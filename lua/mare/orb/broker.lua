@@ -295,11 +295,17 @@ end
 
 function broker:direct(entry, op, ...) return self.server:direct(entry, op, ...) end
 
-for _, name in ipairs { "serve", "deactivate", "run", "forward", "objects", "default", "locator", "current" } do
+for _, name in ipairs { "serve", "deactivate", "forward", "objects", "default", "locator", "current", "address" } do
   broker[name] = function(self, ...)
     local server = self:need_server()
     return server[name](server, ...)
   end
+end
+
+--- Waits until the server has been shut down.
+function broker:run()
+  local server = self.server or not self.closed and self:need_server()
+  if server then server:run() end
 end
 
 -- ---- the end ----

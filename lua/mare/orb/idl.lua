@@ -13,7 +13,6 @@ local repository = require "mare.orb.idl.repository"
 local idl = { basic = require "mare.orb.idl.basic" }
 
 -- An empty repository; it knows CORBA::Object, CORBA::ValueBase and CORBA::TypeCode.
----@return mare.orb.idl.Repository
 function idl.repository() return repository.new() end
 
 return idl

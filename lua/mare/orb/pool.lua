@@ -1,14 +1,14 @@
 --[[
 mare.orb.pool: connections of a server, and the fibers that read from them and serve.
 
-One fiber reads from a connection: its *leader*. What it reads it serves itself: before, it hands the leadership to another fiber, which only gets
-its turn when the first one waits or has finished. So a request costs one switch of fibers, its parts stay in local variables, the reply is on
-its way before anything else happens, and a servant that waits holds up nobody. A fiber that has served and leads nothing *rests* in the
-pool until it is given a connection; so none is made or ended in the steady state.
+One fiber reads from a connection: its *leader*. What it reads it serves itself; should it have to wait meanwhile, in the servant or for the
+socket, a fiber of the pool takes the lead (fiber.relief). So a request that doesn't wait costs no switch of fibers, its parts stay in
+local variables, and a servant that waits holds up nobody. A fiber that has served and leads nothing any more *rests* in the pool until
+it is given a connection; so none is made or ended in the steady state.
 
 A *job* is a fiber's own record, for all its life: the request it serves, `slot` its place in the connection's list.
-A *peer* is a connection's record: `n` requests in progress, whose jobs are peer[1..n]; `leader` who reads; `closing` no more is accepted; `gone` the
-client has ended. `full`: n has reached the limit, so its leader serves and nobody reads: what the client
+A *peer* is a connection's record: `n` requests in progress, whose jobs are peer[1..n]; `closing` no more is accepted; `gone` the client
+has ended. `full`: n has reached the limit, so its leader serves and nobody reads: what the client
 sends waits in its socket, until the first who has finished takes the lead.
 
 Who takes n to 0 settles the peer: a closing one gets CloseConnection, then its leader reads on until the client closes (closing
@@ -19,9 +19,11 @@ local core = require "mare.orb.giop.core"
 local connection = require "mare.orb.giop.connection"
 
 local fiber, channel = mare.fiber, mare.channel
+local relief = fiber.relief
 local REQUEST, REPLY, CANCEL, LOCATE, LOCATED, CLOSE, ERROR = 0, 1, 2, 3, 4, 5, 6
 local KEY_ADDRESS = "\0\0"
 local QUIET = 0.1                                -- seconds
+local TURN = 64                                  -- requests of one connection before others get their turn, if none of them waited
 
 local pool = {}
 pool.__index = pool
@@ -29,9 +31,10 @@ pool.__index = pool
 ---@param dispatch table
 ---@param log fun(level: integer, text: string)
 ---@param limits table { requests, idle, linger, reply, resting, message }
-function pool.new(dispatch, log, limits)
+---@param capture? table of giop/pcap
+function pool.new(dispatch, log, limits, capture)
   return setmetatable({
-    dispatch = dispatch, log = log, limits = limits, peers = {}, count = 0, resting = {}, fibers = 0, accepted = 0, parting = 0,
+    dispatch = dispatch, log = log, limits = limits, capture = capture, peers = {}, count = 0, resting = {}, jobs = {}, fibers = 0, accepted = 0, parting = 0,
     vacancy = channel.new(1),
   }, pool)
 end
@@ -82,6 +85,13 @@ end
 ----------------------------------------------------------------------------------------------------------------- fibers
 
 local life
+local Job = {}
+
+-- The fiber ends, or has been told to.
+local function forget(self, job)
+  self.fibers = self.fibers - 1
+  self.jobs[job.fiber] = nil
+end
 
 --- Gives a connection to a fiber that will lead it.
 function pool:give(peer)
@@ -91,12 +101,34 @@ function pool:give(peer)
   if job then
     resting[n] = nil
     job.peer = peer
-    job.wake:send(true)
+    job.fiber:wake()
   else
-    job = { peer = peer, wake = channel.new(1) }
+    job = setmetatable({ pool = self, peer = peer }, Job)
     self.fibers = self.fibers + 1
     job.fiber = fiber.spawn(life, self, job)
+    self.jobs[job.fiber] = job
   end
+end
+
+-- From here on a wait of the calling fiber lets another one lead. The standby is used up when that happened: then it doesn't rest any more.
+-- False: there was none, another fiber has been given the connection.
+local function arm(self, peer)
+  local standby = self.standby
+  if standby and relief(standby.fiber) then
+    standby.peer = peer
+    return true
+  end
+  local resting = self.resting
+  local n = #resting
+  standby = resting[n]
+  if not standby then
+    self:give(peer)
+    return false
+  end
+  resting[n] = nil
+  self.standby = standby
+  standby.peer = peer
+  return relief(standby.fiber)
 end
 
 -- Waits for a connection: true, or false when the fiber is to end.
@@ -104,7 +136,9 @@ local function rest(self, job)
   local resting = self.resting
   if self.stopped or #resting >= self.limits.resting then return false end
   resting[#resting + 1] = job
-  return job.wake:receive()
+  job.peer = nil
+  fiber.rest()
+  return job.peer ~= nil and not self.stopped
 end
 
 ---------------------------------------------------------------------------------------------------------------- requests
@@ -132,7 +166,7 @@ local function cancel(self, peer, id)
     if job.id == id then
       leave(job, peer)
       job.cancelled = true
-      self.fibers = self.fibers - 1
+      forget(self, job)
       job.fiber:cancel()
       return settle(self, peer)
     end
@@ -218,8 +252,8 @@ end
 
 -- Reads from a connection and serves what comes until somebody else does, or it is over. False: the fiber was cancelled.
 local function lead(self, job, peer)
-  local connection_, most = peer.connection, self.limits.requests
-  peer.leader, job.connection = job, connection_
+  local connection_, most, turns = peer.connection, self.limits.requests, 0
+  job.connection = connection_
   while true do
     local message, kind, bits, id, response, key, operation, at = connection_:receive(peer.patience)
     if not message then
@@ -228,19 +262,19 @@ local function lead(self, job, peer)
       if not peer.closing then                   -- else it is not served: the client reads CloseConnection and asks elsewhere
         job.id = id
         enter(job, peer)
-        if peer.n < most then
-          peer.leader = nil
-          self:give(peer)
-        else
-          peer.full = true
-        end
+        local lasting = false
+        if peer.n < most then lasting = arm(self, peer) else peer.full = true end
         if kind == REQUEST then request(self, job, peer, message, bits, response, key, operation, at)
         else locate(self, job, peer, bits, response) end
         if job.cancelled then return false end
-        if peer.full then
-          peer.full, peer.leader = false, job
+        if lasting then lasting = relief() end
+        if peer.full then peer.full, lasting = false, true end
+        if not lasting or peer.gone then return true end
+        turns = turns + 1
+        if turns == TURN then
+          turns = 0
+          fiber.yield()
         end
-        if peer.leader ~= job or peer.gone then return true end
       end
     elseif not other(self, peer, kind, id) then
       return true
@@ -249,21 +283,19 @@ local function lead(self, job, peer)
 end
 
 function life(self, job)
-  while true do
-    local peer = job.peer
-    job.peer = nil
-    local fine, err = xpcall(lead, debug.traceback, self, job, peer)
-    if not fine then
-      if job.cancelled then return end
-      self.log(1, "a connection is closed after an error in the broker: " .. tostring(err))
-      peer.n = 0
-      drop(self, peer)
-    elseif not err then
-      return
-    end
-    if not rest(self, job) then break end
-  end
-  self.fibers = self.fibers - 1
+  local guard <close> = job
+  repeat
+    if not lead(self, job, job.peer) then return guard end
+  until not rest(self, job)
+  forget(self, job)
+end
+
+-- An error that is the broker's, or ends the process: the connection must not look as if somebody read from it.
+function Job:__close(err)
+  if err == nil or self.cancelled then return end
+  forget(self.pool, self)
+  self.peer.n = 0
+  drop(self.pool, self.peer)
 end
 
 ---------------------------------------------------------------------------------------------------------------- accepting
@@ -271,8 +303,8 @@ end
 --- A new connection.
 function pool:add(socket)
   socket:timeout(self.limits.reply)
-  local peer = { n = 0, over = channel.new(), patience = self.limits.idle or math.huge,
-                 connection = connection.new(socket, { role = "server", limits = { message = self.limits.message } }) }
+  local options = { role = "server", limits = { message = self.limits.message }, tap = self.capture and self.capture:tap(socket, "server") }
+  local peer = { n = 0, over = channel.new(), patience = self.limits.idle or math.huge, connection = connection.new(socket, options) }
   self.peers[peer] = true
   self.count = self.count + 1
   self.accepted = self.accepted + 1
@@ -313,15 +345,11 @@ function pool:stop()
   if self.count == 0 then self.emptied:close() end
 end
 
---- Is the calling fiber one that serves a request?
+--- The job of the calling fiber, if it serves a request.
 function pool:serving()
   local me = fiber.self()
-  if not me then return nil end
-  for peer in pairs(self.peers) do
-    for i = 1, peer.n do
-      if peer[i].fiber == me then return peer[i] end
-    end
-  end
+  local job = me and self.jobs[me]
+  return job and job.id and job or nil
 end
 
 --- Ends what still runs: no replies.
@@ -333,6 +361,7 @@ function pool:abort()
     for i = peer.n, 1, -1 do
       local job = peer[i]
       job.cancelled = true
+      forget(self, job)
       if job.fiber ~= me then job.fiber:cancel() end
     end
     peer.n = 0
@@ -345,7 +374,8 @@ function pool:dismiss()
   self.stopped = true
   local resting = self.resting
   self.resting = {}
-  for _, job in ipairs(resting) do job.wake:send(false) end
+  if self.standby then self.standby.fiber:wake() end
+  for _, job in ipairs(resting) do job.fiber:wake() end
 end
 
 return pool

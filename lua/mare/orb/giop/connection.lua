@@ -10,7 +10,7 @@ local mare = require "mare"
 local core = require "mare.orb.giop.core"
 local codesets = require "mare.orb.giop.codesets"
 
-local receive, parse, join, clock = core.receive, core.parse, core.join, mare.clock
+local take, parse, join, clock = core.take, core.parse, core.join, mare.clock
 local REQUEST, CANCEL, FRAGMENT = 0, 2, 7
 
 local connection = { limits = { message = 64 << 20, pending = 64 << 20, unfinished = 64 } }
@@ -104,60 +104,55 @@ local function continue(self, id, bits, more, message)
   return join(pieces)
 end
 
-local await
-
--- What parse gave of `message` is handed out, unless it belongs to others.
-local function sort(self, deadline, message, type, bits, more, ...)
-  if not type then return refuse(self, ("what came is no GIOP message: %s at offset %d"):format(bits, more), "EPROTO") end
-  if not more and type ~= FRAGMENT then
-    self.bits = bits
-    if type == REQUEST or type == CANCEL then return self:noted(message, type, bits, ...) end
-    return message, type, bits, ...
-  end
-  local id, _ = ...
-  local err = odd(bits, more, message)
-  if err then return refuse(self, err, "EPROTO") end
-  local whole, code
-  if type == FRAGMENT then
-    whole, err, code = continue(self, id or true, bits, more, message)
-  else
-    whole, err, code = begin(self, id or true, bits, message)
-    whole = whole and false
-  end
-  if whole == nil then return refuse(self, err, code) end
-  if whole then return sort(self, deadline, whole, parse(whole)) end
-  return await(self, deadline)
-end
-
--- Code sets a client has chosen hold from here on; a cancelled request's fragments end.
-function Connection:noted(message, type, bits, id, response, key, operation, body, contexts, target)
+-- A request's code sets hold from here on; a cancelled request's fragments end.
+local function note(self, type, bits, id, contexts)
   if type == CANCEL then
     if self.unfinished then forget(self, bits >> 1 == 2 and id or true) end
-    return message, type, bits, id
+    return
   end
   local data = contexts and contexts[codesets.CONTEXT]
-  if data then
-    local chosen, err = codesets.accept(data)
-    self.incompatible = err                      -- why the request must be answered with CODESET_INCOMPATIBLE
-    if chosen then self.codec = (self.server and 32 or 0) | chosen end
-  end
-  return message, type, bits, id, response, key, operation, body, contexts, target
+  if not data then return end
+  local chosen, err = codesets.accept(data)
+  self.incompatible = err                        -- why the request must be answered with CODESET_INCOMPATIBLE
+  if chosen then self.codec = (self.server and 32 or 0) | chosen end
 end
 
-function await(self, deadline)
-  local message, err, code = receive(self.socket, self.limit, deadline and math.max(0, deadline - clock()))
-  if not message then
-    if code == "EPROTO" or code == "EMSGSIZE" then return refuse(self, err, code) end
-    return nil, err, code
-  end
-  if self.tap then self.tap("in", message) end
-  return sort(self, deadline, message, parse(message))
+-- A piece of a message: the whole message if it was the last | false | nil, message, code.
+local function piece(self, message, type, bits, more, id)
+  local err = odd(bits, more, message)
+  if err then return nil, err, "EPROTO" end
+  if type == FRAGMENT then return continue(self, id or true, bits, more, message) end
+  local ok, code
+  ok, err, code = begin(self, id or true, bits, message)
+  return ok and false, err, code
 end
 
 -- connection:receive([seconds]) -> message, type, bits, and what core.parse gives of such a message behind `more` | nil, message, code
 -- Codes: those of sockets; "EPROTO" and "EMSGSIZE" for what a peer must not send.
+-- All is in fixed places, with nil behind what there is: passing on a varying number of values costs more than some of them.
 function Connection:receive(seconds)
-  return await(self, seconds and clock() + seconds)
+  local deadline = seconds and clock() + seconds
+  while true do
+    local message, type, bits, more, id, a, b, c, d, e, f = take(self.socket, self.limit, seconds)
+    if not message then
+      if bits == "EPROTO" or bits == "EMSGSIZE" then return refuse(self, type, bits) end
+      return nil, type, bits
+    end
+    if self.tap then self.tap("in", message) end
+    if more and type or type == FRAGMENT then
+      local whole, err, code = piece(self, message, type, bits, more, id)
+      if whole == nil then return refuse(self, err, code) end
+      message = whole
+      if message then type, bits, more, id, a, b, c, d, e, f = parse(message) end
+    end
+    if message then
+      if not type then return refuse(self, ("what came is no GIOP message: %s at offset %d"):format(bits, more), "EPROTO") end
+      self.bits = bits
+      if e or type == CANCEL then note(self, type, bits, id, type == REQUEST and e) end
+      return message, type, bits, id, a, b, c, d, e, f
+    end
+    seconds = deadline and math.max(0, deadline - clock())
+  end
 end
 
 -- connection:contexts([component]) -> service contexts | nil

@@ -1,6 +1,4 @@
 -- basic: the types that have no definition. One table per kind, shared by every repository, never changed.
----@class mare.orb.Type
----@field kind string
 
 local basic = {}
 

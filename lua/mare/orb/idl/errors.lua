@@ -2,14 +2,7 @@
 --
 -- `errors:add` records and goes on; `errors:stop` records and leaves what is being read: it raises errors.halt, which the reader of definitions
 -- catches. Beyond the limit `add` raises errors.full, which ends the load.
----@class mare.orb.idl.Error
----@field file string
----@field line integer
----@field column integer
----@field message string
 
----@class mare.orb.idl.Errors
----@field [integer] mare.orb.idl.Error
 local errors = {}
 errors.__index = errors
 
@@ -25,6 +18,15 @@ function errors.__tostring(list)
 end
 
 function errors.new() return setmetatable({}, errors) end
+
+-- A list of notes: they end nothing, beyond the limit they are left out.
+local notes = { __index = {}, __tostring = errors.__tostring }
+function errors.notes() return setmetatable({}, notes) end
+
+function notes.__index.add(list, place, format, ...)
+  if #list >= errors.limit then return end
+  list[#list + 1] = { file = place.file, line = place.line, column = place.column or 1, message = format:format(...) }
+end
 
 -- place: anything with file, line and column.
 function errors:add(place, format, ...)

@@ -186,7 +186,7 @@ function parser:definition()
   elseif not self:identity() then
     self:expected("a definition")
   end
-  self:expect(";", "after this definition")
+  self:semicolon("after this definition")
 end
 
 local function open_module(self, open)
@@ -210,7 +210,7 @@ end
 
 local function close_module(self, open)
   local close = self:advance()
-  self:expect(";", "after the '}' of a module")
+  self:semicolon("after the '}' of a module")
   if open.empty then self.errors:add(close, "the module '%s' is empty: it needs at least one definition", open.token.name) end
 end
 

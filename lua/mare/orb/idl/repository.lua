@@ -12,16 +12,6 @@ local same = require "mare.orb.idl.same"
 
 preprocessor.builtin["orb.idl"] = require "mare.orb.idl.builtin"
 
----@class mare.orb.idl.Definition
----@field kind string
----@field id string
----@field name string
----@field scoped string
----@field file string
----@field line integer
-
----@class mare.orb.idl.Repository
----@field contents mare.orb.idl.Definition[]
 local repository = {}
 repository.__index = repository
 
@@ -37,7 +27,6 @@ local function add_corba(repo)
   repo.scopes[corba] = scope
 end
 
----@return mare.orb.idl.Repository
 function repository.new()
   local repo = setmetatable({ root = { names = {}, used = {}, bases = {} }, contents = {}, ids = {}, scopes = {}, types = {},
                               flattened = setmetatable({}, { __mode = "k" }) }, repository)
@@ -57,12 +46,8 @@ local function parse(c, text, options)
   end
 end
 
----@param text string IDL
----@param options? { name: string?, include: string[]?, define: table<string, string>?, read: (fun(path: string): string?, string?)? }
----@return mare.orb.idl.Definition[]? definitions what the text declares at its top level
----@return mare.orb.idl.Errors problems the errors; after a good load, notes
 function repository:load(text, options)
-  local list, notes = errors.new(), errors.new()
+  local list, notes = errors.new(), errors.notes()
   local c = checker.new(self, list, notes)
   local given = { name = "idl" }
   for k, v in pairs(options or {}) do given[k] = v end
@@ -76,10 +61,6 @@ function repository:load(text, options)
   return nil, list
 end
 
----@param path string
----@param options? table as of load
----@return mare.orb.idl.Definition[]? definitions
----@return mare.orb.idl.Errors problems
 function repository:loadfile(path, options)
   local given = { name = path }
   for k, v in pairs(options or {}) do given[k] = v end
@@ -90,8 +71,6 @@ function repository:loadfile(path, options)
   return nil, list
 end
 
----@param name string "Mod::Name", "Mod.Name" or an id
----@return mare.orb.idl.Definition?
 function repository:lookup(name)
   if self.ids[name] then return self.ids[name] end
   local scope, definition = self.root, nil
@@ -112,13 +91,10 @@ local function parse_type(c, text)
   return type
 end
 
----@param text string "sequence<long>", "Mod::S"
----@return mare.orb.Type?
----@return mare.orb.idl.Errors? errors
 function repository:type(text)
   if self.types[text] then return self.types[text] end
   local list = errors.new()
-  local c = checker.new(self, list, errors.new())
+  local c = checker.new(self, list, errors.notes())
   local ok, result = pcall(parse_type, c, text:find("^[%w_%.]+$") and text:gsub("%.", "::") or text)
   c:undo()
   if not ok and result ~= errors.halt and result ~= errors.full then error(result, 0) end
@@ -153,8 +129,6 @@ local function flatten(interface, into, seen)
 end
 
 -- Its operations and those of its bases by name; attributes as _get_x and _set_x. The same table each time: not to be changed.
----@param interface mare.orb.idl.Definition
----@return table<string, table>
 function repository:operations(interface)
   local all = self.flattened[interface]
   if not all then
@@ -165,9 +139,6 @@ function repository:operations(interface)
 end
 
 -- Whether an object of the interface is one of `id`: its own, a base's or CORBA::Object's.
----@param interface mare.orb.idl.Definition
----@param id string
----@return boolean
 function repository.is_a(_, interface, id)
   if id == basic.object.id then return true end
   local seen = {}

@@ -57,7 +57,17 @@ local function quoted(value, quote, wide)
     return ("\\%03o"):format(c:byte())
   end
   if not wide then return quote .. value:gsub("[%c\127-\255\\" .. quote .. "]", escape) .. quote end
-  return "L" .. quote .. value:gsub("[%c\\" .. quote .. "]", escape) .. quote
+  local parts = {}
+  for _, c in utf8.codes(value) do
+    if c > 0xFFFF then
+      parts[#parts + 1] = ("\\u%04x\\u%04x"):format(0xD800 + ((c - 0x10000) >> 10), 0xDC00 + (c & 0x3FF))
+    elseif c > 126 then
+      parts[#parts + 1] = ("\\u%04x"):format(c)
+    else
+      parts[#parts + 1] = string.char(c):gsub("[%c\\" .. quote .. "]", escape)
+    end
+  end
+  return "L" .. quote .. table.concat(parts) .. quote
 end
 
 local function value_text(type, value)
@@ -271,8 +281,8 @@ local function structure(self, d)
 end
 write.struct, write.except, write.union = structure, structure, structure
 
----@param definitions mare.orb.idl.Definition[]
----@param shown? fun(definition: mare.orb.idl.Definition): boolean
+---@param definitions mare.orb.Definition[]
+---@param shown? fun(definition: mare.orb.Definition): boolean
 ---@return string
 function show.text(definitions, shown)
   local w = setmetatable({ lines = {}, indent = "", from = "", shown = shown or function() return true end, written = {}, begun = {} }, writer)
@@ -320,8 +330,8 @@ function data(d, shown)
   return out
 end
 
----@param definitions mare.orb.idl.Definition[]
----@param shown? fun(definition: mare.orb.idl.Definition): boolean
+---@param definitions mare.orb.Definition[]
+---@param shown? fun(definition: mare.orb.Definition): boolean
 ---@return table[] list lists in it may be empty
 function show.data(definitions, shown) return items(definitions, shown or function() return true end) end
 

@@ -58,6 +58,17 @@ function tokens:expect(word, where)
   return self:advance()
 end
 
+local starts = {}
+for word in ([[module interface struct union enum typedef const exception native abstract local custom valuetype readonly attribute oneway void public
+  private case default]]):gmatch("%a+") do starts[word] = true end
+
+-- A ';' that is only forgotten is as good as there.
+function tokens:semicolon(where)
+  if self.word == ";" then return self:advance() end
+  if not starts[self.word] and self.word ~= "}" then self:expect(";", where) end
+  self.errors:add(self.token, "';' %s expected, got %s", where, self:show())
+end
+
 -- A keyword of CORBA 3 that may be a name elsewhere.
 function tokens:at_word(text) return self.token.kind == "identifier" and self.token.text == text end
 
@@ -170,7 +181,7 @@ function tokens:annotations()
     if name.text == "annotation" and self.token.kind == "identifier" then
       self:advance()
       self:skip("{", "}")
-      self:expect(";", "after an annotation's definition")
+      self:semicolon("after an annotation's definition")
     else
       while self.word == "::" do
         self:advance()

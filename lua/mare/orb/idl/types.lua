@@ -188,7 +188,7 @@ local function members(self, definition)
         self.checker:declare_plain(token, "member")
         self.checker:append(definition.members, { name = token.name, type = full })
       until not self:accept(",")
-      self:expect(";", "after a member")
+      self:semicolon("after a member")
     end)
     self:annotations()
   until self.word == "}" or self.token.kind == "end"
@@ -295,7 +295,7 @@ local function case(self, definition, seen)
   local token, full = self:declarator(type, "the name of a member")
   self.checker:declare_plain(token, "member")
   for _, label in ipairs(list) do add_label(self, definition, seen, label, token.name, full) end
-  self:expect(";", "after a member")
+  self:semicolon("after a member")
 end
 
 -- A default must have something left to stand for.

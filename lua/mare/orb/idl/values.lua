@@ -91,7 +91,7 @@ local function element(self)
   else
     return self:export()
   end
-  self:expect(";", "after this element")
+  self:semicolon("after this element")
 end
 
 local function box(self, token)

@@ -1,0 +1,15 @@
+-- Marshalling through Lua's API alone, as it is where Lua's own structures aren't as mare knows them: all specs of it once more.
+-- time limit: 300 s
+-- runs under: mare
+local proc = require "spec.support.proc"
+
+describe("without knowledge of Lua's structures", function()
+  for _, name in ipairs { "", "_text", "_any", "_message", "_random" } do
+    it("orb_cdr" .. name .. " is the same", function()
+      local arguments = { "run", "spec/support/run.lua", "spec/orb_cdr" .. name .. "_spec.lua" }
+      local r = proc.mare_command(arguments, { env = { MARE_LAYOUT = "0" }, timeout = 60 })
+      assert.is_true(r.code == 0, r.out:sub(-3000) .. r.err)
+      assert.is_truthy(r.out:find "[1-9]%d* ok, 0 failed, 0 errors", r.out:sub(-300))
+    end)
+  end
+end)

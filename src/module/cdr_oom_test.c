@@ -1,0 +1,125 @@
+/*
+ * Every allocation fails once while programs are compiled and run: Lua's, and the scratch buffer's. What comes is the memory error; afterwards the
+ * same environment does the same work, and nothing leaks (the sanitizer build sees that). Raw and through the API.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <lualib.h>
+#include "module/module.h"
+#include "transfer/layout.h"
+
+static int failures, checks;
+#define CHECK(c) do { checks++; if (!(c)) { failures++; fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #c); } } while (0)
+
+static long left = -1;                         /* allocations until one fails; -1: none does */
+static int failed, active, once;               /* once: all after it succeed, as when a full collection made room */
+
+static int fails(void) {
+  if (!active || left < 0) return 0;
+  if (left > 0) { left--; return 0; }
+  if (once) left = -1;
+  failed = 1;
+  return 1;
+}
+
+#if !defined(PORT_ASAN) && !defined(PORT_TSAN) && defined(__GLIBC__)
+void *__libc_realloc(void *p, size_t n);
+void *realloc(void *p, size_t n) { return fails() ? NULL : __libc_realloc(p, n); }
+#define REALLOC __libc_realloc
+#else
+#define REALLOC realloc
+#endif
+
+static void *allocate(void *ud, void *p, size_t was, size_t n) {
+  (void)ud;
+  if (n == 0) { free(p); return NULL; }
+  if ((!p || n > was) && fails()) return NULL;
+  return REALLOC(p, n);
+}
+
+/* work() with an environment of its own, again() with one that is kept */
+static const char script[] =
+  "local cdr = require 'mare.orb.cdr'\n"
+  "local T = function(k) return { kind = k } end\n"
+  "local function types()\n"
+  "  local E = { kind = 'enum', id = 'IDL:E:1.0', name = 'E', labels = { 'a', 'b' } }\n"
+  "  local S = { kind = 'struct', id = 'IDL:S:1.0', name = 'S', members = { { name = 'n', type = T 'long' }, { name = 's', type = T 'string' },\n"
+  "    { name = 'e', type = E }, { name = 'a', type = T 'any' }, { name = 'o', type = { kind = 'interface', id = '', name = 'O' } } } }\n"
+  "  S.members[6] = { name = 'next', type = { kind = 'sequence', element = S } }\n"
+  "  local U = { kind = 'union', id = 'IDL:U:1.0', name = 'U', discriminator = E, members = { { name = 'x', label = 'b', type = S } } }\n"
+  "  return { U, T 'wstring', T 'any' }, S\n"
+  "end\n"
+  "local ior = '\\1\\0\\0\\0\\2\\0\\0\\0A\\0\\0\\0\\0\\0\\0\\0'\n"
+  "local function environment()\n"
+  "  return cdr.environment { reference_in = function(i) return { i } end, reference_out = function(v) return ('%s'):format(v[1]) end }\n"
+  "end\n"
+  "local function run(env, list, S, tag)\n"
+  "  local p = env:program(list, { 'one', 'two', 'three' })\n"
+  "  local function value(depth)\n"
+  "    return setmetatable({ n = depth, s = ('text'):rep(20), a = { _anytype = { kind = 'sequence', element = S }, _anyval = {} }, o = { ior },\n"
+  "      next = depth > 0 and { value(depth - 1) } or {} }, { __index = function(_, k) return k == 'e' and 'b' or nil end })\n"
+  "  end\n"
+  "  local x, w, a\n"
+  "  for codec = 28, 29 do\n"
+  "    local bytes = p:encode(codec, { x = value(3) }, 'w\\u{e9}' .. tag, { _anytype = list[1], _anyval = { x = value(1) } })\n"
+  "    x, w, a = p:decode(bytes, 1, codec)\n"
+  "    assert(x._value.next[1].next[1].n == 1 and x._field == 'x' and w == 'w\\u{e9}' .. tag and x._value.o[1] == ior)\n"
+  "    assert(a._anyval._value.next[1].s == ('text'):rep(20) and a._anytype.kind == 'union')\n"
+  "  end\n"
+  "  local ok, e = pcall(p.encode, p, 29, { x = 5 })\n"
+  "  if ok or (e ~= 'not enough memory' and e ~= 'BAD_PARAM: one.x: S expected, got 5') then error(e, 0) end\n"
+  "  if e == 'not enough memory' then error(e, 0) end\n"
+  "end\n"
+  "local kept, list, S = environment(), types()\n"
+  "function work() local l, s = types() run(environment(), l, s, 'x') end\n"
+  "function again() run(kept, list, S, 'y') end\n"
+  "function fresh() local l, s = types() run(kept, l, s, 'z') end\n";
+
+static int call(lua_State *L, const char *name) {
+  lua_settop(L, 0);
+  lua_getglobal(L, name);
+  active = 1;
+  int status = lua_pcall(L, 0, 0, 0);
+  active = 0;
+  return status;
+}
+
+static void each_allocation(lua_State *L, const char *name) {
+  for (long n = 0, more = 1; more; n++) {
+    left = n;
+    failed = 0;
+    int status = call(L, name);
+    more = failed;
+    left = -1;
+    if (status != LUA_OK && strcmp(lua_tostring(L, -1), "not enough memory") != 0) fprintf(stderr, "%s, %ld: %s\n", name, n, lua_tostring(L, -1));
+    CHECK(status == LUA_OK || (failed && strcmp(lua_tostring(L, -1), "not enough memory") == 0));
+    if (call(L, "again") != LUA_OK) fprintf(stderr, "%s, %ld, again: %s\n", name, n, lua_tostring(L, -1));
+    CHECK(lua_gettop(L) == 0);
+  }
+}
+
+static void test(int generational) {
+  lua_State *L = lua_newstate(allocate, NULL);
+  luaL_openlibs(L);
+  luaL_requiref(L, "mare.orb.cdr", luaopen_mare_orb_cdr, 0);
+  if (generational) lua_gc(L, LUA_GCGEN, 0, 0);
+  if (luaL_dostring(L, script)) { fprintf(stderr, "%s\n", lua_tostring(L, -1)); abort(); }
+  for (once = 0; once < 2; once++) {
+    each_allocation(L, "again");
+    each_allocation(L, "fresh");
+    each_allocation(L, "work");
+  }
+  lua_close(L);
+}
+
+int main(void) {
+  test(0);
+#if !defined(PORT_TSAN)
+  test(1);
+  mr_layout = 0;
+  test(0);
+#endif
+  printf("%d checks, %d failures\n", checks, failures);
+  return failures != 0;
+}
