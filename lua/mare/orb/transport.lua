@@ -103,7 +103,6 @@ function link:fail(why, text)
     w.failed = why
     w.channel:send("failed")
   end
-  if self.conn.tap then self.conn.tap("end") end
   self.conn:close()
 end
 
