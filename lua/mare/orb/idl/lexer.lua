@@ -17,7 +17,7 @@
 ---@field space boolean?
 ---@field first boolean?
 
-local lexer = { most = 1000000 }
+local lexer = { most = 500000 }
 
 local byte, find, sub = string.byte, string.find, string.sub
 
