@@ -9,6 +9,7 @@ followers becomes the leader. So a lone caller reads its reply itself, and no fi
 Invariants:
   - link.leader is true while a fiber reads, the waiter that was told to while it has not begun, else nil. If anybody waits there is a leader.
   - link.waiting[id] are the followers; link.count is how many. An id that is in neither, a late reply's, is dropped.
+  - a link that is over takes no more requests; it is dead at once, or when its leader has read what the server still had to say.
   - a dead link is in no table of the transport, its socket is closed, and all its followers have been woken.
   - between the choice of an id and the end of conn:send nothing else is written for that request.
 ]]
@@ -94,7 +95,7 @@ end
 --- The connection is over; why: "again" if the server has not touched what is unanswered, else "lost".
 function link:fail(why, text)
   if self.dead then return end
-  self.dead, self.text = why, text
+  self.dead, self.over, self.text = why, true, text
   self.transport:forget(self)
   local waiting = self.waiting
   self.waiting, self.count = {}, 0
@@ -102,7 +103,6 @@ function link:fail(why, text)
     w.failed = why
     w.channel:send("failed")
   end
-  if self.conn.tap then self.conn.tap("end") end
   self.conn:close()
 end
 
@@ -202,6 +202,8 @@ end
 -- request, but there may be replies for others: who reads will find them.
 local function unsent(self, text, code)
   if code == "ETIMEDOUT" then return nil, "unsent" end
+  self.over = true
+  self.transport:forget(self)
   if not self.leader then self:fail("lost", text) end
   return nil, "again"
 end
