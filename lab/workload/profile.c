@@ -1,12 +1,12 @@
 /*
- * A script from a joint distribution (describe-trace --joint): phase by phase as many births of each kind as the trace had, spread over the phase
- * in random order, each with its size, thread, freeing thread, and lifetime on the allocation clock or phase of death; the largest blocks at their
- * own times. A block that a realloc ends goes on as the earliest block still to come that a realloc on that thread makes of that size: the trace
- * has as many of the one as of the other.
+ * A script from a joint distribution (describe-trace --joint): visit by visit of the trace's phases as many births of each kind as the trace had,
+ * spread over the visit in random order, each with its size, thread, freeing thread, and lifetime on the allocation clock or visit of death; the
+ * largest blocks at their own times. A block that a realloc ends goes on as the earliest block still to come that a realloc on that thread makes of
+ * that size: the trace has as many of the one as of the other.
  *
  * The clock counts operations, as the original's did: a death comes when it is due, else a birth whose time has come, else whichever is next. Draws
  * are without replacement, so the totals of each phase are the trace's, apart from rounding when NA is another (then births are stretched,
- * lifetimes are not).
+ * lifetimes are not). Short lives end before long ones that are due, too: late by the same number of operations, they would be later.
  */
 #define _GNU_SOURCE
 #include "script.h"
@@ -16,6 +16,8 @@
 #include <string.h>
 
 #define PHASES 1024
+#define MOST_VISITS (1 << 20)
+#define SHORT_LIFE 64
 enum { FREED, REALLOCATED, NEVER };
 
 enum { MALLOC, CALLOC, REALLOC, ALIGNED, REALLOC_NULL, ROUTINES }; /* realloc: of a block */
@@ -23,29 +25,33 @@ enum { MALLOC, CALLOC, REALLOC, ALIGNED, REALLOC_NULL, ROUTINES }; /* realloc: o
 typedef struct {
   uint16_t phase, next; /* next: code of the size that a realloc makes */
   uint8_t routine, end, by, to;
-  int32_t died; /* phase of death, or -1: then life_from to life_to hold */
+  int32_t visits; /* from birth to death, or -1: then life_from to life_to hold */
   uint64_t size;
   int64_t life_from, life_to, born;
   uint64_t number;
 } cell;
 typedef struct { uint64_t when; sc_block block; uint16_t next; uint8_t end, to; } due; /* a death to come */
+typedef struct { due *at; size_t count, room; } heap;                                   /* by when */
+typedef struct { uint64_t start; uint32_t phase; } visit;
 
 typedef struct {
   cell *cells;
   size_t count, room;
+  visit *visits;            /* and one behind the last, where the trace ends */
+  size_t visit_count, visit_room, visit; /* visit: the one under way */
   size_t first[PHASES + 1]; /* of each phase's cells */
-  uint64_t *tree;           /* Fenwick tree over the numbers of the phase under way */
-  size_t size;
-  uint64_t left;
-  due *heap;
-  size_t heap_count, heap_room;
+  uint64_t left[PHASES];    /* blocks of the phase still to come */
+  uint32_t to_come[PHASES]; /* visits of the phase still to come */
+  uint64_t *tree;           /* Fenwick trees over the numbers of each phase: that of p from first[p] + p */
+  heap shortly, later;      /* deaths to come */
   const cell *large, *large_end; /* the largest blocks still to come, by birth */
   cell *grown;              /* cells of blocks that a realloc makes: by thread, size and phase */
   size_t grown_count;
   uint32_t *used_up;        /* for the first of a thread and size: how many of them have nothing left */
   double stretch, ahead;    /* ahead: see note_birth */
-  uint64_t now;             /* operations done */
-  uint64_t step, random;    /* step: operations per phase */
+  uint64_t now, operations; /* operations done; of the trace */
+  uint64_t random;
+  int folded;               /* phases are visited more than once */
   sc_script *s;
 } maker;
 
@@ -88,13 +94,47 @@ static int parse_row(const char *line, cell *c)
   unsigned phase, routine, end, by, to, next;
   unsigned long long size, number;
   long long from, until, born;
-  int died, used = 0;
+  int visits, used = 0;
   if (sscanf(line, "%u,%u,%u,%u,%u,%llu,%lld,%lld,%llu,%lld,%d,%u%n", &phase, &routine, &end, &by, &to, &size, &from, &until, &number, &born,
-             &died, &next, &used) != 12) return 0;
+             &visits, &next, &used) != 12) return 0;
   if (phase >= PHASES || routine >= ROUTINES || end > NEVER || by > 63 || to > 63 || (end != NEVER && (from < 0 || until < from))) return 0;
-  if ((line[used] && line[used] != '\n') || died >= PHASES || next >> 13 || (born >= 0 && number != 1)) return 0;
-  *c = (cell){ (uint16_t)phase, (uint16_t)next, (uint8_t)routine, (uint8_t)end, (uint8_t)by, (uint8_t)to, died, size, from, until, born, number };
+  if ((line[used] && line[used] != '\n') || visits >= MOST_VISITS || next >> 13 || (born >= 0 && number != 1)) return 0;
+  *c = (cell){ (uint16_t)phase, (uint16_t)next, (uint8_t)routine, (uint8_t)end, (uint8_t)by, (uint8_t)to, visits, size, from, until, born, number };
   return 1;
+}
+
+static void *one_more(void *rows, size_t count, size_t *room, size_t size)
+{
+  if (count < *room) return rows;
+  size_t more = *room ? *room * 2 : 4096;
+  void *bigger = sc_remap(rows, *room * size, more * size);
+  if (bigger) *room = more;
+  return bigger;
+}
+
+static int add_visit(maker *m, uint64_t start, unsigned phase)
+{
+  if (phase >= PHASES || m->visit_count >= MOST_VISITS || (m->visit_count && start <= m->visits[m->visit_count - 1].start)) return 0;
+  visit *more = one_more(m->visits, m->visit_count + 1, &m->visit_room, sizeof *more);
+  if (!more) return 0;
+  m->visits = more;
+  m->visits[m->visit_count++] = (visit){ start, phase };
+  m->visits[m->visit_count] = (visit){ m->operations, 0 };
+  if (m->to_come[phase]++) m->folded = 1;
+  return 1;
+}
+
+static int read_row(maker *m, const char *line)
+{
+  unsigned long long start;
+  unsigned phase;
+  if (sscanf(line, "# operations %llu", &start) == 1) m->operations = start;
+  if (line[0] == '#' || strncmp(line, "phase,", 6) == 0) return 1;
+  if (line[0] == 'v') return sscanf(line, "v,%llu,%u", &start, &phase) == 2 && start < m->operations && add_visit(m, start, phase);
+  cell *cells = one_more(m->cells, m->count, &m->room, sizeof *cells);
+  if (!cells) return 0;
+  m->cells = cells;
+  return parse_row(line, &m->cells[m->count++]);
 }
 
 static int read_cells(maker *m, const char *path, char *error, size_t room)
@@ -103,29 +143,17 @@ static int read_cells(maker *m, const char *path, char *error, size_t room)
   static char buffer[1 << 16];
   FILE *f = fopen(path, "re");
   unsigned long number = 0;
+  int good = 1;
   if (!f) { snprintf(error, room, "%s: %s", path, strerror(errno)); return 0; }
   setvbuf(f, buffer, _IOFBF, sizeof buffer);
-  while (fgets(line, sizeof line, f)) {
+  while (good && fgets(line, sizeof line, f)) {
     number++;
-    unsigned long long step;
-    if (sscanf(line, "# phase_operations %llu", &step) == 1) m->step = step;
-    if (line[0] == '#' || strncmp(line, "phase,", 6) == 0) continue;
-    if (m->count == m->room) {
-      size_t more = m->room ? m->room * 2 : 4096;
-      cell *cells = sc_remap(m->cells, m->room * sizeof *cells, more * sizeof *cells);
-      if (!cells) break;
-      m->cells = cells;
-      m->room = more;
-    }
-    if (!parse_row(line, &m->cells[m->count++])) {
-      snprintf(error, room, "%s:%lu: not a row of a profile; make the profile again with `mare lab fit`", path, number);
-      fclose(f);
-      return 0;
-    }
+    good = read_row(m, line);
   }
   fclose(f);
-  if (m->count && m->step) return 1;
-  snprintf(error, room, "%s:%lu: the profile is empty; make it again with `mare lab fit`", path, number + 1);
+  if (good && m->count && m->visit_count) return 1;
+  if (!good) snprintf(error, room, "%s:%lu: not a row of a profile; make the profile again with `mare lab fit`", path, number);
+  else snprintf(error, room, "%s:%lu: the profile is empty; make it again with `mare lab fit`", path, number + 1);
   return 0;
 }
 
@@ -141,77 +169,102 @@ static void scale(maker *m, uint64_t allocations)
   m->stretch = allocations ? (double)allocations / all : 1;
 }
 
-/* ---- drawing a cell of the phase ---- */
+/* ---- drawing a cell of a phase ---- */
 
-static void tree_add(maker *m, size_t i, uint64_t n) { for (i++; i <= m->size; i += i & -i) m->tree[i] += n; }
+static uint64_t *tree_of(const maker *m, unsigned phase) { return m->tree + m->first[phase] + phase; }
+static size_t size_of(const maker *m, unsigned phase) { return m->first[phase + 1] - m->first[phase]; }
 
-static size_t tree_find(const maker *m, uint64_t k)
+static void tree_add(uint64_t *tree, size_t size, size_t i, uint64_t n) { for (i++; i <= size; i += i & -i) tree[i] += n; }
+
+static size_t tree_find(const uint64_t *tree, size_t size, uint64_t k)
 {
   size_t at = 0, bit = 1;
-  while (bit * 2 <= m->size) bit *= 2;
+  while (bit * 2 <= size) bit *= 2;
   for (; bit; bit /= 2)
-    if (at + bit <= m->size && m->tree[at + bit] <= k) {
+    if (at + bit <= size && tree[at + bit] <= k) {
       at += bit;
-      k -= m->tree[at];
+      k -= tree[at];
     }
   return at;
 }
 
 /* One of the phase's blocks that are left, of which there must be one. */
-static const cell *draw(maker *m, const cell *cells)
+static const cell *draw(maker *m, unsigned phase)
 {
-  size_t i = tree_find(m, sc_below(&m->random, m->left));
-  tree_add(m, i, (uint64_t)-1);
-  m->left--;
-  return &cells[i];
+  uint64_t *tree = tree_of(m, phase);
+  size_t i = tree_find(tree, size_of(m, phase), sc_below(&m->random, m->left[phase]));
+  tree_add(tree, size_of(m, phase), i, (uint64_t)-1);
+  m->left[phase]--;
+  return &m->cells[m->first[phase] + i];
 }
 
-/* ---- deaths to come: a heap by when ---- */
-
-static void push(maker *m, due d)
+static int plant(maker *m)
 {
-  if (m->heap_count == m->heap_room) {
-    size_t more = m->heap_room ? m->heap_room * 2 : 4096;
-    due *heap = sc_remap(m->heap, m->heap_room * sizeof *heap, more * sizeof *heap);
-    if (!heap) { m->s->out_of_memory = 1; return; }
-    m->heap = heap;
-    m->heap_room = more;
-  }
-  size_t i = m->heap_count++;
-  for (; i && m->heap[(i - 1) / 2].when > d.when; i = (i - 1) / 2) m->heap[i] = m->heap[(i - 1) / 2];
-  m->heap[i] = d;
+  size_t n = m->first[PHASES] + PHASES + 1;
+  if (!(m->tree = sc_map(n * sizeof *m->tree))) return 0;
+  for (unsigned p = 0; p < PHASES; p++)
+    for (size_t i = m->first[p]; i < m->first[p + 1]; i++) {
+      tree_add(tree_of(m, p), size_of(m, p), i - m->first[p], m->cells[i].number);
+      m->left[p] += m->cells[i].number;
+    }
+  return 1;
 }
 
-static due pop(maker *m)
+/* ---- deaths to come ---- */
+
+static void push(maker *m, heap *h, due d)
 {
-  due top = m->heap[0], last = m->heap[--m->heap_count];
+  due *at = one_more(h->at, h->count, &h->room, sizeof *at);
+  if (!at) { m->s->out_of_memory = 1; return; }
+  h->at = at;
+  size_t i = h->count++;
+  for (; i && at[(i - 1) / 2].when > d.when; i = (i - 1) / 2) at[i] = at[(i - 1) / 2];
+  at[i] = d;
+}
+
+static due pop(heap *h)
+{
+  due top = h->at[0], last = h->at[--h->count];
   size_t i = 0;
-  for (size_t c; (c = 2 * i + 1) < m->heap_count; i = c) {
-    if (c + 1 < m->heap_count && m->heap[c + 1].when < m->heap[c].when) c++;
-    if (m->heap[c].when >= last.when) break;
-    m->heap[i] = m->heap[c];
+  for (size_t c; (c = 2 * i + 1) < h->count; i = c) {
+    if (c + 1 < h->count && h->at[c + 1].when < h->at[c].when) c++;
+    if (h->at[c].when >= last.when) break;
+    h->at[i] = h->at[c];
   }
-  m->heap[i] = last;
+  h->at[i] = last;
   return top;
+}
+
+/* The one whose turn it is; NULL: nothing will die. */
+static heap *next_death(maker *m)
+{
+  heap *a = &m->shortly, *b = &m->later;
+  if (!a->count || !b->count) return a->count ? a : b->count ? b : NULL;
+  return a->at[0].when <= m->now || a->at[0].when <= b->at[0].when ? a : b;
 }
 
 /* ---- the run ---- */
 
-/* now already counts the birth */
-static uint64_t death_of(maker *m, const cell *c)
+/* In operations to go. The clock already counts the birth. */
+static uint64_t life_of(maker *m, const cell *c)
 {
-  if (c->died < 0) {
+  if (c->visits < 0) {
     uint64_t life = (uint64_t)c->life_from + sc_below(&m->random, (uint64_t)(c->life_to - c->life_from) + 1);
-    return m->now + (life ? life - 1 : 0);
+    return life ? life - 1 : 0;
   }
-  double life = ((double)c->died + sc_unit(&m->random)) * (double)m->step - (double)m->now / m->stretch;
-  return m->now + (life > 1 ? (uint64_t)life - 1 : 0);
+  size_t v = (m->folded ? m->visit : c->phase) + (size_t)c->visits;
+  if (v >= m->visit_count) v = m->visit_count - 1;
+  double begin = (double)m->visits[v].start, end = (double)m->visits[v + 1].start;
+  double life = begin + sc_unit(&m->random) * (end - begin) - (double)m->now / m->stretch;
+  return life > 0 ? (uint64_t)life : 0;
 }
 
 static void born(maker *m, const cell *c, sc_block b, uint8_t to)
 {
   m->now++;
-  if (c->end != NEVER) push(m, (due){ death_of(m, c), b, c->next, c->end, to });
+  if (c->end == NEVER) return;
+  uint64_t life = life_of(m, c);
+  push(m, life < SHORT_LIFE ? &m->shortly : &m->later, (due){ m->now + life, b, c->next, c->end, to });
 }
 
 static void allocate(maker *m, const cell *c)
@@ -248,7 +301,7 @@ static const cell *successor(maker *m, const due *d)
 
 static void end_one(maker *m)
 {
-  due d = pop(m);
+  due d = pop(next_death(m));
   const cell *c = d.end == REALLOCATED ? successor(m, &d) : NULL;
   if (c) {
     born(m, c, sc_regrow(m->s, d.to, &d.block, c->size), c->to);
@@ -278,7 +331,7 @@ static void bear_large(maker *m)
 static void catch_up(maker *m, double birth)
 {
   while (!m->s->out_of_memory) {
-    double now = (double)m->now, death = m->heap_count ? (double)m->heap[0].when - now : 1e300;
+    double now = (double)m->now, death = next_death(m) ? (double)next_death(m)->at[0].when - now : 1e300;
     double large = (m->large < m->large_end ? (double)m->large->born * m->stretch : 1e300) - now - m->ahead, ordinary = birth - now - m->ahead;
     if (death <= 0) end_one(m);
     else if (large <= 0 && large <= ordinary) bear_large(m);
@@ -288,33 +341,20 @@ static void catch_up(maker *m, double birth)
   }
 }
 
-/* The births that no realloc of a block brings about, spread over the phase; the rest follows from the deaths. */
-static void run_births(maker *m, const cell *cells, double begin, double end)
+/* The births that no realloc of a block brings about, spread over the visit; the rest follows from the deaths. */
+static void run_visit(maker *m, const visit *v)
 {
-  uint64_t births = m->left;
+  uint64_t births = m->left[v->phase];
+  if (m->to_come[v->phase] > 1) births = (uint64_t)((double)births / m->to_come[v->phase] + sc_unit(&m->random));
+  m->to_come[v->phase]--;
+  double begin = (double)v->start * m->stretch, end = (double)v[1].start * m->stretch;
   double apart = births ? (end - begin) / (double)births : 0;
-  for (uint64_t i = 0; i < births && !m->s->out_of_memory; i++) {
+  for (uint64_t i = 0; i < births && m->left[v->phase] && !m->s->out_of_memory; i++) {
     double planned = begin + apart * ((double)i + 0.5);
     catch_up(m, planned);
     note_birth(m, planned);
-    allocate(m, draw(m, cells));
+    allocate(m, draw(m, v->phase));
   }
-}
-
-static int run_phase(maker *m, unsigned phase)
-{
-  const cell *cells = m->cells + m->first[phase];
-  m->size = m->first[phase + 1] - m->first[phase];
-  m->left = 0;
-  if (!(m->tree = sc_map((m->size + 1) * sizeof *m->tree))) return 0;
-  for (size_t i = 0; i < m->size; i++) {
-    tree_add(m, i, cells[i].number);
-    m->left += cells[i].number;
-  }
-  run_births(m, cells, (double)phase * (double)m->step * m->stretch, (double)(phase + 1) * (double)m->step * m->stretch);
-  sc_unmap(m->tree, (m->size + 1) * sizeof *m->tree);
-  m->tree = NULL;
-  return !m->s->out_of_memory;
 }
 
 static uint32_t count_threads(const maker *m)
@@ -342,23 +382,32 @@ static int divide(maker *m)
   return (m->used_up = sc_map((m->grown_count + 1) * sizeof *m->used_up)) != NULL;
 }
 
+static void discard(maker *m)
+{
+  sc_unmap(m->cells, m->room * sizeof *m->cells);
+  sc_unmap(m->visits, m->visit_room * sizeof *m->visits);
+  sc_unmap(m->tree, (m->first[PHASES] + PHASES + 1) * sizeof *m->tree);
+  sc_unmap(m->shortly.at, m->shortly.room * sizeof(due));
+  sc_unmap(m->later.at, m->later.room * sizeof(due));
+  sc_unmap(m->used_up, (m->grown_count + 1) * sizeof *m->used_up);
+}
+
 sc_script *mk_from_profile(const char *path, uint64_t allocations, uint64_t seed, char *error, size_t room)
 {
-  maker m = { .random = seed, .stretch = 1 };
+  static maker m;
+  m = (maker){ .random = seed, .stretch = 1 };
   int ok = read_cells(&m, path, error, room) && (m.s = sc_new(count_threads(&m))) != NULL;
   if (ok) {
     scale(&m, allocations);
     sort_cells(m.cells, m.count);
     snprintf(error, room, "%s: not enough memory for this profile", path);
-    ok = divide(&m);
-    for (unsigned p = 0; ok && p < PHASES; p++)
-      if (m.first[p + 1] > m.first[p]) ok = run_phase(&m, p);
+    ok = divide(&m) && plant(&m);
+    for (m.visit = 0; ok && m.visit < m.visit_count && !m.s->out_of_memory; m.visit++) run_visit(&m, &m.visits[m.visit]);
+    m.visit = m.visit_count - 1;
     if (ok) catch_up(&m, 1e300);
     ok = ok && !m.s->out_of_memory;
   }
-  sc_unmap(m.cells, m.room * sizeof *m.cells);
-  sc_unmap(m.heap, m.heap_room * sizeof *m.heap);
-  sc_unmap(m.used_up, (m.grown_count + 1) * sizeof *m.used_up);
+  discard(&m);
   if (ok) return m.s;
   sc_free(m.s);
   return NULL;
