@@ -1,5 +1,6 @@
 /* Counting, see joint.h. A cell's key holds all its fields in 64 bits. */
 #include "joint.h"
+#include <stdlib.h>
 
 typedef unsigned long long ull;
 
@@ -30,9 +31,14 @@ void jt_start(jt_joint *j, const vs_visits *visits)
 {
   j->cells.most = JT_CELLS;
   j->visits = visits;
+  if (visits && !(j->births = calloc(visits->count, sizeof *j->births))) j->out_of_memory = 1;
 }
 
-void jt_free(jt_joint *j) { ct_free(&j->cells); }
+void jt_free(jt_joint *j)
+{
+  ct_free(&j->cells);
+  free(j->births);
+}
 
 static unsigned life_of(const jt_joint *j, const jt_block *b, size_t born)
 {
@@ -49,7 +55,8 @@ static void count_cell(jt_joint *j, const jt_block *b)
   uint64_t key = put(PHASE, j->visits->at[born].phase) | put(ROUTINE, b->routine) | put(END, b->end) | put(BY, b->by) | put(TO, b->to) |
                  put(SIZE, ct_size_code(b->size)) | put(LIFE, life_of(j, b, born));
   if (b->end == JT_REALLOCATED) key |= put(NEXT, ct_size_code(b->next));
-  if (!ct_add(&j->cells, key, 1, b->size)) j->out_of_memory = 1;
+  if (j->out_of_memory || !ct_add(&j->cells, key, 1, b->size)) j->out_of_memory = 1;
+  else if (b->routine != JT_REALLOC) j->births[born]++;
 }
 
 /* Keeps b if it is among the largest; what it displaces goes to its cell. */
@@ -96,7 +103,7 @@ static void print_largest(FILE *f, const jt_joint *j, const jt_block *b)
 }
 
 /*
- * First the visits, each with its first operation and its phase. Then a row per cell: size is the mean of the cell's sizes, life the bounds in
+ * First the visits, each with its first operation, its phase and its births. Then a row per cell: size is the mean of the cell's sizes, life the bounds in
  * operations (-1: never freed), visits those between birth and death where that is kept (else -1), next the code of the size that a realloc made,
  * born -1. Then the largest blocks, each with the operation of its birth.
  */
@@ -106,7 +113,7 @@ void jt_print(FILE *f, jt_joint *j, uint64_t operations)
   size_t n = j->cells.count;
   ct_item *items = ct_sorted(&j->cells, 0);
   fprintf(f, "# operations %llu visits %zu refused %llu\n", (ull)operations, v->count, (ull)j->cells.refused);
-  for (size_t i = 0; i < v->count; i++) fprintf(f, "v,%llu,%u\n", (ull)v->at[i].start, v->at[i].phase);
+  for (size_t i = 0; i < v->count; i++) fprintf(f, "v,%llu,%u,%llu\n", (ull)v->at[i].start, v->at[i].phase, (ull)j->births[i]);
   fputs("phase,routine,end,by,to,size,life_from,life_to,number,born,visits,next\n", f);
   for (size_t i = 0; i < n; i++) print_cell(f, &items[i], operations / v->count + 1);
   for (size_t i = 0; i < j->largest_count; i++) print_largest(f, j, &j->largest[i]);

@@ -17,13 +17,14 @@
 #define JT_CELLS 1500000 /* at most; what is beyond is refused: count again with fewer phases */
 
 enum jt_end { JT_FREED, JT_REALLOCATED, JT_NEVER };
-enum { JT_REALLOC_NULL = 4 }; /* a routine beside those of measures.h: realloc(NULL, n), which continues no block */
+enum { JT_REALLOC = 2, JT_REALLOC_NULL = 4 }; /* routines, as in measures.h; and realloc(NULL, n), which continues no block */
 
 typedef struct jt_block { uint64_t size, next, born, life; unsigned routine, end, by, to; } jt_block; /* next: size after a realloc */
 
 typedef struct jt_joint {
   ct_table cells;
   const vs_visits *visits;
+  uint64_t *births; /* of each visit, those in cells that continue no block */
   jt_block largest[JT_LARGEST]; /* a heap, the smallest on top */
   size_t largest_count;
   int out_of_memory;

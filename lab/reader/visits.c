@@ -74,18 +74,26 @@ static void divide_once(vs_visits *v, const vs_turns *t, uint64_t operations, un
   }
 }
 
+/* The first two stretches and the last two are like no others: windows of their own. */
+static uint32_t window_of(size_t stretch, size_t stretches, unsigned windows)
+{
+  if (stretch < 2) return 0;
+  if (stretch + 2 >= stretches) return windows - 1;
+  return 1 + (uint32_t)((stretch - 2) * (windows - 2) / (stretches - 4));
+}
+
 /* A stretch lies between two turns; windows hold as many stretches each, rising and falling ones. */
 static void divide_folded(vs_visits *v, const vs_turns *t, uint64_t operations, unsigned parts)
 {
   size_t stretches = t->count + 1;
   unsigned pieces = 4, windows;
   while (pieces < 32 && stretches * pieces * 2 <= VS_VISITS) pieces *= 2;
-  windows = parts / pieces ? parts / pieces : 1;
+  windows = parts / pieces > 3 ? parts / pieces : 3;
   if (windows * pieces * 2 > VS_PHASES) windows = VS_PHASES / (pieces * 2);
   v->folded = 1;
   for (size_t i = 0; i < stretches; i++) {
     uint64_t from = i ? t->at[i - 1].operation : 0, to = i < t->count ? t->at[i].operation : operations;
-    uint32_t window = (uint32_t)(i * windows / stretches), first = (window * 2 + (uint32_t)(i & 1)) * pieces;
+    uint32_t first = (window_of(i, stretches, windows) * 2 + (uint32_t)(i & 1)) * pieces;
     for (unsigned p = 0; p < pieces && from < to; p++) add(v, from + (to - from) * p / pieces, first + p, (uint32_t)i);
   }
 }

@@ -18,6 +18,8 @@
 #define PHASES 1024
 #define MOST_VISITS (1 << 20)
 #define SHORT_LIFE 64
+#define SOON 2 /* visits */
+#define SOON_FOLDED 100
 enum { FREED, REALLOCATED, NEVER };
 
 enum { MALLOC, CALLOC, REALLOC, ALIGNED, REALLOC_NULL, ROUTINES }; /* realloc: of a block */
@@ -32,7 +34,7 @@ typedef struct {
 } cell;
 typedef struct { uint64_t when; sc_block block; uint16_t next; uint8_t end, to; } due; /* a death to come */
 typedef struct { due *at; size_t count, room; } heap;                                   /* by when */
-typedef struct { uint64_t start; uint32_t phase; } visit;
+typedef struct { uint64_t start, births; uint32_t phase; } visit;
 
 typedef struct {
   cell *cells;
@@ -41,7 +43,7 @@ typedef struct {
   size_t visit_count, visit_room, visit; /* visit: the one under way */
   size_t first[PHASES + 1]; /* of each phase's cells */
   uint64_t left[PHASES];    /* blocks of the phase still to come */
-  uint32_t to_come[PHASES]; /* visits of the phase still to come */
+  uint8_t seen[PHASES];
   uint64_t *tree;           /* Fenwick trees over the numbers of each phase: that of p from first[p] + p */
   heap shortly, later;      /* deaths to come */
   const cell *large, *large_end; /* the largest blocks still to come, by birth */
@@ -112,25 +114,26 @@ static void *one_more(void *rows, size_t count, size_t *room, size_t size)
   return bigger;
 }
 
-static int add_visit(maker *m, uint64_t start, unsigned phase)
+static int add_visit(maker *m, uint64_t start, unsigned phase, uint64_t births)
 {
   if (phase >= PHASES || m->visit_count >= MOST_VISITS || (m->visit_count && start <= m->visits[m->visit_count - 1].start)) return 0;
   visit *more = one_more(m->visits, m->visit_count + 1, &m->visit_room, sizeof *more);
   if (!more) return 0;
   m->visits = more;
-  m->visits[m->visit_count++] = (visit){ start, phase };
-  m->visits[m->visit_count] = (visit){ m->operations, 0 };
-  if (m->to_come[phase]++) m->folded = 1;
+  m->visits[m->visit_count++] = (visit){ start, births, phase };
+  m->visits[m->visit_count] = (visit){ m->operations, 0, 0 };
+  if (m->seen[phase]) m->folded = 1;
+  m->seen[phase] = 1;
   return 1;
 }
 
 static int read_row(maker *m, const char *line)
 {
-  unsigned long long start;
+  unsigned long long start, births;
   unsigned phase;
   if (sscanf(line, "# operations %llu", &start) == 1) m->operations = start;
   if (line[0] == '#' || strncmp(line, "phase,", 6) == 0) return 1;
-  if (line[0] == 'v') return sscanf(line, "v,%llu,%u", &start, &phase) == 2 && start < m->operations && add_visit(m, start, phase);
+  if (line[0] == 'v') return sscanf(line, "v,%llu,%u,%llu", &start, &phase, &births) == 3 && start < m->operations && add_visit(m, start, phase, births);
   cell *cells = one_more(m->cells, m->count, &m->room, sizeof *cells);
   if (!cells) return 0;
   m->cells = cells;
@@ -255,7 +258,8 @@ static uint64_t life_of(maker *m, const cell *c)
   size_t v = (m->folded ? m->visit : c->phase) + (size_t)c->visits;
   if (v >= m->visit_count) v = m->visit_count - 1;
   double begin = (double)m->visits[v].start, end = (double)m->visits[v + 1].start;
-  double life = begin + sc_unit(&m->random) * (end - begin) - (double)m->now / m->stretch;
+  double target = begin + sc_unit(&m->random) * (end - begin);
+  double life = target - (double)m->now / m->stretch;
   return life > 0 ? (uint64_t)life : 0;
 }
 
@@ -327,12 +331,14 @@ static void bear_large(maker *m)
   for (uint64_t i = 0; i < c->number; i++) allocate(m, c);
 }
 
-/* Everything that comes before the next birth of the phase, which is meant for `birth`. */
-static void catch_up(maker *m, double birth)
+/* Everything that comes before the next birth of the visit, which is meant for `birth`; `left` births must be made before `end`. */
+static void catch_up(maker *m, double birth, uint64_t left, double end)
 {
   while (!m->s->out_of_memory) {
-    double now = (double)m->now, death = next_death(m) ? (double)next_death(m)->at[0].when - now : 1e300;
+    heap *dying = next_death(m);
+    double now = (double)m->now, death = dying ? (double)dying->at[0].when - now : 1e300;
     double large = (m->large < m->large_end ? (double)m->large->born * m->stretch : 1e300) - now - m->ahead, ordinary = birth - now - m->ahead;
+    if (dying == &m->later && left && now + (double)left >= end) death = 1e300; /* the visit has had its deaths */
     if (death <= 0) end_one(m);
     else if (large <= 0 && large <= ordinary) bear_large(m);
     else if (ordinary <= death && ordinary <= large) break; /* at the very end, too, when nothing is left at all */
@@ -341,20 +347,29 @@ static void catch_up(maker *m, double birth)
   }
 }
 
+/* So many have died by the end of the visit as in the trace: what is to die soon dies now. */
+static void finish_visit(maker *m, double begin, double end)
+{
+  while ((double)m->now < end && !m->s->out_of_memory) {
+    heap *dying = next_death(m);
+    if (!dying || (double)dying->at[0].when > end + (m->folded ? SOON_FOLDED : SOON) * (end - begin)) break;
+    end_one(m);
+  }
+}
+
 /* The births that no realloc of a block brings about, spread over the visit; the rest follows from the deaths. */
 static void run_visit(maker *m, const visit *v)
 {
-  uint64_t births = m->left[v->phase];
-  if (m->to_come[v->phase] > 1) births = (uint64_t)((double)births / m->to_come[v->phase] + sc_unit(&m->random));
-  m->to_come[v->phase]--;
+  uint64_t births = m->stretch == 1 ? v->births : (uint64_t)((double)v->births * m->stretch + sc_unit(&m->random));
   double begin = (double)v->start * m->stretch, end = (double)v[1].start * m->stretch;
   double apart = births ? (end - begin) / (double)births : 0;
   for (uint64_t i = 0; i < births && m->left[v->phase] && !m->s->out_of_memory; i++) {
     double planned = begin + apart * ((double)i + 0.5);
-    catch_up(m, planned);
+    catch_up(m, planned, births - i, end);
     note_birth(m, planned);
     allocate(m, draw(m, v->phase));
   }
+  finish_visit(m, begin, end);
 }
 
 static uint32_t count_threads(const maker *m)
@@ -404,7 +419,7 @@ sc_script *mk_from_profile(const char *path, uint64_t allocations, uint64_t seed
     ok = divide(&m) && plant(&m);
     for (m.visit = 0; ok && m.visit < m.visit_count && !m.s->out_of_memory; m.visit++) run_visit(&m, &m.visits[m.visit]);
     m.visit = m.visit_count - 1;
-    if (ok) catch_up(&m, 1e300);
+    if (ok) catch_up(&m, 1e300, 0, 0);
     ok = ok && !m.s->out_of_memory;
   }
   discard(&m);
