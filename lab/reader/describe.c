@@ -39,13 +39,13 @@ static int complain(const char *what)
 }
 
 /* One pass: 0, or 1 when it is said what went wrong. */
-static int pass(const options *o, const vs_visits *visits, ms_measures **made, rd_reader **reader)
+static int pass(const options *o, const ph_phases *phases, ms_measures **made, rd_reader **reader)
 {
   rd_error error;
   rd_event event;
   rd_reader *r = *reader = rd_open(o->path, o->partial, &error);
   if (!r) return complain(error.text);
-  ms_measures *m = *made = ms_new(o->limits[0], o->limits[1], visits);
+  ms_measures *m = *made = ms_new(o->limits[0], o->limits[1], phases);
   int got = m ? 1 : -2;
   while (got > 0 && (got = rd_next(r, &event, &error)) > 0) ms_event(m, &event);
   if (got == -1) return complain(error.text);
@@ -67,16 +67,16 @@ static int joint(const options *o, const ms_measures *first)
 {
   int bad = 0, refused = 1;
   for (unsigned parts = MOST_PARTS; !bad && refused && parts >= LEAST_PARTS; parts /= 4) {
-    vs_visits visits;
+    ph_phases phases;
     ms_measures *m = NULL;
     rd_reader *r = NULL;
-    if (!vs_divide(&visits, &first->turns, first->operations, parts)) return complain("describe: out of memory");
-    bad = pass(o, &visits, &m, &r);
-    refused = !bad && m->joint.cells.refused > 0;
+    if (!ph_divide(&phases, &first->turns, first->operations, parts)) return complain("describe: out of memory");
+    bad = pass(o, &phases, &m, &r);
+    refused = !bad && m->joint.count > JT_CELLS;
     if (!bad && (!refused || parts / 4 < LEAST_PARTS)) bad = write_joint(m, o->joint);
     ms_free(m);
     rd_close(r);
-    vs_forget(&visits);
+    ph_forget(&phases);
   }
   return bad;
 }

@@ -4,11 +4,11 @@
 
 typedef unsigned long long ull;
 
-enum field { LIFE, SIZE, TO, BY, END, ROUTINE, NEXT, PHASE, FIELDS };
-static const struct { unsigned shift, bits; } fields[FIELDS] = { { 0, 11 }, { 11, 13 }, { 24, 6 }, { 30, 6 }, { 36, 2 }, { 38, 3 }, { 41, 13 }, { 54, 10 } };
+enum field { LIFE, SIZE, TO, BY, END, ROUTINE, NEXT, FIELDS };
+static const struct { unsigned shift, bits; } fields[FIELDS] = { { 0, 16 }, { 16, 13 }, { 29, 6 }, { 35, 6 }, { 41, 2 }, { 43, 3 }, { 46, 13 } };
 
-/* Codes of lifetimes: classes, then visits until death. */
-enum { EXACT_LIVES = 16, IN_VISITS = 512, NEVER_DIES = 2047, LEAST_VISITS = 4, LEAST_LIFE = 32 };
+/* Codes of lifetimes: classes, then phases until death. */
+enum { EXACT_LIVES = 16, IN_PHASES = 512, NEVER_DIES = 65535, LEAST_PHASES = 4, LEAST_LIFE = 32 };
 
 static unsigned get(uint64_t key, enum field f) { return (unsigned)(key >> fields[f].shift) & ((1u << fields[f].bits) - 1); }
 static uint64_t put(enum field f, uint64_t value) { return (value & ((UINT64_C(1) << fields[f].bits) - 1)) << fields[f].shift; }
@@ -27,36 +27,39 @@ static uint64_t class_first(unsigned c)
   return (uint64_t)(8 + (c - EXACT_LIVES) % 8) << (octave - 3);
 }
 
-void jt_start(jt_joint *j, const vs_visits *visits)
+void jt_start(jt_joint *j, const ph_phases *phases)
 {
-  j->cells.most = JT_CELLS;
-  j->visits = visits;
-  if (visits && !(j->births = calloc(visits->count, sizeof *j->births))) j->out_of_memory = 1;
+  if (!phases) return;
+  j->phases = phases;
+  j->cells = calloc(phases->count, sizeof *j->cells);
+  if (!j->cells) { j->out_of_memory = 1; return; }
+  for (size_t i = 0; i < phases->count; i++) j->cells[i].most = JT_CELLS;
 }
 
 void jt_free(jt_joint *j)
 {
-  ct_free(&j->cells);
-  free(j->births);
+  for (size_t i = 0; j->cells && i < j->phases->count; i++) ct_free(&j->cells[i]);
+  free(j->cells);
 }
 
 static unsigned life_of(const jt_joint *j, const jt_block *b, size_t born)
 {
   if (b->end == JT_NEVER) return NEVER_DIES;
-  size_t died = vs_of(j->visits, b->born + b->life), apart = died - born;
-  int turned = j->visits->at[died].turns > j->visits->at[born].turns && b->life >= LEAST_LIFE;
-  if ((apart < LEAST_VISITS && !turned) || apart >= NEVER_DIES - IN_VISITS) return class_of(b->life);
-  return IN_VISITS + (unsigned)apart;
+  size_t died = ph_of(j->phases, b->born + b->life), apart = died - born;
+  int turned = j->phases->at[died].turns > j->phases->at[born].turns && b->life >= LEAST_LIFE;
+  return apart < LEAST_PHASES && !turned ? class_of(b->life) : IN_PHASES + (unsigned)apart;
 }
 
 static void count_cell(jt_joint *j, const jt_block *b)
 {
-  size_t born = vs_of(j->visits, b->born);
-  uint64_t key = put(PHASE, j->visits->at[born].phase) | put(ROUTINE, b->routine) | put(END, b->end) | put(BY, b->by) | put(TO, b->to) |
-                 put(SIZE, ct_size_code(b->size)) | put(LIFE, life_of(j, b, born));
+  size_t phase = ph_of(j->phases, b->born), before;
+  if (j->out_of_memory) return;
+  uint64_t key = put(ROUTINE, b->routine) | put(END, b->end) | put(BY, b->by) | put(TO, b->to) | put(SIZE, ct_size_code(b->size)) |
+                 put(LIFE, life_of(j, b, phase));
   if (b->end == JT_REALLOCATED) key |= put(NEXT, ct_size_code(b->next));
-  if (j->out_of_memory || !ct_add(&j->cells, key, 1, b->size)) j->out_of_memory = 1;
-  else if (b->routine != JT_REALLOC) j->births[born]++;
+  before = j->cells[phase].count;
+  if (!ct_add(&j->cells[phase], key, 1, b->size)) j->out_of_memory = 1;
+  j->count += j->cells[phase].count - before;
 }
 
 /* Keeps b if it is among the largest; what it displaces goes to its cell. */
@@ -81,40 +84,42 @@ void jt_count(jt_joint *j, jt_block b)
 
 /* ---- the file ---- */
 
-/* Lives that are kept in visits have bounds all the same, those of visits of the mean length: to compare with. */
-static void print_cell(FILE *f, const ct_item *it, uint64_t step)
+/* Lives that are kept in phases have bounds all the same, as if all phases were as long: to compare with. */
+static void print_cell(FILE *f, size_t phase, const ct_item *it, uint64_t step)
 {
   uint64_t k = it->key;
   unsigned life = get(k, LIFE);
-  int visits = life > IN_VISITS && life != NEVER_DIES ? (int)(life - IN_VISITS) : 0;
-  fprintf(f, "%u,%u,%u,%u,%u,%llu,", get(k, PHASE), get(k, ROUTINE), get(k, END), get(k, BY), get(k, TO), (ull)(it->sum / it->number));
+  int phases = life > IN_PHASES && life != NEVER_DIES ? (int)(life - IN_PHASES) : 0;
+  fprintf(f, "%zu,%u,%u,%u,%u,%llu,", phase, get(k, ROUTINE), get(k, END), get(k, BY), get(k, TO), (ull)(it->sum / it->number));
   if (life == NEVER_DIES) fputs("-1,-1,", f);
-  else if (visits) fprintf(f, "%llu,%llu,", (ull)((uint64_t)(visits - 1) * step + 1), (ull)((uint64_t)(visits + 1) * step));
+  else if (phases) fprintf(f, "%llu,%llu,", (ull)((uint64_t)(phases - 1) * step + 1), (ull)((uint64_t)(phases + 1) * step));
   else fprintf(f, "%llu,%llu,", (ull)class_first(life), (ull)class_first(life + 1) - 1);
-  fprintf(f, "%llu,-1,%d,%u\n", (ull)it->number, visits ? visits : -1, get(k, NEXT));
+  fprintf(f, "%llu,-1,%d,%u\n", (ull)it->number, phases ? phases : -1, get(k, NEXT));
 }
 
 static void print_largest(FILE *f, const jt_joint *j, const jt_block *b)
 {
-  fprintf(f, "%u,%u,%u,%u,%u,%llu,", j->visits->at[vs_of(j->visits, b->born)].phase, b->routine, b->end, b->by & 63, b->to & 63, (ull)b->size);
+  fprintf(f, "%zu,%u,%u,%u,%u,%llu,", ph_of(j->phases, b->born), b->routine, b->end, b->by & 63, b->to & 63, (ull)b->size);
   if (b->end == JT_NEVER) fputs("-1,-1,", f);
   else fprintf(f, "%llu,%llu,", (ull)b->life, (ull)b->life);
   fprintf(f, "1,%llu,-1,%u\n", (ull)b->born, b->end == JT_REALLOCATED ? ct_size_code(b->next) : 0);
 }
 
 /*
- * First the visits, each with its first operation, its phase and its births. Then a row per cell: size is the mean of the cell's sizes, life the bounds in
- * operations (-1: never freed), visits those between birth and death where that is kept (else -1), next the code of the size that a realloc made,
+ * First the phases, each with its first operation. Then a row per cell: size is the mean of the cell's sizes, life the bounds in
+ * operations (-1: never freed), phases those between birth and death where that is kept (else -1), next the code of the size that a realloc made,
  * born -1. Then the largest blocks, each with the operation of its birth.
  */
 void jt_print(FILE *f, jt_joint *j, uint64_t operations)
 {
-  const vs_visits *v = j->visits;
-  size_t n = j->cells.count;
-  ct_item *items = ct_sorted(&j->cells, 0);
-  fprintf(f, "# operations %llu visits %zu refused %llu\n", (ull)operations, v->count, (ull)j->cells.refused);
-  for (size_t i = 0; i < v->count; i++) fprintf(f, "v,%llu,%u,%llu\n", (ull)v->at[i].start, v->at[i].phase, (ull)j->births[i]);
-  fputs("phase,routine,end,by,to,size,life_from,life_to,number,born,visits,next\n", f);
-  for (size_t i = 0; i < n; i++) print_cell(f, &items[i], operations / v->count + 1);
+  const ph_phases *p = j->phases;
+  fprintf(f, "# operations %llu phases %zu\n", (ull)operations, p->count);
+  for (size_t i = 0; i < p->count; i++) fprintf(f, "p,%llu\n", (ull)p->at[i].start);
+  fputs("phase,routine,end,by,to,size,life_from,life_to,number,born,phases,next\n", f);
+  for (size_t i = 0; i < p->count; i++) {
+    size_t n = j->cells[i].count;
+    ct_item *items = ct_sorted(&j->cells[i], 0);
+    for (size_t k = 0; k < n; k++) print_cell(f, i, &items[k], operations / p->count + 1);
+  }
   for (size_t i = 0; i < j->largest_count; i++) print_largest(f, j, &j->largest[i]);
 }

@@ -1,12 +1,13 @@
 /*
- * A script from a joint distribution (describe-trace --joint): visit by visit of the trace's phases as many births of each kind as the trace had,
- * spread over the visit in random order, each with its size, thread, freeing thread, and lifetime on the allocation clock or visit of death; the
- * largest blocks at their own times. A block that a realloc ends goes on as the earliest block still to come that a realloc on that thread makes of
- * that size: the trace has as many of the one as of the other.
+ * A script from a joint distribution (describe-trace --joint): phase by phase as many births of each kind as the trace had, spread over the phase in
+ * random order, each with its size, thread, freeing thread, and lifetime on the allocation clock or phase of death; the largest blocks at their own
+ * times. A block that a realloc ends goes on as the earliest block still to come that a realloc on that thread makes of that size: the trace has as
+ * many of the one as of the other.
  *
  * The clock counts operations, as the original's did: a death comes when it is due, else a birth whose time has come, else whichever is next. Draws
  * are without replacement, so the totals of each phase are the trace's, apart from rounding when NA is another (then births are stretched,
- * lifetimes are not). Short lives end before long ones that are due, too: late by the same number of operations, they would be later.
+ * lifetimes are not); and so many die in a phase as did in the trace: no more as long as births are to come, and at its end those that are next.
+ * Short lives end before long ones that are due, too: late by the same number of operations, they would be later.
  */
 #define _GNU_SOURCE
 #include "script.h"
@@ -15,11 +16,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PHASES 1024
-#define MOST_VISITS (1 << 20)
+#define PHASES 16384
 #define SHORT_LIFE 64
-#define SOON 2 /* visits */
-#define SOON_FOLDED 100
+#define SOON 2 /* phases */
 enum { FREED, REALLOCATED, NEVER };
 
 enum { MALLOC, CALLOC, REALLOC, ALIGNED, REALLOC_NULL, ROUTINES }; /* realloc: of a block */
@@ -27,24 +26,21 @@ enum { MALLOC, CALLOC, REALLOC, ALIGNED, REALLOC_NULL, ROUTINES }; /* realloc: o
 typedef struct {
   uint16_t phase, next; /* next: code of the size that a realloc makes */
   uint8_t routine, end, by, to;
-  int32_t visits; /* from birth to death, or -1: then life_from to life_to hold */
+  int32_t phases; /* from birth to death, or -1: then life_from to life_to hold */
   uint64_t size;
   int64_t life_from, life_to, born;
   uint64_t number;
 } cell;
 typedef struct { uint64_t when; sc_block block; uint16_t next; uint8_t end, to; } due; /* a death to come */
 typedef struct { due *at; size_t count, room; } heap;                                   /* by when */
-typedef struct { uint64_t start, births; uint32_t phase; } visit;
+typedef struct { uint64_t start, left; size_t first; } phase; /* left: blocks still to come; first: of its cells */
 
 typedef struct {
   cell *cells;
   size_t count, room;
-  visit *visits;            /* and one behind the last, where the trace ends */
-  size_t visit_count, visit_room, visit; /* visit: the one under way */
-  size_t first[PHASES + 1]; /* of each phase's cells */
-  uint64_t left[PHASES];    /* blocks of the phase still to come */
-  uint8_t seen[PHASES];
-  uint64_t *tree;           /* Fenwick trees over the numbers of each phase: that of p from first[p] + p */
+  phase phases[PHASES + 1]; /* and one behind the last, where the trace ends */
+  unsigned phase_count;
+  uint64_t *tree;           /* Fenwick trees over the numbers of each phase: that of p from its first cell + p */
   heap shortly, later;      /* deaths to come */
   const cell *large, *large_end; /* the largest blocks still to come, by birth */
   cell *grown;              /* cells of blocks that a realloc makes: by thread, size and phase */
@@ -53,7 +49,6 @@ typedef struct {
   double stretch, ahead;    /* ahead: see note_birth */
   uint64_t now, operations; /* operations done; of the trace */
   uint64_t random;
-  int folded;               /* phases are visited more than once */
   sc_script *s;
 } maker;
 
@@ -93,15 +88,15 @@ static void sort_cells(cell *cells, size_t n)
 
 static int parse_row(const char *line, cell *c)
 {
-  unsigned phase, routine, end, by, to, next;
+  unsigned in, routine, end, by, to, next;
   unsigned long long size, number;
   long long from, until, born;
-  int visits, used = 0;
-  if (sscanf(line, "%u,%u,%u,%u,%u,%llu,%lld,%lld,%llu,%lld,%d,%u%n", &phase, &routine, &end, &by, &to, &size, &from, &until, &number, &born,
-             &visits, &next, &used) != 12) return 0;
-  if (phase >= PHASES || routine >= ROUTINES || end > NEVER || by > 63 || to > 63 || (end != NEVER && (from < 0 || until < from))) return 0;
-  if ((line[used] && line[used] != '\n') || visits >= MOST_VISITS || next >> 13 || (born >= 0 && number != 1)) return 0;
-  *c = (cell){ (uint16_t)phase, (uint16_t)next, (uint8_t)routine, (uint8_t)end, (uint8_t)by, (uint8_t)to, visits, size, from, until, born, number };
+  int phases, used = 0;
+  if (sscanf(line, "%u,%u,%u,%u,%u,%llu,%lld,%lld,%llu,%lld,%d,%u%n", &in, &routine, &end, &by, &to, &size, &from, &until, &number, &born,
+             &phases, &next, &used) != 12) return 0;
+  if (in >= PHASES || routine >= ROUTINES || end > NEVER || by > 63 || to > 63 || (end != NEVER && (from < 0 || until < from))) return 0;
+  if ((line[used] && line[used] != '\n') || phases >= PHASES || next >> 13 || (born >= 0 && number != 1)) return 0;
+  *c = (cell){ (uint16_t)in, (uint16_t)next, (uint8_t)routine, (uint8_t)end, (uint8_t)by, (uint8_t)to, phases, size, from, until, born, number };
   return 1;
 }
 
@@ -114,30 +109,24 @@ static void *one_more(void *rows, size_t count, size_t *room, size_t size)
   return bigger;
 }
 
-static int add_visit(maker *m, uint64_t start, unsigned phase, uint64_t births)
+static int add_phase(maker *m, uint64_t start)
 {
-  if (phase >= PHASES || m->visit_count >= MOST_VISITS || (m->visit_count && start <= m->visits[m->visit_count - 1].start)) return 0;
-  visit *more = one_more(m->visits, m->visit_count + 1, &m->visit_room, sizeof *more);
-  if (!more) return 0;
-  m->visits = more;
-  m->visits[m->visit_count++] = (visit){ start, births, phase };
-  m->visits[m->visit_count] = (visit){ m->operations, 0, 0 };
-  if (m->seen[phase]) m->folded = 1;
-  m->seen[phase] = 1;
+  if (m->phase_count == PHASES || start >= m->operations || (m->phase_count && start <= m->phases[m->phase_count - 1].start)) return 0;
+  m->phases[m->phase_count++] = (phase){ .start = start };
+  m->phases[m->phase_count].start = m->operations;
   return 1;
 }
 
 static int read_row(maker *m, const char *line)
 {
-  unsigned long long start, births;
-  unsigned phase;
+  unsigned long long start;
   if (sscanf(line, "# operations %llu", &start) == 1) m->operations = start;
   if (line[0] == '#' || strncmp(line, "phase,", 6) == 0) return 1;
-  if (line[0] == 'v') return sscanf(line, "v,%llu,%u,%llu", &start, &phase, &births) == 3 && start < m->operations && add_visit(m, start, phase, births);
+  if (line[0] == 'p') return sscanf(line, "p,%llu", &start) == 1 && add_phase(m, start);
   cell *cells = one_more(m->cells, m->count, &m->room, sizeof *cells);
   if (!cells) return 0;
   m->cells = cells;
-  return parse_row(line, &m->cells[m->count++]);
+  return parse_row(line, &m->cells[m->count]) && m->cells[m->count++].phase < m->phase_count;
 }
 
 static int read_cells(maker *m, const char *path, char *error, size_t room)
@@ -154,7 +143,7 @@ static int read_cells(maker *m, const char *path, char *error, size_t room)
     good = read_row(m, line);
   }
   fclose(f);
-  if (good && m->count && m->visit_count) return 1;
+  if (good && m->count && m->phase_count) return 1;
   if (!good) snprintf(error, room, "%s:%lu: not a row of a profile; make the profile again with `mare lab fit`", path, number);
   else snprintf(error, room, "%s:%lu: the profile is empty; make it again with `mare lab fit`", path, number + 1);
   return 0;
@@ -174,8 +163,8 @@ static void scale(maker *m, uint64_t allocations)
 
 /* ---- drawing a cell of a phase ---- */
 
-static uint64_t *tree_of(const maker *m, unsigned phase) { return m->tree + m->first[phase] + phase; }
-static size_t size_of(const maker *m, unsigned phase) { return m->first[phase + 1] - m->first[phase]; }
+static uint64_t *tree_of(const maker *m, unsigned p) { return m->tree + m->phases[p].first + p; }
+static size_t size_of(const maker *m, unsigned p) { return m->phases[p + 1].first - m->phases[p].first; }
 
 static void tree_add(uint64_t *tree, size_t size, size_t i, uint64_t n) { for (i++; i <= size; i += i & -i) tree[i] += n; }
 
@@ -192,23 +181,23 @@ static size_t tree_find(const uint64_t *tree, size_t size, uint64_t k)
 }
 
 /* One of the phase's blocks that are left, of which there must be one. */
-static const cell *draw(maker *m, unsigned phase)
+static const cell *draw(maker *m, unsigned p)
 {
-  uint64_t *tree = tree_of(m, phase);
-  size_t i = tree_find(tree, size_of(m, phase), sc_below(&m->random, m->left[phase]));
-  tree_add(tree, size_of(m, phase), i, (uint64_t)-1);
-  m->left[phase]--;
-  return &m->cells[m->first[phase] + i];
+  uint64_t *tree = tree_of(m, p);
+  size_t i = tree_find(tree, size_of(m, p), sc_below(&m->random, m->phases[p].left));
+  tree_add(tree, size_of(m, p), i, (uint64_t)-1);
+  m->phases[p].left--;
+  return &m->cells[m->phases[p].first + i];
 }
 
 static int plant(maker *m)
 {
-  size_t n = m->first[PHASES] + PHASES + 1;
-  if (!(m->tree = sc_map(n * sizeof *m->tree))) return 0;
-  for (unsigned p = 0; p < PHASES; p++)
-    for (size_t i = m->first[p]; i < m->first[p + 1]; i++) {
-      tree_add(tree_of(m, p), size_of(m, p), i - m->first[p], m->cells[i].number);
-      m->left[p] += m->cells[i].number;
+  if (!(m->tree = sc_map((m->count + PHASES + 1) * sizeof *m->tree))) return 0;
+  for (unsigned p = 0; p < m->phase_count; p++)
+    for (size_t i = 0; i < size_of(m, p); i++) {
+      uint64_t n = m->cells[m->phases[p].first + i].number;
+      tree_add(tree_of(m, p), size_of(m, p), i, n);
+      m->phases[p].left += n;
     }
   return 1;
 }
@@ -251,15 +240,14 @@ static heap *next_death(maker *m)
 /* In operations to go. The clock already counts the birth. */
 static uint64_t life_of(maker *m, const cell *c)
 {
-  if (c->visits < 0) {
+  if (c->phases < 0) {
     uint64_t life = (uint64_t)c->life_from + sc_below(&m->random, (uint64_t)(c->life_to - c->life_from) + 1);
     return life ? life - 1 : 0;
   }
-  size_t v = (m->folded ? m->visit : c->phase) + (size_t)c->visits;
-  if (v >= m->visit_count) v = m->visit_count - 1;
-  double begin = (double)m->visits[v].start, end = (double)m->visits[v + 1].start;
-  double target = begin + sc_unit(&m->random) * (end - begin);
-  double life = target - (double)m->now / m->stretch;
+  unsigned died = c->phase + (unsigned)c->phases;
+  if (died >= m->phase_count) died = m->phase_count - 1;
+  double begin = (double)m->phases[died].start, end = (double)m->phases[died + 1].start;
+  double life = begin + sc_unit(&m->random) * (end - begin) - (double)m->now / m->stretch;
   return life > 0 ? (uint64_t)life : 0;
 }
 
@@ -331,14 +319,14 @@ static void bear_large(maker *m)
   for (uint64_t i = 0; i < c->number; i++) allocate(m, c);
 }
 
-/* Everything that comes before the next birth of the visit, which is meant for `birth`; `left` births must be made before `end`. */
+/* Everything that comes before the next birth of the phase, which is meant for `birth`; `left` births must be made before `end`. */
 static void catch_up(maker *m, double birth, uint64_t left, double end)
 {
   while (!m->s->out_of_memory) {
     heap *dying = next_death(m);
     double now = (double)m->now, death = dying ? (double)dying->at[0].when - now : 1e300;
     double large = (m->large < m->large_end ? (double)m->large->born * m->stretch : 1e300) - now - m->ahead, ordinary = birth - now - m->ahead;
-    if (dying == &m->later && left && now + (double)left >= end) death = 1e300; /* the visit has had its deaths */
+    if (dying == &m->later && left && now + (double)left >= end) death = 1e300; /* the phase has had its deaths */
     if (death <= 0) end_one(m);
     else if (large <= 0 && large <= ordinary) bear_large(m);
     else if (ordinary <= death && ordinary <= large) break; /* at the very end, too, when nothing is left at all */
@@ -347,29 +335,29 @@ static void catch_up(maker *m, double birth, uint64_t left, double end)
   }
 }
 
-/* So many have died by the end of the visit as in the trace: what is to die soon dies now. */
-static void finish_visit(maker *m, double begin, double end)
+static void finish_phase(maker *m, double begin, double end)
 {
+  while (m->large < m->large_end && (double)m->large->born * m->stretch < end && !m->s->out_of_memory) bear_large(m);
   while ((double)m->now < end && !m->s->out_of_memory) {
     heap *dying = next_death(m);
-    if (!dying || (double)dying->at[0].when > end + (m->folded ? SOON_FOLDED : SOON) * (end - begin)) break;
+    if (!dying || (double)dying->at[0].when > end + SOON * (end - begin)) break;
     end_one(m);
   }
 }
 
-/* The births that no realloc of a block brings about, spread over the visit; the rest follows from the deaths. */
-static void run_visit(maker *m, const visit *v)
+/* The births that no realloc of a block brings about, spread over the phase; the rest follows from the deaths. */
+static void run_phase(maker *m, unsigned p)
 {
-  uint64_t births = m->stretch == 1 ? v->births : (uint64_t)((double)v->births * m->stretch + sc_unit(&m->random));
-  double begin = (double)v->start * m->stretch, end = (double)v[1].start * m->stretch;
+  uint64_t births = m->phases[p].left;
+  double begin = (double)m->phases[p].start * m->stretch, end = (double)m->phases[p + 1].start * m->stretch;
   double apart = births ? (end - begin) / (double)births : 0;
-  for (uint64_t i = 0; i < births && m->left[v->phase] && !m->s->out_of_memory; i++) {
+  for (uint64_t i = 0; i < births && !m->s->out_of_memory; i++) {
     double planned = begin + apart * ((double)i + 0.5);
     catch_up(m, planned, births - i, end);
     note_birth(m, planned);
-    allocate(m, draw(m, v->phase));
+    allocate(m, draw(m, p));
   }
-  finish_visit(m, begin, end);
+  finish_phase(m, begin, end);
 }
 
 static uint32_t count_threads(const maker *m)
@@ -386,9 +374,9 @@ static uint32_t count_threads(const maker *m)
 static int divide(maker *m)
 {
   size_t i = 0;
-  for (unsigned p = 0; p <= PHASES; p++) {
+  for (unsigned p = 0; p <= m->phase_count; p++) {
     while (i < m->count && order_of(&m->cells[i]) < p) i++;
-    m->first[p] = i;
+    m->phases[p].first = i;
   }
   m->large = m->cells + i;
   while (i < m->count && order_of(&m->cells[i]) >> 63 == 0) i++;
@@ -400,8 +388,7 @@ static int divide(maker *m)
 static void discard(maker *m)
 {
   sc_unmap(m->cells, m->room * sizeof *m->cells);
-  sc_unmap(m->visits, m->visit_room * sizeof *m->visits);
-  sc_unmap(m->tree, (m->first[PHASES] + PHASES + 1) * sizeof *m->tree);
+  sc_unmap(m->tree, (m->count + PHASES + 1) * sizeof *m->tree);
   sc_unmap(m->shortly.at, m->shortly.room * sizeof(due));
   sc_unmap(m->later.at, m->later.room * sizeof(due));
   sc_unmap(m->used_up, (m->grown_count + 1) * sizeof *m->used_up);
@@ -410,15 +397,16 @@ static void discard(maker *m)
 sc_script *mk_from_profile(const char *path, uint64_t allocations, uint64_t seed, char *error, size_t room)
 {
   static maker m;
-  m = (maker){ .random = seed, .stretch = 1 };
+  memset(&m, 0, sizeof m);
+  m.random = seed;
+  m.stretch = 1;
   int ok = read_cells(&m, path, error, room) && (m.s = sc_new(count_threads(&m))) != NULL;
   if (ok) {
     scale(&m, allocations);
     sort_cells(m.cells, m.count);
     snprintf(error, room, "%s: not enough memory for this profile", path);
     ok = divide(&m) && plant(&m);
-    for (m.visit = 0; ok && m.visit < m.visit_count && !m.s->out_of_memory; m.visit++) run_visit(&m, &m.visits[m.visit]);
-    m.visit = m.visit_count - 1;
+    for (unsigned p = 0; ok && p < m.phase_count && !m.s->out_of_memory; p++) run_phase(&m, p);
     if (ok) catch_up(&m, 1e300, 0, 0);
     ok = ok && !m.s->out_of_memory;
   }
