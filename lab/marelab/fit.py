@@ -1,7 +1,8 @@
 """fit: a synthetic workload that draws from a trace's joint distribution, and the tests it must pass before it is used.
 
-The distribution is that of size × lifetime on the allocation clock × thread × freeing thread × routine × how it ended, in up to 1024 phases; the
-2000 largest blocks are kept one by one. The workload that comes of it is run under the tracer and its trace is compared with the original:
+The distribution is that of size × lifetime on the allocation clock × thread × freeing thread × routine × how it ended × size after a realloc, in
+phases that end at the turns of the live bytes (lab/reader/phases.h); with the order of death in each phase; the 2000 largest blocks are kept one by
+one. The workload that comes of it is run under the tracer and its trace is compared with the original:
 
     sizes, lifetimes        Kolmogorov distance at most 0.05
     size_given_lifetime     the same within each class of lifetimes, at most 0.10: a fit whose lifetimes were dealt out anew over the sizes fails here
@@ -34,6 +35,8 @@ EPILOG = """examples:
 
 LIMITS = {"sizes": 0.05, "lifetimes": 0.05, "size_given_lifetime": 0.10, "peak": 0.05, "curve": 0.10, "cross": 0.01, "routines": 0.01}
 RATIO_LIMIT = 0.10
+MOST_NOISE = 0.30
+GRAIN = 32 * 4096 * (os.cpu_count() or 1)  # bytes: the kernel counts resident pages in batches of 32 for each CPU
 ENOUGH_SECONDS, MOST_RUNS = 0.5, 40  # short workloads are run more often: medians of milliseconds are noise
 UNITS = {"sizes": "", "lifetimes": "", "size_given_lifetime": "", "peak": "%", "curve": "%", "cross": "points", "routines": "points", "time": "%",
          "memory": "%"}
@@ -83,7 +86,8 @@ def facts(t: format.Trace, process: str | None, joint: Path) -> dict:
     d = describe.describe(t, process, joint=joint)
     if d["allocations"]["number"] < 1000:
         raise LabError(f"{t.folder}: {d['allocations']['number']} allocations are too few for a fit (at least 1000)", code=1)
-    return d | {"joint": np.loadtxt(joint, delimiter=",", skiprows=2, dtype=np.int64, ndmin=2)}
+    with open(joint) as f:
+        return d | {"joint": np.loadtxt((row for row in f if row[0].isdigit()), delimiter=",", dtype=np.int64, ndmin=2)}
 
 
 def synthesise(profile: Path, place: Path, words: int) -> dict:
@@ -118,7 +122,7 @@ def kolmogorov(values_a, weights_a, values_b, weights_b) -> float:
     return float(np.max(np.abs(cumulated(values_a, weights_a) - cumulated(values_b, weights_b)))) if len(points) else 0.0
 
 
-SIZE, LIFE, NUMBER = 5, 7, 8
+SIZE, LIFE_FROM, LIFE_TO, NUMBER = 5, 6, 7, 8
 NEVER = 1 << 62
 
 
@@ -131,7 +135,8 @@ def lifetimes(d: dict) -> tuple[np.ndarray, np.ndarray]:
 def size_given_lifetime(a: dict, b: dict) -> float:
     """The mean over classes of lifetimes (octaves) of the distance between the sizes there, weighted by how many blocks they hold."""
     def octaves(joint):
-        return np.where(joint[:, LIFE] < 0, 63, np.floor(np.log2(np.maximum(joint[:, LIFE], 1)))).astype(int)
+        life = (joint[:, LIFE_FROM] + joint[:, LIFE_TO]) / 2
+        return np.where(life < 0, 63, np.floor(np.log2(np.maximum(life, 1)))).astype(int)
 
     ja, jb = a["joint"], b["joint"]
     oa, ob = octaves(ja), octaves(jb)
@@ -183,18 +188,34 @@ def ratios(image: format.Image, profile: Path, place: Path, chosen, runs: int) -
     runs = max(runs, min(MOST_RUNS, int(ENOUGH_SECONDS / max(once, 1e-3))))
     recorded = replay.rounds(["--replay", str(script)], chosen, runs)
     synthetic = replay.rounds(["--profile", str(profile)], chosen, runs, "fit")
-    return {name: ratio_test(replay.medians(recorded, key), replay.medians(synthetic, key))
-            for name, key in (("time", "seconds"), ("memory", "peak_bytes"))}
+    return {"time": ratio_test(recorded, synthetic, "seconds", min), "memory": ratio_test(recorded, synthetic, "peak_bytes", np.median, GRAIN)}
 
 
-def ratio_test(recorded: dict[str, float], synthetic: dict[str, float]) -> dict:
-    def relative(medians):
-        logs = np.log([max(medians[n], 1e-9) for n in recorded])
-        return logs - logs.mean()
+def summed_up(runs: list[dict], key: str, what) -> dict[str, float]:
+    return {n: float(what([r[key] for r in runs if r["allocator"] == n])) for n in dict.fromkeys(r["allocator"] for r in runs)}
 
-    off = np.abs(np.expm1(relative(synthetic) - relative(recorded)))
+
+def relative(values: dict[str, float]) -> np.ndarray:
+    logs = np.log([max(v, 1e-9) for v in values.values()])
+    return logs - logs.mean()
+
+
+def ratio_test(recorded: list[dict], synthetic: list[dict], key: str, what=np.median, grain: float = 0.0) -> dict:
+    """The largest distance of an allocator's ratio to the others' mean. `what` makes one value of an allocator's runs: for times the least, which is
+    the least disturbed.
+
+    The limit is no narrower than what the measure can tell: twice the distance between the first and the second half of the recorded trace's own
+    runs, and what a step of the measure makes of the smallest value. Where the runs are too far apart themselves, nothing can be said."""
+    a, b = (summed_up(runs, key, what) for runs in (recorded, synthetic))
+    off = np.abs(np.expm1(relative(b) - relative(a)))
     worst = int(np.argmax(off))
-    return {"distance": float(off[worst]), "limit": RATIO_LIMIT, "passed": bool(off[worst] <= RATIO_LIMIT), "worst": list(recorded)[worst]}
+    middle = np.median([r["round"] for r in recorded])
+    halves = [summed_up([r for r in recorded if (r["round"] > middle) == second], key, what) for second in (False, True)]
+    noise = float(np.max(np.abs(np.expm1(relative(halves[1]) - relative(halves[0]))))) if all(halves) else 0.0
+    limit = max(RATIO_LIMIT, 2 * noise, grain / min([*a.values(), *b.values()]))
+    restless = 2 * noise > MOST_NOISE
+    return {"distance": float(off[worst]), "limit": RATIO_LIMIT if restless else limit, "passed": bool(off[worst] <= limit) and not restless,
+            "worst": list(a)[worst], "noise": noise, "restless": restless}
 
 
 def text(result: dict) -> str:
@@ -203,6 +224,8 @@ def text(result: dict) -> str:
         scale, unit = (100, f" {UNITS[name]}") if UNITS[name] else (1, "")
         worst = f" (most: {t['worst']})" if t.get("worst") else ""
         verdict = "" if t["passed"] else "   FAILED"
+        if t.get("restless"):
+            verdict += f": two halves of the trace's own replays are {100 * t['noise']:.0f} % apart, so nothing can be said; try on a quieter machine"
         lines.append(f"{name:<20} {scale * t['distance']:8.3f}{unit}, limit {scale * t['limit']:.2f}{unit}{worst}{verdict}")
     if result["accepted"]:
         return "\n".join(lines + [f"accepted; run it with  mare lab workload -- --profile {result['profile']}"])
