@@ -160,22 +160,7 @@ function broker:register_initial_reference(name, object) end
 ---@return string[] names
 function broker:list_initial_services() end
 
----Makes an object of a servant.
----@param servant table|function
----@param interface string|table
----@param options? { key?: string, processes?: integer, args?: any[] }
----@return mare.orb.proxy
-function broker:serve(servant, interface, options) end
-
----@param object table|string a servant, a reference or a key
----@return boolean
-function broker:deactivate(object) end
-
----Waits until the broker has been shut down.
-function broker:run() end
-
----@param wait? boolean|number true, or at most so many seconds
-function broker:shutdown(wait) end
+-- Serving: types/mare/orb/server.d.lua.
 
 ---Closes the client's connections.
 function broker:close() end
