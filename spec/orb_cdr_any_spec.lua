@@ -189,6 +189,18 @@ describe("TypeCodes", function()
     assert.equal("_1", t.members[1].name)
   end)
 
+  it("of unions have a label for the default as each peer writes it", function()
+    local omniorb = [[100000005400000001d4a26b0a00000049444c3a553a312e30000000020000005500d0281700000001000000020000000100000000000000
+      02000000610000000a00000002000000000000000000000002000000640000000a000000]]
+    local jacorb = [[000000100000004c000000000000000a49444c3a553a312e3000000000000002550000000000001700000001000000020000000000000001
+      00000002610000000000000a0000000000000002640000000000000a]]
+    for bytes, codec in pairs { [omniorb] = c.LITTLE, [jacorb] = c.BIG } do
+      local u = c.decode(T.TypeCode, codec, c.bytes(bytes))
+      assert.same({ 2, 1, "a", nil, "d" }, { u.default, u.members[1].label, u.members[1].name, u.members[2].label, u.members[2].name })
+      assert.same({ "longlong", "octet" }, { u.discriminator.kind, u.members[2].type.kind })
+    end
+  end)
+
   it("can be asked for, and are only given for types", function()
     assert.equal(c.bytes(S_little), c.env:typecode(S))
     assert.equal("\0\0\0\15", c.env:typecode(S, true):sub(1, 4))

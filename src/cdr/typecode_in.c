@@ -7,6 +7,7 @@
  */
 #include "cdr/get.h"
 #include "cdr/typecode.h"
+#include "cdr/union.h"
 #include "transfer/packet.h"
 
 enum { MAX_NESTING = 100 };
@@ -111,11 +112,28 @@ static void read_label(reader *r, mr_in *in, const mr_type *t) {
   d->codec = codec;
 }
 
+/* A member's name and TypeCode may begin here. */
+static int is_member(mr_in in) {
+  size_t n;
+  const char *name = mr_in_text(&in, &n);
+  uint32_t kind = mr_in_u32(&in);
+  return !in.bad && !memchr(name, 0, n) && (kind < TK_KINDS || kind == TK_INDIRECTION);
+}
+
+/* The default's label means nothing: omniORB writes one of the discriminator's type, JacORB an octet whatever that is. */
+static void skip_label(mr_in *in, const mr_type *t) {
+  mr_in typed = *in;
+  size_t size = t->kind == TK_ENUM ? 4 : t->kind == TK_WCHAR ? mr_in_u8(&typed) : (size_t)t->min;
+  mr_in_take(&typed, t->kind == TK_WCHAR ? 1 : size, size);
+  if (!typed.bad && is_member(typed)) *in = typed;
+  else mr_in_u8(in);
+}
+
 static const mr_type *discriminator(reader *r, const mr_in *in) {
   lua_getfield(r->L, -1, "discriminator");
   const mr_type *t = mr_type_get(r->L, r->d->env, r->d->fields, 1);
   lua_pop(r->L, 1);
-  if (!t->ready || t->kind == TK_UNION || t->kind == TK_ANY) fail(r, in, "BAD_TYPECODE", "a union whose discriminator is no number");
+  if (!t->ready || !mr_union_allows(t)) fail(r, in, "BAD_TYPECODE", "a union whose discriminator is no number");
   return t;
 }
 
@@ -133,9 +151,11 @@ static void read_union(reader *r, mr_in *in) {
   lua_createtable(L, (int)n, 0);
   for (uint32_t i = 1; i <= n; i++) {
     lua_createtable(L, 0, 3);
-    read_label(r, in, t);
-    if ((int32_t)i - 1 == fallback) lua_pop(L, 1);
-    else lua_setfield(L, -2, "label");
+    if ((int32_t)i - 1 == fallback) skip_label(in, t);
+    else {
+      read_label(r, in, t);
+      lua_setfield(L, -2, "label");
+    }
     read_member_name(r, in, i);
     read_part(r, in, "type");
     lua_rawseti(L, -2, i);
