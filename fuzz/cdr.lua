@@ -102,11 +102,15 @@ local function again(program, codec, values)
 end
 
 local function run(data)
-  if #data < 2 then return end
+  if #data < 3 then return end
   local program = list[data:byte(1) % #list + 1]
   local codec = data:byte(2) & 63
   if codec & 6 == 6 then codec = codec & ~2 end
-  local values = table.pack(pcall(program.decode, program, data, 9, codec))
+  local bytes, at = data, 9
+  if codec & 6 == 2 and data:byte(3) & 1 == 1 then         -- a 1.1 message from fragments, with the list of its seams behind it
+    bytes, at = "GIOP\1\1\128\1\0\0\0\0" .. data:sub(9), 13
+  end
+  local values = table.pack(pcall(program.decode, program, bytes, at, codec))
   if not values[1] then return check_failure(values[2]) end
   again(program, codec, values)
 end

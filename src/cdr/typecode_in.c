@@ -33,6 +33,7 @@ static void read_text(reader *r, mr_in *in, const char *field) {
   size_t n;
   const char *s = mr_in_text(in, &n);
   check(r, in);
+  if (memchr(s, 0, n)) fail(r, in, "BAD_TYPECODE", "a name with a zero byte inside");
   lua_pushlstring(r->L, s, n);
   lua_setfield(r->L, -2, field);
 }
@@ -91,6 +92,7 @@ static void read_labels(reader *r, mr_in *in) {
     size_t length;
     const char *s = mr_in_text(in, &length);
     check(r, in);
+    if (memchr(s, 0, length)) fail(r, in, "BAD_TYPECODE", "a label with a zero byte inside");
     lua_pushlstring(r->L, s, length);
     lua_rawseti(r->L, -2, i);
   }
