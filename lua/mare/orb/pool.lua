@@ -34,8 +34,8 @@ pool.__index = pool
 ---@param capture? table of giop/pcap
 function pool.new(dispatch, log, limits, capture)
   return setmetatable({
-    dispatch = dispatch, log = log, limits = limits, capture = capture, peers = {}, count = 0, resting = {}, jobs = {}, fibers = 0, accepted = 0, parting = 0,
-    vacancy = channel.new(1),
+    dispatch = dispatch, log = log, limits = limits, capture = capture, peers = {}, count = 0, accepted = 0, parting = 0, resting = {}, jobs = {},
+    fibers = 0, vacancy = channel.new(1),
   }, pool)
 end
 
@@ -152,6 +152,7 @@ end
 
 local function leave(job, peer)
   local n, slot = peer.n, job.slot
+  if n == 0 then return end                      -- its connection was given up with all that was in progress
   local last = peer[n]
   peer[slot] = last
   last.slot = slot

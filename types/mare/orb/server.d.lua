@@ -2,11 +2,11 @@
 -- luacheck: ignore 212 241
 
 ---The serving half of a broker; see docs/orb-serving.md.
----@class mare.orb.Broker
+---@class mare.orb.broker
 local broker = {}
 
 ---A table with methods (and fields for attributes), or a function that gets the operation's name and the arguments.
----@alias mare.orb.Servant table|fun(operation: string, ...: any): any
+---@alias mare.orb.servant table|fun(operation: string, ...: any): any
 
 ---@class mare.orb.serve
 ---@field key? string the reference lasts beyond this run, and can be written as corbaloc
@@ -23,14 +23,14 @@ local broker = {}
 ---@field resting? integer fibers kept for the next requests, 256
 
 ---Makes an object of a servant. Listens, if the broker doesn't yet.
----@param servant mare.orb.Servant|fun(broker: mare.orb.Broker, index: integer, ...: any): mare.orb.Servant
+---@param servant mare.orb.servant|fun(broker: mare.orb.broker, index: integer, ...: any): mare.orb.servant
 ---@param interface string|table name, repository id or definition
 ---@param options? mare.orb.serve
----@return table reference a proxy; tostring gives IOR:…
+---@return mare.orb.proxy reference tostring gives IOR:…
 function broker:serve(servant, interface, options) end
 
 ---Ends objects: of a servant all that it is, of a reference or a key one.
----@param what mare.orb.Servant|string
+---@param what mare.orb.servant|string
 ---@return boolean there_was
 function broker:deactivate(what) end
 
@@ -40,13 +40,13 @@ function broker:deactivate(what) end
 function broker:objects() end
 
 ---Serves all keys that belong to no object; nil ends that.
----@param servant mare.orb.Servant?
+---@param servant mare.orb.servant?
 ---@param interface? string|table
 function broker:default(servant, interface) end
 
 ---Is asked for keys that belong to no object: a servant and its interface for one request, a reference to forward to, or nothing. `operation` is
 ---nil when a client asks only whether there is an object.
----@param f fun(key: string, operation: string?): mare.orb.Servant?, string|table?
+---@param f fun(key: string, operation: string?): mare.orb.servant?, string|table?
 function broker:locator(f) end
 
 ---Sends whoever asks for this key to another reference; nil ends that.
