@@ -23,7 +23,7 @@ local remove = table.remove
 
 local REPLY, LOCATE_REPLY, CLOSE, ERROR = 1, 4, 5, 6
 local LAST_ID = 0x7fffffff
-local SMALL = 8192
+local SMALL, MOST_ABANDONED = 8192, 10000
 local IDLE = 0.05                                 -- seconds after which a connection is looked at before it is used
 
 local write                                       -- the method of connections
@@ -32,14 +32,17 @@ local write                                       -- the method of connections
 
 local waiter = {}
 
--- A follower leaves: with its reply, or because it gave up or was cancelled; perhaps it had just been told to lead.
-function waiter.__close(w)
+local cancel
+
+-- A follower leaves: with its reply, or because it gave up or was cancelled (err); perhaps it had just been told to lead.
+function waiter.__close(w, err)
   local link = w.link
   if link.waiting[w.id] == w then
     link.waiting[w.id] = nil
     link.count = link.count - 1
   end
   if link.leader == w then link:leave() end
+  if err ~= nil and not w.message then cancel(link, w.id) end
 end
 
 local function new_waiter(link)
@@ -67,7 +70,10 @@ function link.leave(self)
   w.channel:send("lead")
 end
 
-link.__close = link.leave
+function link.__close(self, err)
+  self:leave()
+  if err ~= nil then cancel(self, self.leading) end
+end
 
 --- The next request id once they begin again: never one whose reply may still come.
 function link:fresh()
@@ -141,12 +147,18 @@ local function broken(self, text, code)
   self:fail(code == "EMSGSIZE" and "large" or "lost", code == "EOF" and "the server closed the connection without a word" or text)
 end
 
-local function cancel(self, id)
-  self.abandoned[id] = true
+-- Nobody waits for this reply any more. A server that reads nothing learns nothing: this doesn't wait, for whoever calls it may be ending.
+-- Servers that heed it send no reply, so of the ids that are not used again only the last thousands are kept.
+function cancel(self, id)
   if self.dead then return end
-  self.conn.socket:timeout(0)                     -- a server that reads nothing learns nothing
-  self.conn:send(core.cancel(self.minor, true, id))
-  self.conn.socket:timeout()
+  if self.nabandoned >= MOST_ABANDONED then self.abandoned, self.nabandoned = {}, 0 end
+  self.abandoned[id] = true
+  self.nabandoned = self.nabandoned + 1
+  self.socket:timeout(0)
+  local ok, _, _, sent = self.conn:send(core.cancel(self.minor, true, id))
+  if self.dead then return end
+  self.socket:timeout()
+  if not ok and sent and sent > 0 then self:fail("lost", "a cancellation could not be written whole") end
 end
 
 -- Reads until the reply to `id` has come.
@@ -296,7 +308,7 @@ local function open(self, address, host, port, deadline)
   write = sock.write
   local l = setmetatable({
     transport = self, address = address, conn = conn, socket = sock, tap = tap or false, minor = options.max_minor or 2,
-    id = 0, waiting = {}, count = 0, abandoned = {}, spare = {}, used = clock(),
+    id = 0, waiting = {}, count = 0, abandoned = {}, nabandoned = 0, spare = {}, used = clock(),
   }, link)
   self.links[address] = l
   return l
