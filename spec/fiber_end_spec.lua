@@ -114,6 +114,7 @@ describe("a process", function()
         coroutine.wrap(function() c:receive() end)()
       end)
       fiber.spawn(function() table.sort({ 2, 1 }, function() mare.sleep(1000) end) end)
+      fiber.yield()                              -- all have begun
       mare.sleep(0.005)
       fiber.spawn(function() log:send "must not begin" end)
       error "main fails"
