@@ -39,6 +39,7 @@ bench:
 	@tools/build plain
 	@bench/run $(if $(B),--only $(B))
 	@$(if $(B),:,bench/heap/run -n 5 -o bench/data)
+	@$(if $(B),:,bench/orb/run)
 
 lint:
 	@tools/setup test

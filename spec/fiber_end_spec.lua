@@ -114,6 +114,7 @@ describe("a process", function()
         coroutine.wrap(function() c:receive() end)()
       end)
       fiber.spawn(function() table.sort({ 2, 1 }, function() mare.sleep(1000) end) end)
+      fiber.yield()                              -- all have begun
       mare.sleep(0.005)
       fiber.spawn(function() log:send "must not begin" end)
       error "main fails"
@@ -301,9 +302,9 @@ end)
 describe("a fiber that is cancelled", function()
   it("gets an error where it waits, and whoever waits for it learns of it", function()
     local c, log = channel.new(), {}
-    for i, wait in ipairs { function() c:receive() end, function() mare.sleep(3600) end, function() mare.select { c, channel.new() } end,
-                            function() process.spawn(function() end):wait() c:receive() end,
-                            function() coroutine.wrap(function() c:receive() end)() end } do
+    local waits = { function() c:receive() end, function() mare.sleep(3600) end, function() mare.select { c, channel.new() } end,
+                    function() process.spawn(function() end):wait() c:receive() end }
+    for i, wait in ipairs(waits) do
       local f = fiber.spawn(function()
         local guard <close> = setmetatable({}, { __close = function() log[#log + 1] = i end })
         wait()
@@ -317,8 +318,7 @@ describe("a fiber that is cancelled", function()
       assert.equal("failed", f:status())
       assert.is_false(f:cancel())
     end
-    assert.same({ 1, 2, 3, 4, 5 }, log)
-    assert.equal("full", select(2, channel.new():try_send(1)))
+    assert.same({ 1, 2, 3, 4 }, log)
   end)
 
   it("may clean up, but pcall does not keep it alive", function()
@@ -348,9 +348,10 @@ describe("a fiber that is cancelled", function()
     local turns = 0
     local g = fiber.spawn(function() while true do turns = turns + 1 fiber.yield() end end)
     fiber.yield()
+    local before = turns
     g:cancel()
     assert.matches("the fiber was cancelled$", select(2, g:wait()))
-    assert.equal(2, turns)
+    assert.equal(before + 1, turns)
     local c = channel.new()
     local h = fiber.spawn(function() local n = c:receive() c:receive() return n end)
     fiber.yield()
@@ -378,6 +379,17 @@ describe("a fiber that is cancelled", function()
     assert.matches("can't cancel itself", err)
   end)
 
+  it("may wait inside a coroutine", function()
+    local out, err = script([[
+      local f = fiber.spawn(function() coroutine.wrap(function() mare.sleep(3600) end)() end)
+      fiber.yield()
+      f:cancel()
+      print(f:wait())
+    ]])
+    assert.matches("^false\t[^\n]*the fiber was cancelled", out)
+    assert.equal("", err)
+  end)
+
   it("is cancelled in plain Lua, too", function()
     for _, host in ipairs { false, true } do
       local out, err, code = script([[
@@ -391,5 +403,80 @@ describe("a fiber that is cancelled", function()
       assert.equal("", err)
       assert.equal(0, code)
     end
+  end)
+end)
+
+describe("a fiber that rests", function()
+  it("goes on when a sibling wakes it, once, and says whether it rested", function()
+    local turns = 0
+    local f = fiber.spawn(function() for _ = 1, 3 do fiber.rest() turns = turns + 1 end end)
+    assert.is_false(f:wake())                    -- it has not begun
+    fiber.yield()
+    assert.is_true(f:wake())
+    assert.is_false(f:wake())                    -- it is woken already
+    fiber.yield()
+    assert.equal(1, turns)
+    assert.is_true(f:wake())
+    fiber.yield()
+    assert.is_true(f:wake())
+    assert.is_true((f:wait()))
+    assert.is_false(f:wake())
+    assert.equal(3, turns)
+    local other = fiber.spawn(function() channel.new():receive() end)
+    fiber.yield()
+    assert.is_false(other:wake())                -- it waits for something else
+    other:cancel()
+    assert.is_false((other:wait()))
+  end)
+
+  it("relieves the one that named it, when that waits, and only then", function()
+    local log, gate, c = {}, channel.new(), channel.new()
+    local standby = fiber.spawn(function() while true do fiber.rest() log[#log + 1] = "standby" end end)
+    fiber.yield()
+    local f = fiber.spawn(function()
+      assert(fiber.relief(standby))
+      log[#log + 1] = "did not wait"
+      assert(fiber.relief())                     -- still there: taken back
+      assert(not fiber.relief())
+      gate:receive()
+      assert(fiber.relief(standby))
+      log[#log + 1] = "waits"
+      c:receive()
+      log[#log + 1] = "got it"
+      assert(not fiber.relief())
+      assert(fiber.relief(standby))
+      fiber.yield()                              -- yielding lets others run as well
+      assert(not fiber.relief())
+    end)
+    gate:send(true)
+    c:send(true)
+    assert.same(pack(true), pack(f:wait()))
+    assert.same({ "did not wait", "waits", "standby", "got it", "standby" }, log)
+    standby:cancel()
+    assert.is_false((standby:wait()))
+  end)
+
+  it("is no relief when it doesn't rest, or is the caller", function()
+    local busy = fiber.spawn(function() mare.sleep(0.01) end)
+    assert.is_false(fiber.relief(busy))
+    fiber.yield()
+    assert.is_false(fiber.relief(busy))
+    busy:wait()
+    assert.is_false(fiber.relief(busy))
+    local f
+    f = fiber.spawn(function() return fiber.relief(f) end)
+    assert.same(pack(true, false), pack(f:wait()))
+  end)
+
+  it("may be named by one that ends, and is collected with it", function()
+    local standby = fiber.spawn(function() fiber.rest() return "woken" end)
+    fiber.yield()
+    local f = fiber.spawn(function() fiber.relief(standby) end)
+    f:wait()
+    f = nil
+    collectgarbage()
+    assert.equal("waiting", standby:status())
+    assert.is_true(standby:wake())
+    assert.same(pack(true, "woken"), pack(standby:wait()))
   end)
 end)

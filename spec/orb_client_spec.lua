@@ -3,6 +3,7 @@ local mare = require "mare"
 local orb = require "mare.orb"
 local ior = require "mare.orb.giop.ior"
 local peer = require "spec.support.peer"
+local proc = require "spec.support.proc"
 local LIMIT = peer.LIMIT
 
 local IDL = [[
@@ -262,7 +263,9 @@ describe("a proxy in a channel", function()
       local object = requests:receive()
       local ok, err = pcall(function() return object:say("x") end)
       answers:send(ok, tostring(err))
+      local before = require "mare.orb".init()
       local broker <close> = require "mare.orb".init { timeout = 60 }
+      before:close()                                     -- the first one that is open counts
       ok, err = pcall(function() return object:say("x") end)
       answers:send(ok, tostring(err))
       broker:load(idl)
@@ -318,5 +321,41 @@ describe("types", function()
   it("that are wrong raise the mistakes with their places", function()
     fails("IDL:\nbad.idl:1:%d+: ", client.load, client, "interface X { strin say(); };", { name = "bad.idl" })
     fails("no%-such%-file.idl", client.loadfile, client, "/tmp/no-such-file.idl")
+  end)
+end)
+
+describe("the example of the README", function()
+  it("works as it stands, between two programs", function()
+    local listener = assert(require "mare.net".listen("127.0.0.1:0"))
+    local _, free = listener:address()
+    listener:close()
+    local example = [[
+      local orb = require "mare.orb"
+      local broker = orb.init{ port = 2809, args = arg }               -- -ORBInitRef, -ORBendPoint, -ORBendPointPublish … as omniORB spells them
+      broker:load 'interface Hello { string say(in string who); };'  -- or broker:loadfile("hello.idl", { include = {…} })
+      local ref = broker:serve({ say = function(self, who) return "hello, " .. who end }, "Hello", { key = "hello" })
+      print(ref)                                                      -- IOR:…
+    ]]
+    local elsewhere = [[
+      local hello = broker:proxy("corbaloc::localhost:2809/hello", "Hello")   -- IOR, corbaloc, file://
+      print(hello:say("world"))
+      print(hello:_with{ timeout = 1 }:say("world"))
+      local f = hello._async:say("world"); print(f:wait(1))           -- futures are waitables
+    ]]
+    local function at(text) return (text:gsub("2809", tostring(free))) end
+    local client_program = 'local broker = require "mare.orb".init() broker:load "interface Hello { string say(in string who); };"' .. elsewhere
+    local script = at(example) .. "local client = " .. ("%q"):format(at(client_program)) .. [[
+      require "mare".process.spawn(function() load(client)() end):wait()
+      broker:shutdown()
+    ]] .. "\n"
+    for _, run in ipairs { proc.mare, proc.lua } do
+      local r = run(script, {}, { timeout = 30 })
+      assert.equal("", r.err)
+      assert.matches("^IOR:%x+\nhello, world\nhello, world\ntrue\thello, world\n$", r.out)
+      assert.equal(0, r.code)
+    end
+    -- In one program the same lines call the object directly.
+    local r = proc.mare(at(example) .. at(elsewhere) .. "broker:shutdown()", {}, { timeout = 30 })
+    assert.matches("^IOR:%x+\nhello, world\nhello, world\ntrue\thello, world\n$", r.out .. r.err)
   end)
 end)

@@ -115,7 +115,7 @@ end)
 
 describe("a cancelled fiber", function()
   it("that reads the connection leaves it to the next one", function()
-    local go, there = channel.new(), channel.new(3)
+    local go, there, cancelled = channel.new(), channel.new(3), {}
     local server <close> = peer.serve(function(c)
       local q = {}
       for i = 1, 3 do
@@ -123,6 +123,7 @@ describe("a cancelled fiber", function()
         there:send(i)
       end
       go:receive()
+      for i = 1, 2 do cancelled[i] = c:message() end
       for i = 1, 3 do c:reply(q[i], q[i].body) end
       peer.echo(c)
     end)
@@ -138,6 +139,7 @@ describe("a cancelled fiber", function()
     assert.same(pack(true, "3"), pack(list[3]:wait(LIMIT)))
     assert.equal("4", hello:say("4"))
     assert.equal(1, server.accepted)
+    for i = 1, 2 do assert.same({ "CancelRequest", i }, { cancelled[i].type, cancelled[i].id }) end
     local link = broker.transport.links[server.host .. ":" .. server.port]
     assert.is_nil(link.leader)
     assert.equal(0, link.count)
@@ -163,6 +165,25 @@ describe("a cancelled fiber", function()
     assert.equal("COMM_FAILURE COMPLETED_MAYBE", what(e))
     assert.equal("y", hello:say("y"))
     gate:close()
+  end)
+end)
+
+describe("cancelled requests", function()
+  it("are remembered no longer than it can matter", function()
+    local server <close> = peer.serve(function(c)
+      for m in function() return c:message() end do
+        if m.type == "Request" and not peer.text(m.body):find("never") then c:reply(m, m.body) end
+      end
+    end)
+    local broker <close> = client()
+    local hello = broker:proxy(server.ref, "Echo")
+    assert.equal("x", hello:say("x"))
+    local link = broker.transport.links[server.host .. ":" .. server.port]
+    link.nabandoned = 9999                             -- as if so many had been
+    for _ = 1, 3 do assert.equal("TIMEOUT COMPLETED_MAYBE", raised(function() hello:_with { timeout = 0.001 }:say("never") end)) end
+    assert.equal(2, link.nabandoned)
+    assert.same({ [3] = true, [4] = true }, link.abandoned)
+    assert.equal("y", hello:say("y"))
   end)
 end)
 

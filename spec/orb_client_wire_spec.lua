@@ -389,6 +389,19 @@ describe("a request", function()
     assert.equal("y", hello:say("y"))
   end)
 
+  it("of an operation with a context carries an empty one behind its arguments", function()
+    local body
+    local server <close> = peer.serve(function(c)
+      local q = c:request()
+      body = q.body
+      c:reply(q, q.body)
+    end)
+    local broker <close> = client()
+    broker:load "interface Old { string say(in string who) context (\"LANG\", \"X*\"); };"
+    assert.equal("abc", broker:proxy(server.ref, "Old"):say("abc", "too much"))
+    assert.equal(string.pack("<!4s4I4", "abc\0", 0), body)
+  end)
+
   it("of many megabytes arrives while others are answered", function()
     local server <close> = peer.serve(peer.echo)
     local broker <close> = client()

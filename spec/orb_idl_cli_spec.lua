@@ -103,7 +103,7 @@ describe("mare idl show", function()
 #pragma prefix "example"
 module M {
   const unsigned long long Big = ~0; const string S = "a\"b\n" "c"; const double D = 1.0 / 3.0; const float F = 0.1;
-  interface I { exception Gone { string why; }; attribute long x; long f(in sequence<long> a, out any b) raises (Gone) context ("c*"); };
+  interface I { exception Gone { string why; }; attribute long x; long f(in Object a, out any b) raises (Gone) context ("c*"); };
   union U switch (enum E { p, q }) { case p: case q: long n[2]; };
 };
 ]], function(name)
@@ -121,7 +121,7 @@ module M {                                          // IDL:example/M:1.0
       string why;
     };
     attribute long x;                               // IDL:example/M/I/x:1.0
-    long f(in sequence<long> a, out any b) raises (Gone) context ("c*");  // IDL:example/M/I/f:1.0
+    long f(in Object a, out any b) raises (Gone) context ("c*");  // IDL:example/M/I/f:1.0
   };
   union U switch (enum E { p, q }) {                // IDL:example/M/U:1.0
     case p:

@@ -116,6 +116,12 @@ table_of("idl errors: names", {
   { "const long N = 1; struct S { N a; };", "1:30: 'N' is no type: it is declared as constant at t.idl:1" },
 })
 
+table_of("idl errors: near names", {
+  { "struct Point { long x; }; interface Map { Piont centre(); };", "1:43: 'Piont' is not declared: did you mean 'Point'?" },
+  { "module Shop { typedef long Price; typedef long Prize; }; typedef Shop::Prise A;",
+    "1:72: 'Prise' is not declared in 'Shop': did you mean 'Price', 'Prize'?" },
+})
+
 table_of("idl errors: types", {
   { "struct S { S a; };", "1:12: 'S' can't hold itself: only a sequence of 'S' can stand inside it" },
   { "struct S { sequence<long> a; S b[2]; };", "1:30: 'S' can't hold itself: only a sequence of 'S' can stand inside it" },

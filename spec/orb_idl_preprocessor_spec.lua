@@ -165,6 +165,7 @@ describe("idl preprocessor: lines", function()
   it("may end as on other systems", function()
     assert.equal("2:9: 'Nothing' is not declared", errors "typedef long A;\r\ntypedef Nothing B;\r\n")
     assert.equal(3, value "#define N \\\r\n  3\r\nconst long C = N;\r\n")
+    assert.equal(1, value "\xEF\xBB\xBFconst long C = 1;")
   end)
 
   it("#line and line marks of another preprocessor move the place", function()

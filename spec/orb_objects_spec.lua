@@ -2,6 +2,7 @@
 -- over a connection.
 local mare = require "mare"
 local orb = require "mare.orb"
+local giop = require "spec.support.iiop"
 local proc = require "spec.support.proc"
 
 local OMG = 0x4f4d0000
@@ -440,6 +441,28 @@ describe("servants", function()
       end
       assert.equal(210, sum)
       assert.equal(1, server.server.pool.accepted)
+    end)
+  end)
+
+  it("that are cancelled while they call another object leave that connection whole", function()
+    with_brokers(function(server, client)
+      local gate, begun = mare.channel.new(), mare.channel.new(100)
+      local far = client:serve({ depth = function() begun:send(true) return (gate:receive()) end, _get_size = function() return 6 end }, "Spec::Leaf")
+      local p = server:proxy(tostring(far))
+      local leaf = server:serve({ depth = function() return p:depth() end }, "Spec::Leaf", { key = "leaf" })
+      assert.is_not_nil(leaf)
+      local raw <close> = giop.connect(server.server.opened[1].port)
+      local ids = {}
+      for i = 1, 6 do
+        ids[i] = raw:request("depth", "leaf")
+        assert.is_true(begun:receive(20 * proc.slow))
+      end
+      for i = 1, 5 do raw:cancel(ids[i]) end     -- the first of them reads for the others
+      for _ = 1, 6 do gate:send(42) end          -- what was cancelled is answered all the same, to nobody
+      local r = assert(raw:receive())
+      assert.same({ ids[6], 42 }, { r.id, (string.unpack("<i4", r.body)) })
+      assert.equal(6, p:_get_size())
+      assert.equal(1, client.server.pool.accepted)
     end)
   end)
 end)

@@ -42,7 +42,9 @@ end
 
 local function serve(processes, options)
   local log = {}
-  local broker = orb.init { host = "127.0.0.1", log = function(_, text) log[#log + 1] = text end, limits = options and options.limits }
+  local point = options and options.point
+  local broker = orb.init { host = not point and "127.0.0.1" or nil, ORBendPoint = point, limits = options and options.limits,
+                            log = function(_, text) log[#log + 1] = text end }
   broker:load(IDL)
   local ref = broker:serve(options and options.factory or factory, "Counter",
     { key = options and options.key, processes = processes, args = options and options.args })
@@ -112,6 +114,19 @@ describe("an object in several processes", function()
     local taken = {}
     p:call({ take = function(_, n) taken[#taken + 1] = n end }, 7)
     assert.same({ 7 }, taken)
+    other:shutdown()
+    broker:shutdown(true)
+  end)
+
+  it("has all its references at the host that was asked for", function()
+    local broker, ref = serve(2, { point = "giop:tcp:localhost:" })
+    local other, p = client(ref)
+    local function host(object) return ior.parse((ior.destring(tostring(object)))).profiles[1].host end
+    assert.same({ "localhost", "localhost" }, { host(ref), host(p:own()) })
+    local c <close> = giop.connect(broker.server.opened[1].port, "localhost")
+    local key = ior.parse((ior.destring(tostring(ref)))).profiles[1].key
+    local there = ior.parse((ior.canonical("\1\0\0\0" .. c:call("next", key).body)))
+    assert.equal("localhost", there.profiles[1].host)
     other:shutdown()
     broker:shutdown(true)
   end)

@@ -495,6 +495,27 @@ describe("many clients", function()
     end)
   end)
 
+  it("that ask without a pause leave the others their turns", function()
+    local noted = 0
+    with_server({ note = function() noted = noted + 1 end, say = echo.say }, nil, function(_, port)
+      local quit = channel.new(1)
+      local flood = mare.process.spawn(function(to, stop)
+        local c = require "spec.support.iiop".connect(to)
+        local one = c:message("note", "echo", string.pack("<s4", "x\0"), { response = 0 })
+        local batch = one:rep(500)
+        repeat c:write(batch) until #stop > 0
+        c:close()
+      end, port, quit)
+      local good <close> = giop.connect(port)
+      eventually(function() return noted > 1000 end, "the flood")
+      for n = 1, 50 do assert.equal("hello, " .. n, giop.text(good:call("say", "echo", giop.string(tostring(n))).body)) end
+      local late <close> = giop.connect(port)
+      assert.equal("hello, late", giop.text(late:call("say", "echo", giop.string "late").body))
+      quit:send(true)
+      assert.is_true((flood:wait(20 * proc.slow)))
+    end)
+  end)
+
   it("that send garbage, half messages and floods leave a server that goes on", function()
     with_server(echo, { limits = { message = 4096 } }, function(broker, port)
       local good <close> = giop.connect(port)
@@ -530,7 +551,8 @@ describe("the address in a reference", function()
   end
 
   it("is never that of all interfaces, and one connects there", function()
-    for _, options in ipairs { {}, { port = 0 }, { host = "0.0.0.0" }, { host = "::" }, { ORBendPoint = "giop:tcp::" }, { args = { "-ORBendPoint", "giop:tcp::0" } } } do
+    for _, options in ipairs { {}, { port = 0 }, { host = "0.0.0.0" }, { host = "::" }, { ORBendPoint = "giop:tcp::" },
+                               { args = { "-ORBendPoint", "giop:tcp::0" } } } do
       local broker = orb.init(options)
       broker:load(IDL)
       local t = ior.parse(assert(ior.destring(tostring(broker:serve(echo, "Spec::Echo", { key = "echo" })))))

@@ -32,6 +32,20 @@ describe("require", function()
     assert.equal("LuaSocket 3.1.0 (mare)\tfunction\ntrue\ttrue\n", r.out)
   end)
 
+  it("finds every file of lua/mare but the command line's in mare.so", function()
+    local names = {}
+    local list <close> = assert(io.popen("cd '" .. (os.getenv("MARE_ROOT") or ".") .. "/lua' && find mare -name '*.lua' ! -path 'mare/cli/*'"))
+    for path in list:lines() do names[#names + 1] = path:gsub("%.lua$", ""):gsub("/", ".") end
+    assert.is_true(#names > 20)
+    local r = proc.lua("package.path = '' " .. [[
+      local file = package.searchpath("mare", package.cpath)
+      for _, name in ipairs(arg) do
+        if not package.loadlib(file, "luaopen_" .. name:gsub("%.", "_")) then print(name) end
+      end
+    ]], names)
+    assert.same({ "", "" }, { r.err, r.out })
+  end)
+
   it("follows the standard protocol and gives the same errors as plain lua", function()
     with_modules({
       ["good.lua"] = "return { name = ..., file = select(2, ...) }", ["bad.lua"] = "x =", ["she.lua"] = "#!/bin/x\nreturn ...",

@@ -30,7 +30,8 @@ function omniidl.run(jobs)
   for _, job in ipairs(jobs) do file:write(job.path, "\t", job.options or "", "\n") end
   file:close()
   local root = os.getenv("MARE_ROOT") or "."
-  local pipe = assert(io.popen(("PYTHONDONTWRITEBYTECODE=1 python3 %s/spec/support/omniidl_oracle.py %s"):format(root, list)))
+  local python = io.open("/usr/bin/python3") and "/usr/bin/python3" or "python3"     -- omniidl's module is the system's
+  local pipe = assert(io.popen(("PYTHONDONTWRITEBYTECODE=1 %s %s/spec/support/omniidl_oracle.py %s"):format(python, root, list)))
   local text = pipe:read("a")
   assert(pipe:close())
   os.remove(list)

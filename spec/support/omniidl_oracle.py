@@ -13,7 +13,6 @@ import subprocess
 import sys
 
 sys.path.insert(0, "/usr/lib/omniidl")
-sys.path.insert(0, "/usr/lib/x86_64-linux-gnu/omniidl")
 import _omniidl  # noqa: E402
 from omniidl import idlast, idltype  # noqa: E402
 

@@ -25,6 +25,8 @@ static int run_embedded(lua_State *L, const char *name) {
   X(mare_orb_adapter, "mare.orb.adapter") \
   X(mare_orb_addressing, "mare.orb.addressing") \
   X(mare_orb_broker, "mare.orb.broker") \
+  X(mare_orb_cdr_generate, "mare.orb.cdr.generate") \
+  X(mare_orb_cdr_support, "mare.orb.cdr.support") \
   X(mare_orb_dispatch, "mare.orb.dispatch") \
   X(mare_orb_endpoint, "mare.orb.endpoint") \
   X(mare_orb_exception, "mare.orb.exception") \

@@ -33,6 +33,14 @@ function fiberlib.self() end
 ---Lets the other fibers that are ready, and other processes, run first.
 function fiberlib.yield() end
 
+---Waits until a sibling calls `handle:wake()`, or until the fiber that has named this one as its relief waits.
+function fiberlib.rest() end
+
+---Names a resting fiber that is woken as soon as the caller waits or yields. Without a handle: takes that back.
+---@param handle? mare.fiber
+---@return boolean done the fiber rests; without a handle: it had not been woken
+function fiberlib.relief(handle) end
+
 ---A table that belongs to the calling fiber alone, empty at first; the first fiber has one too.
 ---@return table
 ---@nodiscard
@@ -56,6 +64,10 @@ function fiber:wait(seconds) end
 ---ends at its next wait. One that has not begun never does. It can't cancel the fiber that calls.
 ---@return boolean alive false: it had ended already
 function fiber:cancel() end
+
+---Wakes a fiber that rests.
+---@return boolean rested
+function fiber:wake() end
 
 ---What the fiber does at the moment.
 ---@return mare.status

@@ -166,6 +166,7 @@ local function values(broker, operation, o)
     args[i] = value
   end
   args.n = #ins
+  if operation.contexts then args.n, args[#ins + 1] = #ins + 1, {} end
   operation.request:encode(CODEC, table.unpack(args, 1, args.n))       -- what doesn't fit is a mistake, not a failure of the call
   return args
 end

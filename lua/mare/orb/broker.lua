@@ -295,7 +295,7 @@ end
 
 function broker:direct(entry, op, ...) return self.server:direct(entry, op, ...) end
 
-for _, name in ipairs { "serve", "deactivate", "forward", "objects", "default", "locator", "current" } do
+for _, name in ipairs { "serve", "deactivate", "forward", "objects", "default", "locator", "current", "address" } do
   broker[name] = function(self, ...)
     local server = self:need_server()
     return server[name](server, ...)

@@ -213,8 +213,10 @@ local function trace(err)
   return setmetatable({ text = text, traceback = debug.traceback(text, 2) }, accident_class)
 end
 
+local function plain(text) return (tostring(text):sub(1, 100):gsub("[^%g ]", ".")) end      -- a stranger may have written it
+
 local function where(job)
-  return ("operation '%s' of the object %q"):format(tostring(job.operation), (tostring(job.key):gsub("[^%g ]", ".")))
+  return ("operation '%s' of the object \"%s\""):format(plain(job.operation), plain(job.key))
 end
 
 -- Our own failures while values were read or written tell how far the request got, whatever raised them.

@@ -9,6 +9,7 @@ An *operation*, as the functions know it:
   request   the program of its in parameters, with their names for error messages; `encode` is its method
   reply     that of result and out parameters, or nil if there are none; `decode` is its method
   raises    repository id -> type of the exceptions it declares
+  contexts  how many in parameters there are before the context that the IDL declares, else false
 ]]
 local basic = require "mare.orb.idl.basic"
 local invoke = require "mare.orb.invoke"
@@ -16,6 +17,8 @@ local proxy = require "mare.orb.proxy"
 
 local interface = {}
 
+
+local CONTEXTS = { kind = "sequence", element = basic.string, bound = 0 }
 
 --- What every object understands, beside what its IDL says.
 interface.everywhere = {
@@ -33,16 +36,26 @@ function interface.operation(env, owner, def)
     if p.mode ~= "in" then outs[#outs + 1], out_names[#out_names + 1] = p.type, p.name end
   end
   for _, T in ipairs(def.raises or {}) do raises[T.id] = T end
+  local contexts = def.context and #def.context > 0 and #ins
+  if contexts then ins[#ins + 1], in_names[#in_names + 1] = CONTEXTS, "context" end
   local request, reply = env:program(ins, in_names), #outs > 0 and env:program(outs, out_names) or nil
   return {
     name = def.name, qualified = owner .. "::" .. def.name, oneway = def.oneway or false, response = def.oneway and 0 or 3,
-    request = request, encode = request.request, reply = reply, decode = reply and reply.decode, raises = raises, def = def,
+    request = request, encode = request.request, reply = reply, decode = reply and reply.decode, raises = raises, def = def, contexts = contexts,
   }
 end
 
 -- A function for an operation. Nothing is made for a call but its message and its results.
 local function call(operation)
   local run, states, adopt = invoke.run, proxy.states, proxy.state
+  local contexts = operation.contexts
+  if contexts then                                -- what `context ("…")` in its IDL promises: none of them is set
+    return function(self, ...)
+      local args = { ... }
+      args[contexts + 1] = {}
+      return run(states[self] or adopt(self), operation, table.unpack(args, 1, contexts + 1))
+    end
+  end
   return function(self, ...) return run(states[self] or adopt(self), operation, ...) end
 end
 

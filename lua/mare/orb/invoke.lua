@@ -31,6 +31,12 @@ function invoke.fail(name, minor, text)
   error(system(name, minor, what, text), 0)
 end
 
+-- The results of a reply, all of which is read now.
+local function read(...)
+  completed = "COMPLETED_NO"
+  return ...
+end
+
 -- ---- addresses ----
 
 -- A link to the first address that answers. An object of this process needs none: then target.entry is set, and there is no link.
@@ -74,7 +80,7 @@ end
 local function link_of(target, now, deadline)
   local link = target.link
   if target.entry and not target.entry.gone then return nil end
-  if not link or link.dead then return attach(target, deadline) end
+  if not link or link.over then return attach(target, deadline) end
   if now - link.used > IDLE and not link.leader and not link:alive() then return attach(target, deadline) end
   link.used = now
   return link
@@ -215,7 +221,7 @@ function finish(state, target, link, op, deadline, again, forwards, args, reply,
   if status == 0 then
     if not op.reply then return end
     completed = "COMPLETED_YES"
-    return op.reply:decode(reply, at, bits | link.conn.codec)
+    return read(op.reply:decode(reply, at, bits | link.conn.codec))
   end
   return otherwise(state, target, link, op, deadline, again, forwards, reply, status, at, bits, unpack(args, 1, args.n))
 end
@@ -250,7 +256,7 @@ function invoke.run(state, op, ...)
   local now = clock()
   local deadline = timeout and now + timeout
   local link = target.link
-  if not link or link.dead or now - link.used > IDLE or target.entry then
+  if not link or link.over or now - link.used > IDLE or target.entry then
     link = link_of(target, now, deadline)
     if not link then return invoke.direct(target, op, ...) end
   end
@@ -270,7 +276,7 @@ function invoke.run(state, op, ...)
     local decode = op.decode
     if not decode then return end
     completed = "COMPLETED_YES"
-    return decode(op.reply, reply, at, bits | conn.codec)
+    return read(decode(op.reply, reply, at, bits | conn.codec))
   end
   return otherwise(state, target, link, op, deadline, false, 0, reply, status, at, bits, ...)
 end

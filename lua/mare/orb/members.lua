@@ -23,10 +23,14 @@ group.__index = group
 
 ------------------------------------------------------------------------------------------------------- inside a member
 
--- Options that make sense in a process that doesn't listen where the server does.
-local function inherited(options)
-  local copy = {}
-  for _, name in ipairs { "timeout", "connect_timeout", "limits", "host", "include" } do copy[name] = options[name] end
+-- Options that make sense in a process that doesn't listen where the server does: for its own objects it does so at the same host.
+local function inherited(server)
+  local options, host, rules = server.broker.options, server.opened[1].host, {}
+  for _, rule in ipairs(options.endPointPublish or {}) do
+    if not rule:find("giop:", 1, true) then rules[#rules + 1] = rule end
+  end
+  local copy = { host = host ~= "" and host or nil, ORBendPointPublish = rules[1] and rules }
+  for _, name in ipairs { "timeout", "connect_timeout", "limits", "include" } do copy[name] = options[name] end
   for _, name in ipairs { "InitRef", "DefaultInitRef", "giopMaxMsgSize", "maxGIOPVersion", "inConScanPeriod", "maxServerThreadPerConnection" } do
     copy["ORB" .. name] = options[name]
   end
@@ -176,7 +180,7 @@ function members.serve(server, factory, def, options)
   local entry = adapter:activate(factory, def, options.key)
   local self = setmetatable({
     server = server, interface = def, factory = factory, key = entry.key, args = { n = args.n or #args, table.unpack(args) }, turn = 0,
-    options = inherited(broker.options), sources = broker.sources, ready = channel.new(math.huge), quit = channel.new(),
+    options = inherited(server), sources = broker.sources, ready = channel.new(math.huge), quit = channel.new(),
     ior = server:ior_of(entry),
   }, group)
   local fine, err = pcall(function()

@@ -23,6 +23,7 @@ local relief = fiber.relief
 local REQUEST, REPLY, CANCEL, LOCATE, LOCATED, CLOSE, ERROR = 0, 1, 2, 3, 4, 5, 6
 local KEY_ADDRESS = "\0\0"
 local QUIET = 0.1                                -- seconds
+local TURN = 64                                  -- requests of one connection before others get their turn, if none of them waited
 
 local pool = {}
 pool.__index = pool
@@ -30,10 +31,11 @@ pool.__index = pool
 ---@param dispatch table
 ---@param log fun(level: integer, text: string)
 ---@param limits table { requests, idle, linger, reply, resting, message }
-function pool.new(dispatch, log, limits)
+---@param capture? table of giop/pcap
+function pool.new(dispatch, log, limits, capture)
   return setmetatable({
-    dispatch = dispatch, log = log, limits = limits, peers = {}, count = 0, resting = {}, fibers = 0, accepted = 0, parting = 0,
-    vacancy = channel.new(1),
+    dispatch = dispatch, log = log, limits = limits, capture = capture, peers = {}, count = 0, accepted = 0, parting = 0, resting = {}, jobs = {},
+    fibers = 0, vacancy = channel.new(1),
   }, pool)
 end
 
@@ -85,6 +87,12 @@ end
 local life
 local Job = {}
 
+-- The fiber ends, or has been told to.
+local function forget(self, job)
+  self.fibers = self.fibers - 1
+  self.jobs[job.fiber] = nil
+end
+
 --- Gives a connection to a fiber that will lead it.
 function pool:give(peer)
   local resting = self.resting
@@ -98,6 +106,7 @@ function pool:give(peer)
     job = setmetatable({ pool = self, peer = peer }, Job)
     self.fibers = self.fibers + 1
     job.fiber = fiber.spawn(life, self, job)
+    self.jobs[job.fiber] = job
   end
 end
 
@@ -143,6 +152,7 @@ end
 
 local function leave(job, peer)
   local n, slot = peer.n, job.slot
+  if n == 0 then return end                      -- its connection was given up with all that was in progress
   local last = peer[n]
   peer[slot] = last
   last.slot = slot
@@ -157,7 +167,7 @@ local function cancel(self, peer, id)
     if job.id == id then
       leave(job, peer)
       job.cancelled = true
-      self.fibers = self.fibers - 1
+      forget(self, job)
       job.fiber:cancel()
       return settle(self, peer)
     end
@@ -243,7 +253,7 @@ end
 
 -- Reads from a connection and serves what comes until somebody else does, or it is over. False: the fiber was cancelled.
 local function lead(self, job, peer)
-  local connection_, most = peer.connection, self.limits.requests
+  local connection_, most, turns = peer.connection, self.limits.requests, 0
   job.connection = connection_
   while true do
     local message, kind, bits, id, response, key, operation, at = connection_:receive(peer.patience)
@@ -261,6 +271,11 @@ local function lead(self, job, peer)
         if lasting then lasting = relief() end
         if peer.full then peer.full, lasting = false, true end
         if not lasting or peer.gone then return true end
+        turns = turns + 1
+        if turns == TURN then
+          turns = 0
+          fiber.yield()
+        end
       end
     elseif not other(self, peer, kind, id) then
       return true
@@ -273,13 +288,13 @@ function life(self, job)
   repeat
     if not lead(self, job, job.peer) then return guard end
   until not rest(self, job)
-  self.fibers = self.fibers - 1
+  forget(self, job)
 end
 
 -- An error that is the broker's, or ends the process: the connection must not look as if somebody read from it.
 function Job:__close(err)
   if err == nil or self.cancelled then return end
-  self.pool.fibers = self.pool.fibers - 1
+  forget(self.pool, self)
   self.peer.n = 0
   drop(self.pool, self.peer)
 end
@@ -289,8 +304,8 @@ end
 --- A new connection.
 function pool:add(socket)
   socket:timeout(self.limits.reply)
-  local peer = { n = 0, over = channel.new(), patience = self.limits.idle or math.huge,
-                 connection = connection.new(socket, { role = "server", limits = { message = self.limits.message } }) }
+  local options = { role = "server", limits = { message = self.limits.message }, tap = self.capture and self.capture:tap(socket, "server") }
+  local peer = { n = 0, over = channel.new(), patience = self.limits.idle or math.huge, connection = connection.new(socket, options) }
   self.peers[peer] = true
   self.count = self.count + 1
   self.accepted = self.accepted + 1
@@ -331,15 +346,11 @@ function pool:stop()
   if self.count == 0 then self.emptied:close() end
 end
 
---- Is the calling fiber one that serves a request?
+--- The job of the calling fiber, if it serves a request.
 function pool:serving()
   local me = fiber.self()
-  if not me then return nil end
-  for peer in pairs(self.peers) do
-    for i = 1, peer.n do
-      if peer[i].fiber == me then return peer[i] end
-    end
-  end
+  local job = me and self.jobs[me]
+  return job and job.id and job or nil
 end
 
 --- Ends what still runs: no replies.
@@ -351,6 +362,7 @@ function pool:abort()
     for i = peer.n, 1, -1 do
       local job = peer[i]
       job.cancelled = true
+      forget(self, job)
       if job.fiber ~= me then job.fiber:cancel() end
     end
     peer.n = 0

@@ -62,7 +62,7 @@ function server.new(broker)
   self.adapter.forward_of = function(value) return broker.env.iors[value] end
   self.dispatch.adapter, self.dispatch.objects = self.adapter, self.adapter.objects
   self.limits = limits_of(broker.options)
-  self.pool = pool.new(self.dispatch, broker.log, self.limits)
+  self.pool = pool.new(self.dispatch, broker.log, self.limits, broker.capture)
   return self
 end
 
@@ -208,6 +208,13 @@ end
 --- What serve gives: a proxy whose calls are local.
 function server:reference(entry, def)
   return self.broker:proxy(ior.stringify(self:ior_of(entry)), def)
+end
+
+--- The first address in references: "host:port".
+function server:address()
+  self:open()
+  local host, port = table.unpack(self.addresses[1])
+  return ("%s:%d"):format(host:find(":", 1, true) and "[" .. host .. "]" or host, port)
 end
 
 --- How many objects there are.

@@ -9,6 +9,7 @@ followers becomes the leader. So a lone caller reads its reply itself, and no fi
 Invariants:
   - link.leader is true while a fiber reads, the waiter that was told to while it has not begun, else nil. If anybody waits there is a leader.
   - link.waiting[id] are the followers; link.count is how many. An id that is in neither, a late reply's, is dropped.
+  - a link that is over takes no more requests; it is dead at once, or when its leader has read what the server still had to say.
   - a dead link is in no table of the transport, its socket is closed, and all its followers have been woken.
   - between the choice of an id and the end of conn:send nothing else is written for that request.
 ]]
@@ -22,7 +23,7 @@ local remove = table.remove
 
 local REPLY, LOCATE_REPLY, CLOSE, ERROR = 1, 4, 5, 6
 local LAST_ID = 0x7fffffff
-local SMALL = 8192
+local SMALL, MOST_ABANDONED = 8192, 10000
 local IDLE = 0.05                                 -- seconds after which a connection is looked at before it is used
 
 local write                                       -- the method of connections
@@ -31,14 +32,17 @@ local write                                       -- the method of connections
 
 local waiter = {}
 
--- A follower leaves: with its reply, or because it gave up or was cancelled; perhaps it had just been told to lead.
-function waiter.__close(w)
+local cancel
+
+-- A follower leaves: with its reply, or because it gave up or was cancelled (err); perhaps it had just been told to lead.
+function waiter.__close(w, err)
   local link = w.link
   if link.waiting[w.id] == w then
     link.waiting[w.id] = nil
     link.count = link.count - 1
   end
   if link.leader == w then link:leave() end
+  if err ~= nil and not w.message then cancel(link, w.id) end
 end
 
 local function new_waiter(link)
@@ -66,7 +70,10 @@ function link.leave(self)
   w.channel:send("lead")
 end
 
-link.__close = link.leave
+function link.__close(self, err)
+  self:leave()
+  if err ~= nil then cancel(self, self.leading) end
+end
 
 --- The next request id once they begin again: never one whose reply may still come.
 function link:fresh()
@@ -94,7 +101,7 @@ end
 --- The connection is over; why: "again" if the server has not touched what is unanswered, else "lost".
 function link:fail(why, text)
   if self.dead then return end
-  self.dead, self.text = why, text
+  self.dead, self.over, self.text = why, true, text
   self.transport:forget(self)
   local waiting = self.waiting
   self.waiting, self.count = {}, 0
@@ -102,7 +109,6 @@ function link:fail(why, text)
     w.failed = why
     w.channel:send("failed")
   end
-  if self.conn.tap then self.conn.tap("end") end
   self.conn:close()
 end
 
@@ -141,12 +147,18 @@ local function broken(self, text, code)
   self:fail(code == "EMSGSIZE" and "large" or "lost", code == "EOF" and "the server closed the connection without a word" or text)
 end
 
-local function cancel(self, id)
-  self.abandoned[id] = true
+-- Nobody waits for this reply any more. A server that reads nothing learns nothing: this doesn't wait, for whoever calls it may be ending.
+-- Servers that heed it send no reply, so of the ids that are not used again only the last thousands are kept.
+function cancel(self, id)
   if self.dead then return end
-  self.conn.socket:timeout(0)                     -- a server that reads nothing learns nothing
-  self.conn:send(core.cancel(self.minor, true, id))
-  self.conn.socket:timeout()
+  if self.nabandoned >= MOST_ABANDONED then self.abandoned, self.nabandoned = {}, 0 end
+  self.abandoned[id] = true
+  self.nabandoned = self.nabandoned + 1
+  self.socket:timeout(0)
+  local ok, _, _, sent = self.conn:send(core.cancel(self.minor, true, id))
+  if self.dead then return end
+  self.socket:timeout()
+  if not ok and sent and sent > 0 then self:fail("lost", "a cancellation could not be written whole") end
 end
 
 -- Reads until the reply to `id` has come.
@@ -202,6 +214,8 @@ end
 -- request, but there may be replies for others: who reads will find them.
 local function unsent(self, text, code)
   if code == "ETIMEDOUT" then return nil, "unsent" end
+  self.over = true
+  self.transport:forget(self)
   if not self.leader then self:fail("lost", text) end
   return nil, "again"
 end
@@ -294,7 +308,7 @@ local function open(self, address, host, port, deadline)
   write = sock.write
   local l = setmetatable({
     transport = self, address = address, conn = conn, socket = sock, tap = tap or false, minor = options.max_minor or 2,
-    id = 0, waiting = {}, count = 0, abandoned = {}, spare = {}, used = clock(),
+    id = 0, waiting = {}, count = 0, abandoned = {}, nabandoned = 0, spare = {}, used = clock(),
   }, link)
   self.links[address] = l
   return l

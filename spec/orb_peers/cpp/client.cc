@@ -1,4 +1,4 @@
-// Checks the rich interface over omniORB: one line "ok NAME", "FAIL NAME why" or "skip NAME why" for every feature.
+// Checks the rich interface over omniORB: one line "ok NAME", "FAIL NAME<tab>why" or "skip NAME<tab>why" for every feature.
 //   client [ORB options] REFERENCE [only=TEXT] [without=wide,callback,more…] [pause=SECONDS] [overlap=1]
 #include "samples.h"
 #include <atomic>
@@ -42,13 +42,13 @@ static void feature(const std::string &name, const std::function<void()> &body)
   std::string why;
   if (!only.empty() && name.find(only) == std::string::npos) return;
   if (run(name, body, why)) std::cout << "ok " << name << std::endl;
-  else { std::cout << "FAIL " << name << " " << why << std::endl; failed++; }
+  else { std::cout << "FAIL " << name << "\t" << why << std::endl; failed++; }
 }
 
 static bool left_out(const char *what, const std::string &names)
 {
   if (("," + without + ",").find(std::string(",") + what + ",") == std::string::npos) return false;
-  std::cout << "skip " << names << " without " << what << std::endl;
+  std::cout << "skip " << names << "\twithout " << what << std::endl;
   return true;
 }
 
@@ -152,7 +152,7 @@ static void wide_samples(Rich_ptr rich)
 static void more_samples(Rich_ptr whole)
 {
   CORBA::Object_var object = whole->more();
-  if (CORBA::is_nil(object)) { std::cout << "skip more the server has none" << std::endl; return; }
+  if (CORBA::is_nil(object)) { std::cout << "skip more\tthe server has none" << std::endl; return; }
   More_var rich = More::_narrow(object);
   MORE_FIXED(FIXED)
   MORE_VARIABLE(VARIABLE)
@@ -322,7 +322,7 @@ static void references(Rich_ptr rich)
       expect(rich->call_back(mine, 5) == 50, "another answer");
     });
   Rich_var other = rich->forwarder();
-  if (CORBA::is_nil(other)) { std::cout << "skip forward the server has no forwarder" << std::endl; return; }
+  if (CORBA::is_nil(other)) { std::cout << "skip forward\tthe server has no forwarder" << std::endl; return; }
   feature("forward", [&] {
     for (int k = 0; k < 3; k++) expect(other->grow(k) == k + 1, "another answer");
     Octets v;
@@ -419,7 +419,7 @@ int main(int argc, char **argv)
     manager->activate();
     object = orb->string_to_object(argv[1]);
     Rich_var rich = Rich::_narrow(object);
-    if (CORBA::is_nil(rich)) { std::cout << "FAIL narrow the reference is no Rich" << std::endl; return 1; }
+    if (CORBA::is_nil(rich)) { std::cout << "FAIL narrow\tthe reference is no Rich" << std::endl; return 1; }
     std::string seconds = option(argc, argv, "pause");
     if (!seconds.empty()) pauses(rich, std::stod(seconds));
     else if (option(argc, argv, "overlap") != "") overlap(rich);
@@ -435,7 +435,7 @@ int main(int argc, char **argv)
     orb->destroy();
     return failed ? 1 : 0;
   } catch (const CORBA::SystemException &e) {
-    std::cout << "FAIL start " << system_text(e) << std::endl;
+    std::cout << "FAIL start\t" << system_text(e) << std::endl;
     return 1;
   }
 }

@@ -37,6 +37,9 @@ bool same_any(const CORBA::Any &a, const CORBA::Any &b)
   if (s->kind() != t->kind() || !s->equivalent(t)) return false;
   CORBA::TypeCode_ptr p, q;
   if ((a >>= p) && (b >>= q)) return p->equal(q);
+  const CORBA::WChar *v, *w;                               // a mark of byte order in front of them means nothing
+  if ((a >>= v) && (b >>= w)) return same_wide(v, w);
+  if ((a >>= CORBA::Any::to_wstring(v, 8)) && (b >>= CORBA::Any::to_wstring(w, 8))) return same_wide(v, w);
   return same_as<Shore::Deep>(a, b) || same_as<Shore::Mixeds>(a, b) || same_as<Shore::Point>(a, b) || value_bytes(a) == value_bytes(b);
 }
 

@@ -12,7 +12,7 @@ import org.omg.CORBA.StringHolder;
 import org.omg.CORBA.SystemException;
 import org.omg.PortableServer.POAHelper;
 
-/** Checks the rich interface over JacORB: a line "ok NAME", "FAIL NAME why" or "skip NAME why" for every feature; options as cpp/client.cc. */
+/** Checks the rich interface over JacORB: a line "ok NAME", "FAIL NAME<tab>why" or "skip NAME<tab>why" for every feature; options as cpp/client.cc. */
 public final class Client {
   private interface Body { void run() throws Exception; }
 
@@ -31,7 +31,7 @@ public final class Client {
     } catch (Wrong e) { why = e.why;
     } catch (SystemException e) { why = e.getClass().getSimpleName() + " minor " + e.minor + " completed " + e.completed.value() + " " + e.getMessage();
     } catch (Throwable e) { why = e.getCause() == null ? e.toString() : cause(e.getCause()); }
-    System.out.println("FAIL " + name + " " + why.replaceAll("[^ -~]", "?"));
+    System.out.println("FAIL " + name + "\t" + why.replaceAll("[^ -~]", "?"));
     failed++;
   }
 
@@ -41,7 +41,7 @@ public final class Client {
 
   private static boolean leftOut(String what) {
     if (!Arrays.asList(without.split(",")).contains(what)) return false;
-    System.out.println("skip " + what + " without " + what);
+    System.out.println("skip " + what + "\twithout " + what);
     return true;
   }
 
@@ -234,7 +234,7 @@ public final class Client {
     if (!leftOut("callback"))
       feature("callback", () -> expect(rich.call_back(new Tenfold()._this(orb), 5) == 50, "another answer"));
     Rich other = rich.forwarder();
-    if (other == null) { System.out.println("skip forward the server has no forwarder"); return; }
+    if (other == null) { System.out.println("skip forward\tthe server has no forwarder"); return; }
     feature("forward", () -> {
       for (int k = 0; k < 3; k++) expect(other.grow(k) == k + 1, "another answer");
       expect(other.t_octets(2, (byte[]) Samples.of("octets", 2)).length == 300000, "another length");
@@ -282,7 +282,7 @@ public final class Client {
       else if (overlap) overlap();
       else { names(); modes(); failures(); references(); allSamples(); }
     } catch (SystemException e) {
-      System.out.println("FAIL start " + e);
+      System.out.println("FAIL start\t" + e);
       failed++;
     }
     System.exit(failed > 0 ? 1 : 0);

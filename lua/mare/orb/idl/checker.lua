@@ -7,7 +7,7 @@
 -- Nothing changes until the load is good: every change of a table goes through `put`, which notes the old value; `undo` brings all of them back.
 -- What an earlier load declared may be declared again if it is the same: the new definition takes the old one's place for the rest of the load
 -- (`again`), then same.lua compares the two and puts the old one back.
-local basic = require "mare.orb.idl.basic"
+local near = require "mare.orb.near"
 
 local checker = {}
 checker.__index = checker
@@ -148,9 +148,26 @@ end
 
 function checker.find(scope, name) return find(scope, name:lower(), {}) end
 
+-- Short names are near to everything, comparing long ones takes long.
+local function comparable(name) return #name > 3 and #name <= 40 end
+
+-- Some of the names in a scope; without one, in the current scope and those around it.
+local function some_names(self, inside)
+  local list, scope = {}, inside or self.scope
+  while scope do
+    for _, entry in pairs(scope.names) do
+      local kind = entry.definition.kind
+      if kind ~= "member" and kind ~= "parameter" and comparable(entry.name) and #list < 300 then list[#list + 1] = entry.name end
+    end
+    scope = not inside and scope.parent or nil
+  end
+  return list
+end
+
 function checker:unknown(token, name, scope)
   local where = scope and (" in '%s'"):format(scope.definition.scoped) or ""
-  self.errors:stop(token, "'%s' is not declared%s", name, where)
+  local meant = comparable(name) and near(name, some_names(self, scope))
+  self.errors:stop(token, "'%s' is not declared%s%s", name, where, meant and (": did you mean %s?"):format(meant) or "")
 end
 
 function checker:accept(token, name, entry, other, scope)
@@ -234,7 +251,7 @@ function checker:free(token, definition)
     return false
   end
   local holder = scope.definition
-  if holder and holder.name:lower() == lower then
+  if holder and holder.name:lower() == lower and holder.kind ~= "operation" and holder.kind ~= "factory" then
     self.errors:add(token, "'%s' has the name of the %s it stands in", definition.name, checker.kind_name(holder))
     return false
   end
@@ -347,7 +364,5 @@ function checker:finish()
     end
   end
 end
-
-checker.basic = basic
 
 return checker

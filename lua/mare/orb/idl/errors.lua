@@ -19,6 +19,15 @@ end
 
 function errors.new() return setmetatable({}, errors) end
 
+-- A list of notes: they end nothing, beyond the limit they are left out.
+local notes = { __index = {}, __tostring = errors.__tostring }
+function errors.notes() return setmetatable({}, notes) end
+
+function notes.__index.add(list, place, format, ...)
+  if #list >= errors.limit then return end
+  list[#list + 1] = { file = place.file, line = place.line, column = place.column or 1, message = format:format(...) }
+end
+
 -- place: anything with file, line and column.
 function errors:add(place, format, ...)
   local message = select("#", ...) > 0 and format:format(...) or format

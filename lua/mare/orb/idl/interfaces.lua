@@ -1,9 +1,18 @@
 -- interfaces: interfaces, operations and attributes. Methods of the parser.
 local basic = require "mare.orb.idl.basic"
+local constant = require "mare.orb.idl.constant"
 
 local interfaces = {}
 
 -- ---- operations ----
+
+-- What is passed must be complete. That it has a name is CORBA's rule, too, but harmless to forget.
+function interfaces:check_passed(token, type)
+  self.checker:complete(token, type)
+  if type.kind == "sequence" or type.kind == "fixed" then
+    self.notes:add(token, "other IDL compilers want a typedef for this %s: what is passed must have a name", type.kind)
+  end
+end
 
 local function parameter(self, operation)
   self:annotations()
@@ -12,7 +21,7 @@ local function parameter(self, operation)
   local mode_token = self:advance()
   local type_token = self.token
   local type = self:type_spec("the type of a parameter")
-  self.checker:complete(type_token, type)
+  self:check_passed(type_token, type)
   local token = self:name("the name of a parameter")
   if self.word == "[" then self:expected("',' or ')' (an array needs a typedef)") end
   if operation.oneway and mode ~= "in" then
@@ -75,7 +84,7 @@ function interfaces:operation()
   local result, type_token = basic.void, self.token
   if not self:accept("void") then
     result = self:type_spec("the type of a result, an attribute or a definition")
-    self.checker:complete(type_token, result)
+    self:check_passed(type_token, result)
   end
   local token = self:name("the name of the operation")
   if oneway and result ~= basic.void then self.errors:add(type_token, "the one-way operation '%s' must have the result void", token.name) end
@@ -91,7 +100,7 @@ function interfaces:attribute()
   self:expect("attribute", "after 'readonly'")
   local type_token = self.token
   local type = self:type_spec("the type of the attribute")
-  self.checker:complete(type_token, type)
+  self:check_passed(type_token, type)
   local made = {}
   repeat
     local token = self:name("the name of the attribute")
@@ -182,6 +191,7 @@ local function bases(self, interface)
   local list, seen = {}, {}
   repeat
     local base, token = self:resolve("the name of an interface")
+    base = constant.resolve(base)
     check_base(self, interface, base, token, seen)
     seen[base] = true
     list[#list + 1] = base

@@ -1,6 +1,6 @@
 -- lexer: text to tokens, as the preprocessor wants them.
 --
---   tokens = lexer.tokens(text, file, errors)
+--   tokens = lexer.tokens(text, file, errors[, most])       most: how many there may be (a token takes some hundred bytes)
 --
 -- A token: { kind, text, file, line, column, space, first }
 --   kind    identifier, number, char, wchar, string, wstring, punctuation, other (what IDL does not know; `message` may say more)
@@ -17,7 +17,7 @@
 ---@field space boolean?
 ---@field first boolean?
 
-local lexer = {}
+local lexer = { most = 500000 }
 
 local byte, find, sub = string.byte, string.find, string.sub
 
@@ -132,8 +132,10 @@ end
 ---@param text string
 ---@param file string
 ---@param errors mare.orb.idl.Errors
+---@param most integer?
 ---@return mare.orb.idl.Token[]
-function lexer.tokens(text, file, errors)
+function lexer.tokens(text, file, errors, most)
+  most = most or lexer.most
   local tokens, n, joint = {}, 0, 1
   local line, start, at = 1, 1, 1
   local joints
@@ -166,6 +168,7 @@ function lexer.tokens(text, file, errors)
     if at > size then break end
     local kind, after, word, message = starts[byte(text, at)](text, at)
     n = n + 1
+    if n > most then errors:stop({ file = file, line = line, column = 1 }, "more than %d words and signs in all: split the text", lexer.most) end
     tokens[n] = { kind = kind, text = word, file = file, line = line, column = at - start + 1, space = at > before, first = newline or n == 1,
                   message = message }
     at = after

@@ -7,7 +7,7 @@
 local macros = {}
 macros.__index = macros
 
-macros.limits = { tokens = 250000, bytes = 65536, depth = 100, parameters = 127 }
+macros.limits = { tokens = 100000, bytes = 65536, depth = 100, parameters = 127 }
 
 ---@param errors mare.orb.idl.Errors
 function macros.new(errors)

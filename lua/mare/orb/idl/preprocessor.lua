@@ -11,7 +11,7 @@ local macros = require "mare.orb.idl.macros"
 
 local preprocessor = {}
 
-preprocessor.limits = { depth = 64, files = 2000, bytes = 32 * 1024 * 1024, conditions = 1000 }
+preprocessor.limits = { depth = 64, files = 10000, bytes = 32 * 1024 * 1024, conditions = 1000 }
 
 -- Files that need not exist.
 preprocessor.builtin = {}
@@ -36,7 +36,10 @@ function reader:push(text, path, place)
   self.bytes, self.files = self.bytes + #text, self.files + 1
   if self.bytes > preprocessor.limits.bytes then self.errors:stop(place, "the files are larger than %d bytes in all", preprocessor.limits.bytes) end
   if self.files > preprocessor.limits.files then self.errors:stop(place, "more than %d files are included", preprocessor.limits.files) end
-  local file = { tokens = lexer.tokens(text, path, self.errors), at = 1, name = path, folder = path:match("^(.*/)") or "", conditions = {} }
+  text = text:gsub("^\xEF\xBB\xBF", "")          -- the mark some editors put before UTF-8
+  local tokens = lexer.tokens(text, path, self.errors, lexer.most - self.read_tokens)
+  self.read_tokens = self.read_tokens + #tokens
+  local file = { tokens = tokens, at = 1, name = path, folder = path:match("^(.*/)") or "", conditions = {} }
   self.stack[#self.stack + 1] = file
   self.file = file
 end
@@ -128,7 +131,8 @@ end
 
 function reader:find(name, quoted, place)
   for _, path in ipairs(self:candidates(name, quoted)) do
-    if self.once[path] then return nil, nil end
+    local once = self.once[path]                 -- #pragma once, or the macro of the #ifndef around all of it
+    if once == true or self.macros.defined[once] then return nil, nil end
     local text = self.read(path)
     if text then return text, path end
   end
@@ -218,7 +222,11 @@ local function defined(r, line, place)
 end
 
 function conditions.ifdef(r, line, place) r:condition(place, defined(r, line, place)) end
-function conditions.ifndef(r, line, place) r:condition(place, not defined(r, line, place)) end
+
+function conditions.ifndef(r, line, place)
+  r:condition(place, not defined(r, line, place))
+  if r.file.tokens[2] == place then r.file.conditions[1].guard = line[1].text end
+end
 
 local function current(r, place)
   local all = r.file.conditions
@@ -231,7 +239,7 @@ function conditions.elif(r, line, place)
   local c = current(r, place)
   if not c then return end
   if c.otherwise then r.errors:add(place, "#elif after #else") end
-  c.live = false
+  c.live, c.guard = false, nil
   if c.parent and not c.taken then
     r.skipping = false
     c.live = r:guarded(r.conclude, line, place) or false
@@ -254,6 +262,7 @@ function conditions.endif(r, _, place)
   if not c then return end
   all[#all] = nil
   r.skipping = not c.parent
+  if c.guard and not c.otherwise and r.file.tokens[r.file.at].kind == "end" then r.once[r.file.name] = r.once[r.file.name] or c.guard end
 end
 
 -- ---- the whole ----
@@ -338,7 +347,8 @@ end
 ---@return mare.orb.idl.Token[]
 function preprocessor.run(text, options, errors)
   local r = setmetatable({ options = options, errors = errors, read = options.read or preprocessor.read, macros = macros.new(errors), out = {},
-                           n = 0, stack = {}, once = {}, bytes = 0, files = 0, skipping = false }, reader)
+                           n = 0, stack = {}, once = {}, bytes = 0, files = 0, read_tokens = 0,
+                           skipping = false }, reader)
   predefined(r)
   r:guarded(r.push, text, options.name, { file = options.name, line = 1, column = 1 })
   while r.file do r:guarded(everything) end

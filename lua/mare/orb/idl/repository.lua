@@ -12,7 +12,6 @@ local same = require "mare.orb.idl.same"
 
 preprocessor.builtin["orb.idl"] = require "mare.orb.idl.builtin"
 
-
 local repository = {}
 repository.__index = repository
 
@@ -48,7 +47,7 @@ local function parse(c, text, options)
 end
 
 function repository:load(text, options)
-  local list, notes = errors.new(), errors.new()
+  local list, notes = errors.new(), errors.notes()
   local c = checker.new(self, list, notes)
   local given = { name = "idl" }
   for k, v in pairs(options or {}) do given[k] = v end
@@ -95,7 +94,7 @@ end
 function repository:type(text)
   if self.types[text] then return self.types[text] end
   local list = errors.new()
-  local c = checker.new(self, list, errors.new())
+  local c = checker.new(self, list, errors.notes())
   local ok, result = pcall(parse_type, c, text:find("^[%w_%.]+$") and text:gsub("%.", "::") or text)
   c:undo()
   if not ok and result ~= errors.halt and result ~= errors.full then error(result, 0) end

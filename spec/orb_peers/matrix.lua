@@ -1,0 +1,143 @@
+-- The matrix of what passed: docs/orb-interop.md.
+--   bin/mare run spec/orb_peers/matrix.lua          runs all pairs and writes the page
+--
+--   local matrix = require "spec.orb_peers.matrix"
+--   matrix.read(path) -> cells: cells[table][feature][pair] = "yes" | "no" | "–"
+local runner = require "spec.orb_peers.pairs"
+
+local matrix = { path = "docs/orb-interop.md" }
+
+local marks = { ok = "yes", FAIL = "no", skip = "–" }
+
+local titles = {
+  "## Features over GIOP 1.2",
+  "## Features over GIOP 1.1 and 1.0\n\nWithout wide characters: 1.0 has none, omniORB sends none over 1.1.",
+  "## Connections",
+}
+
+-- Why a cell is "no", where that is known.
+local reasons = {
+  ["discriminators without a label"] = "JacORB doesn't keep a discriminator that has no label of its own: it sends one of its choice",
+  ["fixed with leading zeros"] = "JacORB writes as many digits as the value has, and not those of its type",
+  ["any: recursive union"] = "JacORB's stack overflows over the TypeCode",
+  ["any: exception"] = "omniORB leaves out the repository id before the members, which mare and JacORB write",
+  ["any: sequence of structs"] = "omniORB over GIOP 1.1, with itself, too: what does not fit into one fragment ends in MARSHAL",
+  t_mixeds = "a message of GIOP 1.1 in fragments: omniORB aligns what follows a seam from the fragment's header on, mare from the first message's",
+  t_longdouble = "omniORB sends the 16 bytes that x86 keeps of its 80 bits; on the wire a long double is a binary128",
+}
+
+local head = [[
+# Interoperation
+
+What mare does with omniORB 4.2.5 (C++) and JacORB 3.9 (Java) over `spec/orb_peers/rich.idl`, an interface that uses every type and feature. A
+column is a client and the server it talks to. Every operation named t_X sends samples of a type both ways: the server compares what arrives with its
+own sample and answers with that, which the client compares, so a mistake that an echo would undo is seen. "yes": all of it passed; "no": something
+did not, the reason is below; "–": there is no such thing on one of the two sides. JacORB's IDL compiler takes neither `long double` nor labels beyond
+the sign of Java's types, and its servers can't forward. The columns without mare show what the others do among themselves. JacORB is the
+big-endian stream.
+
+This page is written by `bin/mare run spec/orb_peers/matrix.lua`; `spec/orb_interop_spec.lua` compares it with what passes.
+]]
+
+local function column_names(number)
+  local names = {}
+  for _, pair in ipairs(runner.list) do
+    if pair.table == number and not names[pair.id] then
+      names[#names + 1] = pair.id
+      names[pair.id] = true
+    end
+  end
+  return names
+end
+
+-- results[pair] = rows -> cells[table][feature][id]; features in the order of their first appearance.
+function matrix.cells(results)
+  local cells = {}
+  for _, pair in ipairs(runner.list) do
+    cells[pair.table] = cells[pair.table] or { order = {} }
+    local t = cells[pair.table]
+    for _, row in ipairs(results[pair] or {}) do
+      local name, kind = row[1], row[2]
+      if not t[name] then
+        t[name] = {}
+        t.order[#t.order + 1] = name
+      end
+      t[name][pair.id] = marks[kind]
+    end
+  end
+  return cells
+end
+
+local function table_text(t, columns, notes)
+  local lines = { "| | " .. table.concat(columns, " | ") .. " |", "|---|" .. ("---|"):rep(#columns) }
+  for _, name in ipairs(t.order) do
+    local line = { name }
+    for _, column in ipairs(columns) do
+      local mark = t[name][column] or "–"
+      if mark == "no" then notes[name] = true end
+      line[#line + 1] = mark
+    end
+    lines[#lines + 1] = "| " .. table.concat(line, " | ") .. " |"
+  end
+  return table.concat(lines, "\n")
+end
+
+function matrix.text(results)
+  local cells, notes, parts = matrix.cells(results), {}, { head }
+  for number, title in ipairs(titles) do
+    parts[#parts + 1] = title .. "\n\n" .. table_text(cells[number], column_names(number), notes) .. "\n"
+  end
+  local list = {}
+  for name in pairs(notes) do list[#list + 1] = ("- %s: %s."):format(name, reasons[name] or "**not known**") end
+  table.sort(list)
+  parts[#parts + 1] = "## Why not\n\n" .. table.concat(list, "\n") .. "\n"
+  return table.concat(parts, "\n")
+end
+
+local function cells_of(line)
+  local row = {}
+  for cell in line:sub(2):gmatch("([^|]*)|") do row[#row + 1] = cell:match("^%s*(.-)%s*$") end
+  return row
+end
+
+function matrix.read(path)
+  local cells, number, columns = {}, 0, nil
+  for line in io.lines(path or matrix.path) do
+    local row = line:find("^| ") and cells_of(line) or {}
+    local feature = table.remove(row, 1)
+    if feature == "" then
+      number, columns = number + 1, row
+      cells[number] = {}
+    elseif feature then
+      cells[number][feature] = {}
+      for k, mark in ipairs(row) do cells[number][feature][columns[k]] = mark end
+    end
+  end
+  return cells
+end
+
+local function main()
+  local results = {}
+  for _, pair in ipairs(runner.list) do
+    for _, name in ipairs { pair.client, pair.server } do
+      local why = runner.missing(name)
+      if why then error("the page needs all peers: " .. why, 0) end
+    end
+    local rows = runner.run(pair)
+    results[pair] = rows
+    local passed = 0
+    for _, row in ipairs(rows) do
+      if row[2] == "ok" then passed = passed + 1 end
+      if row[2] == "FAIL" then print("  " .. pair.id .. ": " .. row[1] .. ": " .. row[3]) end
+    end
+    print(("%s %s: %d of %d"):format(pair.id, table.concat(pair.options or {}, " "), passed, #rows))
+  end
+  local file = assert(io.open(matrix.path, "w"))
+  file:write(matrix.text(results))
+  file:close()
+  print("written: " .. matrix.path)
+end
+
+if arg and arg[0] and arg[0]:match("matrix%.lua$") then main() end
+
+return matrix

@@ -1,0 +1,135 @@
+-- Runs clients of the rich interface against servers of it, and says what each pair does.
+--
+--   local pairs_of = require "spec.orb_peers.pairs"
+--   pairs_of.missing "jacorb"                       nil, or why its programs can't be built here
+--   pairs_of.list                                   the pairs: { id, client, server, options }
+--   pairs_of.run(pair) -> { { name, "ok" | "FAIL" | "skip", why }, … }
+local subprocess = require "mare.subprocess"
+local proc = require "spec.support.proc"
+local record = require "spec.orb_peers.record"
+local core = require "mare.orb.giop.core"
+
+local runner = {}
+
+local cpp, java = "build/orb_peers/cpp/", { "java", "-XX:+UseSerialGC", "-cp", "build/orb_peers/java/classes:build/orb_peers/jars/*" }
+
+local peers = {
+  mare = { server = { proc.bin, "run", "spec/orb_peers/server.lua" }, client = { proc.bin, "run", "spec/orb_peers/client.lua" } },
+  omniORB = { build = "cpp", server = { cpp .. "server", "-ORBendPoint", "giop:tcp:127.0.0.1:" }, client = { cpp .. "client" } },
+  JacORB = { build = "java", server = { java[1], java[2], java[3], java[4], "-DOAIAddr=127.0.0.1", "Server" },
+             client = { java[1], java[2], java[3], java[4], "-DOAIAddr=127.0.0.1", "Client" } },
+}
+
+local idle = { "-ORBinConScanPeriod", "2", "-ORBscanGranularity", "1" }
+local v11, v10 = { "-ORBmaxGIOPVersion", "1.1", "without=wide" }, { "-ORBmaxGIOPVersion", "1.0", "without=wide" }
+local pause = { "pause=3" }
+
+-- table: which table of the page; recorded: the messages are counted
+runner.list = {
+  { id = "mare → omniORB", client = "mare", server = "omniORB", table = 1 },
+  { id = "omniORB → mare", client = "omniORB", server = "mare", table = 1 },
+  { id = "mare → JacORB", client = "mare", server = "JacORB", table = 1 },
+  { id = "JacORB → mare", client = "JacORB", server = "mare", table = 1 },
+  { id = "mare → mare", client = "mare", server = "mare", table = 1 },
+  { id = "omniORB → omniORB", client = "omniORB", server = "omniORB", table = 1, control = true },
+  { id = "omniORB → JacORB", client = "omniORB", server = "JacORB", table = 1, control = true },
+  { id = "JacORB → omniORB", client = "JacORB", server = "omniORB", table = 1, control = true },
+  { id = "JacORB → JacORB", client = "JacORB", server = "JacORB", table = 1, control = true },
+  { id = "mare → omniORB, 1.1", client = "mare", server = "omniORB", options = v11, table = 2 },
+  { id = "omniORB → mare, 1.1", client = "omniORB", server = "mare", options = v11, table = 2 },
+  { id = "mare → omniORB, 1.0", client = "mare", server = "omniORB", options = v10, table = 2 },
+  { id = "omniORB → mare, 1.0", client = "omniORB", server = "mare", options = v10, table = 2 },
+  { id = "omniORB → omniORB, 1.1", client = "omniORB", server = "omniORB", options = v11, table = 2, control = true },
+  { id = "mare → omniORB", client = "mare", server = "omniORB", options = { "overlap=1" }, table = 3 },
+  { id = "omniORB → mare", client = "omniORB", server = "mare", options = { "overlap=1", "-ORBoneCallPerConnection", "0" }, table = 3 },
+  { id = "mare → JacORB", client = "mare", server = "JacORB", options = { "overlap=1" }, table = 3 },
+  { id = "JacORB → mare", client = "JacORB", server = "mare", options = { "overlap=1" }, table = 3 },
+  { id = "mare → omniORB", client = "mare", server = "omniORB", options = pause, serve = idle, table = 3 },
+  { id = "omniORB → mare", client = "omniORB", server = "mare", options = pause, serve = idle, table = 3 },
+  { id = "JacORB → mare", client = "JacORB", server = "mare", options = pause, serve = idle, table = 3 },
+  { id = "mare → omniORB", client = "mare", server = "omniORB", options = { "only=t_octets" }, recorded = "S", table = 3 },
+  { id = "omniORB → mare", client = "omniORB", server = "mare", options = { "only=t_octets" }, recorded = "C", table = 3 },
+  { id = "JacORB → mare", client = "JacORB", server = "mare", options = { "only=t_string" }, recorded = "J", table = 3 },
+}
+
+local known = {}
+
+--- Why a peer's programs are not here; nil: they are. Builds them if they are not up to date.
+function runner.missing(name)
+  local what = peers[name].build
+  if not what then return nil end
+  if known[what] == nil then
+    local r = assert(subprocess.run { "spec/orb_peers/build", what, timeout = 400 })
+    known[what] = r.code ~= 0 and r.err or false
+    if r.code ~= 0 and r.code ~= 77 then error(r.err, 0) end
+  end
+  return known[what] or nil
+end
+
+local function words(list, ...)
+  local all = { table.unpack(list) }
+  for _, more in ipairs { ... } do table.move(more, 1, #more, #all + 1, all) end
+  return all
+end
+
+local function start(pair)
+  local command = words(peers[pair.server].server, pair.serve or {})
+  command.stderr = "null"
+  command.stdin = "pipe"                                  -- their end is the server's
+  local handle = assert(subprocess.spawn(command))
+  local line, err = handle.stdout:read("l", 30 * proc.slow)
+  if not line then
+    handle:kill("KILL")
+    error(("the server of %s says nothing: %s"):format(pair.id, tostring(err)), 0)
+  end
+  return handle, line
+end
+
+local function talk(pair, reference)
+  local command = words(peers[pair.client].client, { reference }, pair.options or {})
+  command.timeout, command.stderr = 100 * proc.slow, "null"
+  local r, err, _, partial = subprocess.run(command)
+  local rows = {}
+  for kind, name, why in (r or partial).out:gmatch("(%a%a%a?%a?) ([^\t\n]+)\t?([^\n]*)\n") do
+    local shown = name ~= "wide" and name ~= "more" and not pair.recorded
+    if shown and (kind == "ok" or kind == "FAIL" or kind == "skip") then rows[#rows + 1] = { name, kind, why } end
+  end
+  if not r then rows[#rows + 1] = { "the client's end", "FAIL", err } end
+  return rows
+end
+
+local UTF8 = { "\1\0\1\5", "\5\1\0\1" }              -- in both byte orders
+
+-- What passed by: fragments, LocateRequests, the char code set named.
+local function passed(pair, messages)
+  local rows, seen = {}, {}
+  for _, m in ipairs(messages) do
+    local kind, _, _, _, _, _, _, _, contexts = core.parse(m.message)
+    seen[m.from .. tostring(kind)] = true
+    if kind == 0 and contexts and contexts[1] and not seen.set then
+      seen.set = (contexts[1]:find(UTF8[1], 1, true) or contexts[1]:find(UTF8[2], 1, true)) and "UTF-8" or "ISO 8859-1"
+    end
+  end
+  if pair.recorded ~= "J" then
+    rows[1] = { "fragments from " .. (pair.recorded == "S" and pair.server or pair.client), seen[pair.recorded .. "7"] and "ok" or "FAIL" }
+  end
+  if pair.recorded == "C" then rows[2] = { "LocateRequest answered", seen.C3 and seen.S4 and "ok" or "FAIL" } end
+  rows[#rows + 1] = { "char code set " .. tostring(seen.set), seen.set and "ok" or "FAIL" }
+  return rows
+end
+
+--- The features of a pair: { name, "ok" | "FAIL" | "skip", why }.
+function runner.run(pair)
+  local handle, reference = start(pair)
+  local recorder = pair.recorded and record.start(reference)
+  local good, rows = pcall(talk, pair, recorder and recorder.ior or reference)
+  if good and recorder then
+    for _, row in ipairs(passed(pair, recorder:stop())) do rows[#rows + 1] = row end
+  end
+  handle:kill("KILL")
+  handle:wait()
+  if not good then error(rows, 0) end
+  return rows
+end
+
+return runner

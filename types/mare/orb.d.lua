@@ -1,0 +1,168 @@
+---@meta mare.orb
+-- luacheck: ignore 212 241
+
+---CORBA objects as Lua objects.
+---@class mare.orblib
+---@field exception mare.orb.exceptionlib
+local orblib = {}
+
+---Options are these, or omniORB's as `ORBname = value`.
+---@class mare.orb.options
+---@field args? string[] a command line: its -ORB options are taken out
+---@field port? integer to serve at; 0: any
+---@field host? string to serve at, and in references
+---@field timeout? number seconds each call may take
+---@field connect_timeout? number
+---@field log? fun(level: string|integer, text: string)
+---@field pcap? string a file that keeps what goes over the network
+---@field include? string[] folders for #include
+---@field limits? table<string, number>
+
+---@param options? mare.orb.options
+---@return mare.orb.broker
+function orblib.init(options) end
+
+---@param value any
+---@return boolean
+function orblib.is_proxy(value) end
+
+---A system exception to raise with error(e, 0).
+---@param name string "NO_PERMISSION" …
+---@param minor? integer below 0x1000: the OMG's
+---@param completed? '"COMPLETED_YES"'|'"COMPLETED_NO"'|'"COMPLETED_MAYBE"' default "COMPLETED_NO"
+---@param text? string
+---@return mare.orb.exception
+function orblib.system(name, minor, completed, text) end
+
+---@param proxy mare.orb.proxy
+---@return table state broker, target, def
+function orblib.state(proxy) end
+
+---What a call raises. User exceptions have the members of their IDL.
+---@class mare.orb.exception
+---@field _repid string
+---@field minor? integer
+---@field completed? '"COMPLETED_YES"'|'"COMPLETED_NO"'|'"COMPLETED_MAYBE"'
+---@field text? string
+
+---@class mare.orb.exceptionlib
+---@field names string[] of all system exceptions
+local exceptionlib = {}
+
+---@param value any
+---@param repid? string
+---@return boolean
+function exceptionlib.is(value, repid) end
+
+---@param value any
+---@return string? name "TRANSIENT"; nil: it is no system exception
+function exceptionlib.is_system(value) end
+
+---@param type table|string a type or a repository id
+---@param members? table
+---@return mare.orb.exception
+function exceptionlib.user(type, members) end
+
+---A remote object. Its other methods are the operations of its interface, its other fields the attributes.
+---@class mare.orb.proxy
+---@field _async table<string, fun(self: table, ...: any): mare.fiber> calls that give futures
+---@field [string] any
+local proxy = {}
+
+---The same object with a time limit of its own.
+---@param options { timeout?: number }
+---@return mare.orb.proxy
+function proxy:_with(options) end
+
+---@param interface string a repository id, or a name that was loaded
+---@return boolean
+function proxy:_is_a(interface) end
+
+---@param interface string|table
+---@return mare.orb.proxy? object nil: it is none of that interface
+function proxy:_narrow(interface) end
+
+---@param interface string|table
+---@return mare.orb.proxy
+function proxy:_unchecked_narrow(interface) end
+
+---@return boolean
+function proxy:_non_existent() end
+
+---@return boolean
+function proxy:_not_existent() end
+
+---@param other mare.orb.proxy?
+---@return boolean
+function proxy:_is_equivalent(other) end
+
+---@param most? integer
+---@return integer
+function proxy:_hash(most) end
+
+---@return string
+function proxy:_interface_name() end
+
+---@return mare.orb.proxy
+function proxy:_interface() end
+
+---@return string ior
+function proxy:_to_string() end
+
+---@class mare.orb.broker
+---@field types table what was loaded, by name: constants, labels, types, exceptions to make
+---@field repository mare.orb.idl.Repository
+local broker = {}
+
+---Loads IDL; raises its mistakes with their places.
+---@param text string
+---@param options? { name?: string, include?: string[], define?: table<string, string> }
+---@return table[] definitions
+function broker:load(text, options) end
+
+---@param path string
+---@param options? { include?: string[], define?: table<string, string> }
+---@return table[] definitions
+function broker:loadfile(path, options) end
+
+---A type as IDL writes it.
+---@param text string
+---@return table
+function broker:type(text) end
+
+---@param name string a name or a repository id
+---@return table definition
+function broker:interface(name) end
+
+---@param reference string|mare.orb.proxy IOR:, corbaloc:, file://
+---@param interface? string|table
+---@return mare.orb.proxy? object nil for a nil reference
+function broker:proxy(reference, interface) end
+
+---@param reference string
+---@param interface? string|table
+---@return mare.orb.proxy?
+function broker:string_to_object(reference, interface) end
+
+---@param object? table a proxy or a servant
+---@return string ior
+function broker:object_to_string(object) end
+
+---@param name string
+---@param interface? string|table
+---@return mare.orb.proxy?
+function broker:resolve_initial_references(name, interface) end
+
+---@param name string
+---@param object table|string
+function broker:register_initial_reference(name, object) end
+
+---@return string[] names
+function broker:list_initial_services() end
+
+-- Serving: types/mare/orb/server.d.lua.
+
+---Closes the client's connections.
+function broker:close() end
+
+return orblib
