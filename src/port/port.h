@@ -82,7 +82,8 @@ void port_at_fork(void (*child)(void));       /* runs in children of fork() */
 void port_yield(void);                        /* let another kernel thread run */
 
 /* ---- threads ---- */
-typedef struct port_thread { uintptr_t handle; uintptr_t clock; int id; } port_thread;
+/* Written by its thread; others may look at a record that changes hands, and then see some thread's. */
+typedef struct port_thread { uintptr_t handle; atomic_uintptr_t clock; atomic_int id; } port_thread;
 int  port_thread_start(void (*fn)(void *), void *arg, const char *name);  /* on its own, never joined */
 int  port_thread_fork(port_thread *t, void (*fn)(void *), void *arg, const char *name);   /* must be joined */
 void port_thread_join(port_thread *t);

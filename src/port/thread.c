@@ -83,19 +83,21 @@ void port_thread_join(port_thread *t) { pthread_join((pthread_t)t->handle, NULL)
 void port_thread_self(port_thread *t) {
   clockid_t clock;
   t->handle = (uintptr_t)pthread_self();
-  t->id = (int)syscall(SYS_gettid);
-  t->clock = pthread_getcpuclockid(pthread_self(), &clock) == 0 ? (uintptr_t)(intptr_t)clock : 0;
+  atomic_store_explicit(&t->id, (int)syscall(SYS_gettid), memory_order_relaxed);
+  if (pthread_getcpuclockid(pthread_self(), &clock) != 0) clock = 0;
+  atomic_store_explicit(&t->clock, (uintptr_t)(intptr_t)clock, memory_order_relaxed);
 }
 
 uint64_t port_thread_cpu(const port_thread *t) {
   struct timespec ts;
-  if (!t->clock || clock_gettime((clockid_t)(intptr_t)t->clock, &ts) != 0) return 0;
+  clockid_t clock = (clockid_t)(intptr_t)atomic_load_explicit(&t->clock, memory_order_relaxed);
+  if (!clock || clock_gettime(clock, &ts) != 0) return 0;
   return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 int port_thread_runnable(const port_thread *t) {
   char path[64], line[128];
-  snprintf(path, sizeof path, "/proc/self/task/%d/stat", t->id);
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", atomic_load_explicit(&t->id, memory_order_relaxed));
   FILE *f = fopen(path, "re");
   if (!f) return 1;
   size_t n = fread(line, 1, sizeof line - 1, f);
@@ -106,7 +108,9 @@ int port_thread_runnable(const port_thread *t) {
 }
 
 /* By number, not by handle: a thread that has just ended is an error here, not a crash. */
-int port_thread_kick(const port_thread *t) { return (int)syscall(SYS_tgkill, getpid(), t->id, port_kick_signal()); }
+int port_thread_kick(const port_thread *t) {
+  return (int)syscall(SYS_tgkill, getpid(), atomic_load_explicit(&t->id, memory_order_relaxed), port_kick_signal());
+}
 
 static void (*kicked)(void);
 static void on_kick(int sig) {

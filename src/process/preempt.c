@@ -111,6 +111,7 @@ static int look_at(mr_worker *w, uint64_t now, int urgent) {
   uintptr_t held = atomic_load(&w->thread);
   mr_thread *t = (mr_thread *)(held & ~(uintptr_t)1);
   if (!(held & 1)) return 0;
+  port_chaos();                                /* t may hand its worker on and end now, and its record get another owner */
   unsigned tick = atomic_load_explicit(&w->tick, memory_order_relaxed);
   if (tick != w->seen.tick || w->seen.since == 0) {
     w->seen.tick = tick;
