@@ -84,6 +84,13 @@ uint64_t ct_class_last(unsigned c)
   return ((uint64_t)(4 + quarter) << (octave - 2)) + ((UINT64_C(1) << (octave - 2)) - 1);
 }
 
+unsigned ct_size_code(uint64_t size)
+{
+  if (size <= CT_EXACT_SIZES) return (unsigned)size;
+  unsigned octave = 63u - (unsigned)__builtin_clzll(size); /* 12 or more */
+  return CT_EXACT_SIZES + 1 + (octave - 12) * 16 + (unsigned)((size >> (octave - 4)) & 15);
+}
+
 void ct_curve_start(ct_curve *c, uint64_t step)
 {
   memset(c, 0, sizeof *c);

@@ -22,6 +22,10 @@ void ct_free(ct_table *t);
 unsigned ct_class(uint64_t value);
 uint64_t ct_class_last(unsigned c); /* the largest value of class c */
 
+/* Codes of sizes: exact up to here, then 16 to an octave; in 13 bits. */
+#define CT_EXACT_SIZES 4096
+unsigned ct_size_code(uint64_t size);
+
 /* The value of something at the end of each step. `at` may not go back. */
 #define CT_BINS 1024
 typedef struct ct_curve { uint64_t step, last; uint64_t a[CT_BINS], b[CT_BINS]; uint64_t now_a, now_b; } ct_curve;

@@ -38,7 +38,7 @@ static int write_joint(ms_measures *m, const char *path)
 {
   FILE *f = fopen(path, "we");
   if (!f) return 0;
-  ms_print_joint(f, m);
+  jt_print(f, &m->joint, m->operations);
   int bad = ferror(f);
   return fclose(f) == 0 && !bad;
 }
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
   while (got > 0 && (got = rd_next(r, &event, &error)) > 0) ms_event(m, &event);
   if (got == -1) { ms_free(m); rd_close(r); return complain(error.text); }
   if (got == 0) ms_end(m);
-  if (got == -2 || m->out_of_memory) { ms_free(m); rd_close(r); return complain("describe: out of memory"); }
+  if (got == -2 || m->out_of_memory || m->joint.out_of_memory) { ms_free(m); rd_close(r); return complain("describe: out of memory"); }
   ms_print(stdout, m, r);
   int ok = (!o.joint || write_joint(m, o.joint)) && fflush(stdout) == 0;
   if (!ok) perror("mare lab: describe");

@@ -24,9 +24,8 @@ ms_measures *ms_new(uint32_t short_ms, uint32_t medium_ms, int want_joint)
   m->limit_ms[1] = medium_ms;
   m->want_joint = want_joint;
   m->matrix_step = 1;
-  m->phase_step = 1;
   m->sizes.most = 2000000;
-  m->joint.most = 2000000;
+  jt_start(&m->joint);
   m->stacks.most = 100000;
   m->live = lv_new();
   ct_curve_start(&m->by_time, 1000);
@@ -40,7 +39,7 @@ void ms_free(ms_measures *m)
   if (!m) return;
   lv_free(m->live);
   ct_free(&m->sizes);
-  ct_free(&m->joint);
+  jt_free(&m->joint);
   ct_free(&m->stacks);
   for (unsigned i = 0; i <= MTR_MAX_STREAM; i++) free(m->pending[i]);
   free(m->long_blocks);
@@ -62,79 +61,13 @@ static uint32_t thread_of(ms_measures *m, const rd_event *e)
   return of_stream[e->stream] = m->thread_count - 1;
 }
 
-/* ---- the joint distribution ---- */
-
-unsigned ms_size_code(uint64_t size)
-{
-  if (size <= MS_EXACT_SIZES) return (unsigned)size;
-  unsigned octave = 63u - (unsigned)__builtin_clzll(size); /* 12 or more */
-  return MS_EXACT_SIZES + 1 + (octave - 12) * 16 + (unsigned)((size >> (octave - 4)) & 15);
-}
-
-static const struct { unsigned shift, bits; } fields[] = { { 42, 10 }, { 40, 2 }, { 38, 2 }, { 32, 6 }, { 26, 6 }, { 8, 13 }, { 0, 8 } };
-
-uint64_t ms_joint_key(unsigned phase, unsigned routine, unsigned end, unsigned by, unsigned to, unsigned size, unsigned life)
-{
-  return (uint64_t)phase << 42 | (uint64_t)routine << 40 | (uint64_t)end << 38 | (uint64_t)(by & 63) << 32 | (uint64_t)(to & 63) << 26 |
-         (uint64_t)size << 8 | life;
-}
-
-unsigned ms_joint_field(uint64_t key, enum ms_field f) { return (unsigned)(key >> fields[f].shift) & ((1u << fields[f].bits) - 1); }
-
-static void halve_phases(ms_measures *m)
-{
-  ct_table half = { .most = m->joint.most, .refused = m->joint.refused };
-  for (size_t i = 0; i < m->joint.room; i++) {
-    const ct_item *it = &m->joint.items[i];
-    if (!it->number) continue;
-    uint64_t phase = ms_joint_field(it->key, MS_PHASE), rest = it->key & ((UINT64_C(1) << 42) - 1);
-    need(m, ct_add(&half, phase / 2 << 42 | rest, it->number, it->sum));
-  }
-  ct_free(&m->joint);
-  m->joint = half;
-  m->phase_step *= 2;
-}
-
-static unsigned phase_of(ms_measures *m, uint64_t operation)
-{
-  while (operation / m->phase_step >= MS_PHASES) halve_phases(m);
-  return (unsigned)(operation / m->phase_step);
-}
-
-static void count_cell(ms_measures *m, const ms_large *b)
-{
-  uint64_t rest = b->key & ((UINT64_C(1) << 42) - 1);
-  need(m, ct_add(&m->joint, (uint64_t)phase_of(m, b->born) << 42 | rest, 1, b->size));
-}
-
-/* Keeps b if it is among the largest; what it displaces goes to its cell. */
-static void keep_largest(ms_measures *m, ms_large b)
-{
-  size_t i = m->largest_count;
-  if (i < MS_LARGEST) {
-    m->largest_count++;
-    for (; i && m->largest[(i - 1) / 2].size > b.size; i = (i - 1) / 2) m->largest[i] = m->largest[(i - 1) / 2];
-  } else {
-    if (b.size <= m->largest[0].size) { count_cell(m, &b); return; }
-    count_cell(m, &m->largest[0]);
-    i = 0;
-    for (size_t c; (c = 2 * i + 1) < MS_LARGEST; i = c) {
-      if (c + 1 < MS_LARGEST && m->largest[c + 1].size < m->largest[c].size) c++;
-      if (m->largest[c].size >= b.size) break;
-      m->largest[i] = m->largest[c];
-    }
-  }
-  m->largest[i] = b;
-}
-
-static void count_joint(ms_measures *m, const lv_block *b, unsigned end, uint32_t by, uint64_t life)
-{
-  if (!m->want_joint) return;
-  uint64_t key = ms_joint_key(0, b->routine, end, b->thread, by, ms_size_code(b->size), end == MS_NEVER ? 255 : ct_class(life));
-  keep_largest(m, (ms_large){ b->size, key, b->operation, life });
-}
-
 /* ---- lifetimes ---- */
+
+static void count_joint(ms_measures *m, const lv_block *b, unsigned end, uint32_t by, uint64_t life, uint64_t next)
+{
+  if (m->want_joint)
+    jt_count(&m->joint, (jt_block){ b->size, next, b->operation, life, b->routine, end, b->thread & 63, by & 63 });
+}
 
 static void halve_matrix(ms_measures *m)
 {
@@ -171,7 +104,8 @@ static void add(ms_number *n, uint64_t bytes)
   n->bytes += bytes;
 }
 
-static void die(ms_measures *m, const lv_block *b, unsigned end, uint32_t by, uint64_t now_us)
+/* `next`: the size of what a realloc makes of it, when that is how it ends. */
+static void die(ms_measures *m, const lv_block *b, unsigned end, uint32_t by, uint64_t now_us, uint64_t next)
 {
   uint64_t life = (m->operations - b->operation) & OPERATION_MASK;
   uint64_t ms = (uint32_t)(now_us / 1000 - b->time_ms) & TIME_MASK;
@@ -184,7 +118,7 @@ static void die(ms_measures *m, const lv_block *b, unsigned end, uint32_t by, ui
   add(&m->retention[kind], b->size);
   if (kind == MS_LONG) count_long(m, b);
   count_matrix(m, b->operation, octave < MS_NEVER_OCTAVE ? octave : MS_NEVER_OCTAVE - 1);
-  count_joint(m, b, end, by, life);
+  count_joint(m, b, end, by, life, next);
 }
 
 static void outlive(void *data, const lv_block *b)
@@ -194,7 +128,7 @@ static void outlive(void *data, const lv_block *b)
   add(&m->retention[MS_LONG], b->size);
   count_long(m, b);
   count_matrix(m, b->operation, MS_NEVER_OCTAVE);
-  count_joint(m, b, MS_NEVER, b->thread, 0);
+  count_joint(m, b, JT_NEVER, b->thread, 0, 0);
 }
 
 /* ---- events ---- */
@@ -232,10 +166,11 @@ static void sample(ms_measures *m, const rd_event *e)
   m->frame_count += e->frames;
 }
 
-static void be_born(ms_measures *m, const rd_event *e, unsigned routine, uint32_t thread)
+static void be_born(ms_measures *m, const rd_event *e, unsigned routine, uint32_t thread, int continues)
 {
   lv_block old, b = { .address = e->address, .size = e->size, .operation = m->operations & OPERATION_MASK, .time_ms = (uint32_t)(e->time_us / 1000),
                       .thread = thread, .routine = routine };
+  if (routine == MS_REALLOC && !continues) b.routine = JT_REALLOC_NULL;
   add(&m->total, e->size);
   add(&m->routine[routine], e->size);
   b.bytes = (uint32_t)(m->total.bytes / BYTE_UNIT);
@@ -247,7 +182,7 @@ static void be_born(ms_measures *m, const rd_event *e, unsigned routine, uint32_
     m->impossible++;
     m->live_bytes -= old.size;
     m->live_blocks--;
-    die(m, &old, MS_FREED, thread, e->time_us);
+    die(m, &old, JT_FREED, thread, e->time_us, 0);
   }
   m->live_bytes += e->size;
   m->live_blocks++;
@@ -259,7 +194,7 @@ static void be_born(ms_measures *m, const rd_event *e, unsigned routine, uint32_
 static void allocate(ms_measures *m, const rd_event *e, unsigned routine, uint32_t thread)
 {
   if (!e->address) { m->failed++; return; }
-  be_born(m, e, routine, thread);
+  be_born(m, e, routine, thread, 0);
   changed(m, e->time_us);
   m->operations++;
 }
@@ -286,7 +221,7 @@ static void release(ms_measures *m, const rd_event *e, uint32_t thread)
   }
   m->live_bytes -= b.size;
   m->live_blocks--;
-  die(m, &b, MS_FREED, thread, e->time_us);
+  die(m, &b, JT_FREED, thread, e->time_us, 0);
   changed(m, e->time_us);
   m->operations++;
 }
@@ -326,12 +261,12 @@ static void end_realloc(ms_measures *m, const rd_event *e, uint32_t thread)
   if (known) {
     m->live_bytes -= old->size;
     m->live_blocks--;
-    die(m, old, MS_REALLOCATED, thread, e->time_us);
+    die(m, old, e->address ? JT_REALLOCATED : JT_FREED, thread, e->time_us, e->size);
   }
   if (!e->address) m->realloc_freed++;
   else if (e->address == p->of[p->depth].address) m->in_place++;
   else m->moved++;
-  if (e->address) be_born(m, e, MS_REALLOC, thread);
+  if (e->address) be_born(m, e, MS_REALLOC, thread, known);
   changed(m, e->time_us);
   m->operations++;
 }

@@ -1,4 +1,4 @@
-/* The measures as JSON (the native half of description.json) and the joint distribution as CSV. */
+/* The measures as JSON: the native half of description.json. */
 #include "measures.h"
 #include <inttypes.h>
 
@@ -171,37 +171,4 @@ void ms_print(FILE *f, ms_measures *m, const rd_reader *r)
   threads(f, m);
   stacks(f, m);
   fprintf(f, " \"order\": {\"impossible_steps\": %llu, \"relaxed_waits\": %llu}}\n", (ull)m->impossible, (ull)rd_relaxed(r));
-}
-
-static void cell(FILE *f, unsigned phase, uint64_t key)
-{
-  fprintf(f, "%u,%u,%u,%u,%u,", phase, ms_joint_field(key, MS_ROUTINE), ms_joint_field(key, MS_END), ms_joint_field(key, MS_BY),
-          ms_joint_field(key, MS_TO));
-}
-
-/*
- * One row per cell; size is the mean of the cell's sizes, life the class's bounds in operations (-1: never freed), born -1. Then the largest
- * blocks, each with the operation at which it was born.
- */
-void ms_print_joint(FILE *f, ms_measures *m)
-{
-  size_t n = m->joint.count;
-  ct_item *items = ct_sorted(&m->joint, 0);
-  fprintf(f, "# phase_operations %llu operations %llu refused %llu\n", (ull)m->phase_step, (ull)m->operations, (ull)m->joint.refused);
-  fputs("phase,routine,end,by,to,size,life_from,life_to,number,born\n", f);
-  for (size_t i = 0; i < n; i++) {
-    uint64_t k = items[i].key;
-    unsigned life = ms_joint_field(k, MS_LIFE);
-    cell(f, ms_joint_field(k, MS_PHASE), k);
-    fprintf(f, "%llu,", (ull)(items[i].sum / items[i].number));
-    if (life == 255) fputs("-1,-1,", f);
-    else fprintf(f, "%llu,%llu,", (ull)(life ? ct_class_last(life - 1) + 1 : 0), (ull)ct_class_last(life));
-    fprintf(f, "%llu,-1\n", (ull)items[i].number);
-  }
-  for (size_t i = 0; i < m->largest_count; i++) {
-    const ms_large *b = &m->largest[i];
-    cell(f, (unsigned)(b->born / m->phase_step), b->key);
-    if (ms_joint_field(b->key, MS_END) == MS_NEVER) fprintf(f, "%llu,-1,-1,1,%llu\n", (ull)b->size, (ull)b->born);
-    else fprintf(f, "%llu,%llu,%llu,1,%llu\n", (ull)b->size, (ull)b->life, (ull)b->life, (ull)b->born);
-  }
 }

@@ -1,7 +1,8 @@
 /*
  * A script from a joint distribution (describe-trace --joint): phase by phase as many births of each kind as the trace had, spread over the phase
- * in random order, each with its size, lifetime on the allocation clock, thread and freeing thread; the largest blocks at their own times. A block
- * that a realloc ends goes on as a block of the realloc cells of its phase.
+ * in random order, each with its size, thread, freeing thread, and lifetime on the allocation clock or phase of death; the largest blocks at their
+ * own times. A block that a realloc ends goes on as the earliest block still to come that a realloc on that thread makes of that size: the trace
+ * has as many of the one as of the other.
  *
  * The clock counts operations, as the original's did: a death comes when it is due, else a birth whose time has come, else whichever is next. Draws
  * are without replacement, so the totals of each phase are the trace's, apart from rounding when NA is another (then births are stretched,
@@ -9,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "script.h"
+#include "../reader/counts.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,8 +18,17 @@
 #define PHASES 1024
 enum { FREED, REALLOCATED, NEVER };
 
-typedef struct { uint16_t phase; uint8_t routine, end, by, to; uint64_t size; int64_t life_from, life_to, born; uint64_t number; } cell;
-typedef struct { uint64_t when; sc_block block; uint8_t end, to; } due; /* a death to come */
+enum { MALLOC, CALLOC, REALLOC, ALIGNED, REALLOC_NULL, ROUTINES }; /* realloc: of a block */
+
+typedef struct {
+  uint16_t phase, next; /* next: code of the size that a realloc makes */
+  uint8_t routine, end, by, to;
+  int32_t died; /* phase of death, or -1: then life_from to life_to hold */
+  uint64_t size;
+  int64_t life_from, life_to, born;
+  uint64_t number;
+} cell;
+typedef struct { uint64_t when; sc_block block; uint16_t next; uint8_t end, to; } due; /* a death to come */
 
 typedef struct {
   cell *cells;
@@ -25,24 +36,28 @@ typedef struct {
   size_t first[PHASES + 1]; /* of each phase's cells */
   uint64_t *tree;           /* Fenwick tree over the numbers of the phase under way */
   size_t size;
-  uint64_t left, realloc_left;
-  size_t reallocs_of[65];   /* where each thread's realloc cells of the phase begin */
+  uint64_t left;
   due *heap;
   size_t heap_count, heap_room;
   const cell *large, *large_end; /* the largest blocks still to come, by birth */
+  cell *grown;              /* cells of blocks that a realloc makes: by thread, size and phase */
+  size_t grown_count;
+  uint32_t *used_up;        /* for the first of a thread and size: how many of them have nothing left */
   double stretch, ahead;    /* ahead: see note_birth */
   uint64_t now;             /* operations done */
-  uint64_t step, random, owed; /* step: operations per phase; owed: realloc(NULL) calls of the phase */
+  uint64_t step, random;    /* step: operations per phase */
   sc_script *s;
 } maker;
 
 /* ---- the file ---- */
 
-/* Phase by phase; in a phase the reallocs last, by thread. Behind them all the largest blocks, by birth. */
+static uint64_t grown_key(unsigned thread, unsigned code) { return UINT64_C(1) << 63 | (uint64_t)thread << 40 | (uint64_t)code << 16; }
+
+/* Phase by phase; then the largest blocks, by birth; then what reallocs make. */
 static uint64_t order_of(const cell *c)
 {
-  if (c->born >= 0) return UINT64_C(1) << 60 | (uint64_t)c->born;
-  return (uint64_t)c->phase << 8 | (c->routine == 2 ? 1u + c->by : 0);
+  if (c->routine == REALLOC) return grown_key(c->by, ct_size_code(c->size)) | c->phase;
+  return c->born >= 0 ? UINT64_C(1) << 60 | (uint64_t)c->born : (uint64_t)c->phase;
 }
 
 static void sift(cell *cells, size_t i, size_t n)
@@ -70,16 +85,15 @@ static void sort_cells(cell *cells, size_t n)
 
 static int parse_row(const char *line, cell *c)
 {
-  unsigned phase, routine, end, by, to;
+  unsigned phase, routine, end, by, to, next;
   unsigned long long size, number;
   long long from, until, born;
-  int used = 0;
-  if (sscanf(line, "%u,%u,%u,%u,%u,%llu,%lld,%lld,%llu,%lld%n", &phase, &routine, &end, &by, &to, &size, &from, &until, &number, &born,
-             &used) != 10) return 0;
-  if (phase >= PHASES || routine > 3 || end > NEVER || by > 63 || to > 63 || (end != NEVER && (from < 0 || until < from))) return 0;
-  if (line[used] && line[used] != '\n') return 0;
-  if (born >= 0 && number != 1) return 0;
-  *c = (cell){ (uint16_t)phase, (uint8_t)routine, (uint8_t)end, (uint8_t)by, (uint8_t)to, size, from, until, born, number };
+  int died, used = 0;
+  if (sscanf(line, "%u,%u,%u,%u,%u,%llu,%lld,%lld,%llu,%lld,%d,%u%n", &phase, &routine, &end, &by, &to, &size, &from, &until, &number, &born,
+             &died, &next, &used) != 12) return 0;
+  if (phase >= PHASES || routine >= ROUTINES || end > NEVER || by > 63 || to > 63 || (end != NEVER && (from < 0 || until < from))) return 0;
+  if ((line[used] && line[used] != '\n') || died >= PHASES || next >> 13 || (born >= 0 && number != 1)) return 0;
+  *c = (cell){ (uint16_t)phase, (uint16_t)next, (uint8_t)routine, (uint8_t)end, (uint8_t)by, (uint8_t)to, died, size, from, until, born, number };
   return 1;
 }
 
@@ -143,22 +157,12 @@ static size_t tree_find(const maker *m, uint64_t k)
   return at;
 }
 
-static uint64_t tree_sum(const maker *m, size_t i) /* of the cells before i */
+/* One of the phase's blocks that are left, of which there must be one. */
+static const cell *draw(maker *m, const cell *cells)
 {
-  uint64_t sum = 0;
-  for (; i; i &= i - 1) sum += m->tree[i];
-  return sum;
-}
-
-/* One of the cells from `first` up to `end`, if they have anything left. */
-static const cell *draw(maker *m, const cell *cells, size_t first, size_t end)
-{
-  uint64_t before = tree_sum(m, first), n = tree_sum(m, end) - before;
-  if (n == 0) return NULL;
-  size_t i = tree_find(m, before + sc_below(&m->random, n));
+  size_t i = tree_find(m, sc_below(&m->random, m->left));
   tree_add(m, i, (uint64_t)-1);
   m->left--;
-  if (cells[i].routine == 2) m->realloc_left--;
   return &cells[i];
 }
 
@@ -193,37 +197,61 @@ static due pop(maker *m)
 
 /* ---- the run ---- */
 
+/* now already counts the birth */
+static uint64_t death_of(maker *m, const cell *c)
+{
+  if (c->died < 0) {
+    uint64_t life = (uint64_t)c->life_from + sc_below(&m->random, (uint64_t)(c->life_to - c->life_from) + 1);
+    return m->now + (life ? life - 1 : 0);
+  }
+  double life = ((double)c->died + sc_unit(&m->random)) * (double)m->step - (double)m->now / m->stretch;
+  return m->now + (life > 1 ? (uint64_t)life - 1 : 0);
+}
+
 static void born(maker *m, const cell *c, sc_block b, uint8_t to)
 {
   m->now++;
-  if (c->end == NEVER) return;
-  uint64_t life = (uint64_t)c->life_from + sc_below(&m->random, (uint64_t)(c->life_to - c->life_from) + 1);
-  push(m, (due){ m->now + (life ? life - 1 : 0), b, c->end, to }); /* now already counts the birth */
+  if (c->end != NEVER) push(m, (due){ death_of(m, c), b, c->next, c->end, to });
 }
 
 static void allocate(maker *m, const cell *c)
 {
-  static const unsigned kinds[] = { SC_MALLOC, SC_CALLOC, SC_REALLOC, SC_ALIGNED };
-  born(m, c, sc_birth(m->s, c->by, kinds[c->routine], c->size, c->routine == 3 ? 6 : 0), c->to);
+  static const unsigned kinds[ROUTINES] = { SC_MALLOC, SC_CALLOC, SC_REALLOC, SC_ALIGNED, SC_REALLOC };
+  born(m, c, sc_birth(m->s, c->by, kinds[c->routine], c->size, c->routine == ALIGNED ? 6 : 0), c->to);
 }
 
-/* What a block that is reallocated becomes: the large block born just then, or one of the phase's realloc cells, of this thread if there is one. */
-static const cell *successor(maker *m, const cell *cells, const due *d)
+static size_t grown_from(const maker *m, uint64_t key)
 {
-  if (m->large < m->large_end && m->large->routine == 2 && m->large->by == d->to && (double)m->large->born * m->stretch <= (double)m->now + 1
-      && m->large->number == 1)
-    return m->large++;
-  if (!m->tree || !m->realloc_left) return NULL;
-  const cell *c = draw(m, cells, m->reallocs_of[d->to], m->reallocs_of[d->to + 1]);
-  return c ? c : draw(m, cells, m->reallocs_of[0], m->size);
+  size_t low = 0, high = m->grown_count;
+  while (low < high) {
+    size_t mid = (low + high) / 2;
+    if (order_of(&m->grown[mid]) < key) low = mid + 1;
+    else high = mid;
+  }
+  return low;
 }
 
-static void end_one(maker *m, const cell *cells)
+/* What a block that is reallocated becomes. */
+static const cell *successor(maker *m, const due *d)
+{
+  uint64_t key = grown_key(d->to, d->next);
+  size_t first = grown_from(m, key);
+  for (size_t i = first < m->grown_count ? first + m->used_up[first] : first; i < m->grown_count && order_of(&m->grown[i]) >> 16 == key >> 16; i++) {
+    if (m->grown[i].number) {
+      m->grown[i].number--;
+      return &m->grown[i];
+    }
+    m->used_up[first]++;
+  }
+  return NULL;
+}
+
+static void end_one(maker *m)
 {
   due d = pop(m);
-  const cell *c = d.end == REALLOCATED ? successor(m, cells, &d) : NULL;
-  if (c) { /* of another thread, if need be: what mattered is whether the same one ends it */
-    born(m, c, sc_regrow(m->s, d.to, &d.block, c->size), c->to == c->by ? d.to : c->to);
+  const cell *c = d.end == REALLOCATED ? successor(m, &d) : NULL;
+  if (c) {
+    born(m, c, sc_regrow(m->s, d.to, &d.block, c->size), c->to);
     return;
   }
   sc_death(m->s, d.to, &d.block);
@@ -247,54 +275,42 @@ static void bear_large(maker *m)
 }
 
 /* Everything that comes before the next birth of the phase, which is meant for `birth`. */
-static void catch_up(maker *m, const cell *cells, double birth)
+static void catch_up(maker *m, double birth)
 {
   while (!m->s->out_of_memory) {
     double now = (double)m->now, death = m->heap_count ? (double)m->heap[0].when - now : 1e300;
     double large = (m->large < m->large_end ? (double)m->large->born * m->stretch : 1e300) - now - m->ahead, ordinary = birth - now - m->ahead;
-    if (death <= 0) end_one(m, cells);
+    if (death <= 0) end_one(m);
     else if (large <= 0 && large <= ordinary) bear_large(m);
     else if (ordinary <= death && ordinary <= large) break; /* at the very end, too, when nothing is left at all */
     else if (large <= death) bear_large(m);
-    else end_one(m, cells);
+    else end_one(m);
   }
 }
 
 /* The births that no realloc of a block brings about, spread over the phase; the rest follows from the deaths. */
 static void run_births(maker *m, const cell *cells, double begin, double end)
 {
-  uint64_t births = m->left - m->realloc_left + m->owed;
+  uint64_t births = m->left;
   double apart = births ? (end - begin) / (double)births : 0;
   for (uint64_t i = 0; i < births && !m->s->out_of_memory; i++) {
     double planned = begin + apart * ((double)i + 0.5);
-    catch_up(m, cells, planned);
+    catch_up(m, planned);
     note_birth(m, planned);
-    const cell *c = draw(m, cells, 0, m->owed ? m->size : m->reallocs_of[0]);
-    if (!c) c = draw(m, cells, 0, m->size);
-    if (!c) break;
-    if (c->routine == 2 && m->owed) m->owed--;
-    allocate(m, c);
+    allocate(m, draw(m, cells));
   }
 }
 
 static int run_phase(maker *m, unsigned phase)
 {
   const cell *cells = m->cells + m->first[phase];
-  uint64_t ended = 0;
   m->size = m->first[phase + 1] - m->first[phase];
-  m->left = m->realloc_left = 0;
+  m->left = 0;
   if (!(m->tree = sc_map((m->size + 1) * sizeof *m->tree))) return 0;
   for (size_t i = 0; i < m->size; i++) {
     tree_add(m, i, cells[i].number);
     m->left += cells[i].number;
-    if (cells[i].routine == 2) m->realloc_left += cells[i].number;
-    if (cells[i].end == REALLOCATED) ended += cells[i].number;
   }
-  for (size_t t = 0, i = 0; t <= 64; t++) {
-    while (i < m->size && (cells[i].routine != 2 || cells[i].by < t)) i++;
-    m->reallocs_of[t] = i;
-  }
-  m->owed = m->realloc_left > ended ? m->realloc_left - ended : 0;
   run_births(m, cells, (double)phase * (double)m->step * m->stretch, (double)(phase + 1) * (double)m->step * m->stretch);
   sc_unmap(m->tree, (m->size + 1) * sizeof *m->tree);
   m->tree = NULL;
@@ -311,6 +327,21 @@ static uint32_t count_threads(const maker *m)
   return most + 1;
 }
 
+/* After sorting: where each phase begins, the largest blocks, and what reallocs make. */
+static int divide(maker *m)
+{
+  size_t i = 0;
+  for (unsigned p = 0; p <= PHASES; p++) {
+    while (i < m->count && order_of(&m->cells[i]) < p) i++;
+    m->first[p] = i;
+  }
+  m->large = m->cells + i;
+  while (i < m->count && order_of(&m->cells[i]) >> 63 == 0) i++;
+  m->large_end = m->grown = m->cells + i;
+  m->grown_count = m->count - i;
+  return (m->used_up = sc_map((m->grown_count + 1) * sizeof *m->used_up)) != NULL;
+}
+
 sc_script *mk_from_profile(const char *path, uint64_t allocations, uint64_t seed, char *error, size_t room)
 {
   maker m = { .random = seed, .stretch = 1 };
@@ -318,22 +349,16 @@ sc_script *mk_from_profile(const char *path, uint64_t allocations, uint64_t seed
   if (ok) {
     scale(&m, allocations);
     sort_cells(m.cells, m.count);
-    size_t i = 0;
-    for (unsigned p = 0; p <= PHASES; p++) {
-      while (i < m.count && m.cells[i].born < 0 && m.cells[i].phase < p) i++;
-      m.first[p] = i;
-    }
-    m.large = m.cells + i;
-    m.large_end = m.cells + m.count;
     snprintf(error, room, "%s: not enough memory for this profile", path);
+    ok = divide(&m);
     for (unsigned p = 0; ok && p < PHASES; p++)
       if (m.first[p + 1] > m.first[p]) ok = run_phase(&m, p);
-    m.left = m.realloc_left = 0;
-    if (ok) catch_up(&m, m.cells, 1e300);
+    if (ok) catch_up(&m, 1e300);
     ok = ok && !m.s->out_of_memory;
   }
   sc_unmap(m.cells, m.room * sizeof *m.cells);
   sc_unmap(m.heap, m.heap_room * sizeof *m.heap);
+  sc_unmap(m.used_up, (m.grown_count + 1) * sizeof *m.used_up);
   if (ok) return m.s;
   sc_free(m.s);
   return NULL;
