@@ -83,7 +83,8 @@ def facts(t: format.Trace, process: str | None, joint: Path) -> dict:
     d = describe.describe(t, process, joint=joint)
     if d["allocations"]["number"] < 1000:
         raise LabError(f"{t.folder}: {d['allocations']['number']} allocations are too few for a fit (at least 1000)", code=1)
-    return d | {"joint": np.loadtxt(joint, delimiter=",", skiprows=2, dtype=np.int64, ndmin=2)}
+    with open(joint) as f:
+        return d | {"joint": np.loadtxt((row for row in f if row[0].isdigit()), delimiter=",", dtype=np.int64, ndmin=2)}
 
 
 def synthesise(profile: Path, place: Path, words: int) -> dict:
@@ -118,7 +119,7 @@ def kolmogorov(values_a, weights_a, values_b, weights_b) -> float:
     return float(np.max(np.abs(cumulated(values_a, weights_a) - cumulated(values_b, weights_b)))) if len(points) else 0.0
 
 
-SIZE, LIFE, NUMBER = 5, 7, 8
+SIZE, LIFE_FROM, LIFE_TO, NUMBER = 5, 6, 7, 8
 NEVER = 1 << 62
 
 
@@ -131,7 +132,8 @@ def lifetimes(d: dict) -> tuple[np.ndarray, np.ndarray]:
 def size_given_lifetime(a: dict, b: dict) -> float:
     """The mean over classes of lifetimes (octaves) of the distance between the sizes there, weighted by how many blocks they hold."""
     def octaves(joint):
-        return np.where(joint[:, LIFE] < 0, 63, np.floor(np.log2(np.maximum(joint[:, LIFE], 1)))).astype(int)
+        life = (joint[:, LIFE_FROM] + joint[:, LIFE_TO]) / 2
+        return np.where(life < 0, 63, np.floor(np.log2(np.maximum(life, 1)))).astype(int)
 
     ja, jb = a["joint"], b["joint"]
     oa, ob = octaves(ja), octaves(jb)

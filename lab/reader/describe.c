@@ -1,12 +1,16 @@
 /*
  * describe-trace FILE [--short MS] [--medium MS] [--partial] [--joint FILE]: measures one process's trace in one pass; JSON on standard output.
+ * The joint distribution takes another, after the first has shown how the trace is to be divided, and one more where that gives too many cells.
  * 0; 1 when the trace is damaged or memory ran out; 2 for mistakes in the arguments.
  */
 #define _GNU_SOURCE
 #include "measures.h"
+#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MOST_PARTS = 512, LEAST_PARTS = 32 }; /* phases of the joint distribution, about */
 
 typedef struct { const char *path, *joint; uint32_t limits[2]; int partial; } options;
 
@@ -34,37 +38,66 @@ static int complain(const char *what)
   return 1;
 }
 
+/* One pass: 0, or 1 when it is said what went wrong. */
+static int pass(const options *o, const ph_phases *phases, ms_measures **made, rd_reader **reader)
+{
+  rd_error error;
+  rd_event event;
+  rd_reader *r = *reader = rd_open(o->path, o->partial, &error);
+  if (!r) return complain(error.text);
+  ms_measures *m = *made = ms_new(o->limits[0], o->limits[1], phases);
+  int got = m ? 1 : -2;
+  while (got > 0 && (got = rd_next(r, &event, &error)) > 0) ms_event(m, &event);
+  if (got == -1) return complain(error.text);
+  if (got == 0) ms_end(m);
+  return got == -2 || m->out_of_memory || m->joint.out_of_memory ? complain("describe: out of memory") : 0;
+}
+
 static int write_joint(ms_measures *m, const char *path)
 {
   FILE *f = fopen(path, "we");
-  if (!f) return 0;
-  jt_print(f, &m->joint, m->operations);
-  int bad = ferror(f);
-  return fclose(f) == 0 && !bad;
+  if (f) jt_print(f, &m->joint, m->operations);
+  int bad = !f || ferror(f);
+  if (f && fclose(f) != 0) bad = 1;
+  if (bad) fprintf(stderr, "mare lab: can't write %s: %s\n", path, strerror(errno));
+  return bad;
+}
+
+static int joint(const options *o, const ms_measures *first)
+{
+  int bad = 0, refused = 1;
+  for (unsigned parts = MOST_PARTS; !bad && refused && parts >= LEAST_PARTS; parts /= 4) {
+    ph_phases phases;
+    ms_measures *m = NULL;
+    rd_reader *r = NULL;
+    if (!ph_divide(&phases, &first->turns, first->operations, parts)) return complain("describe: out of memory");
+    bad = pass(o, &phases, &m, &r);
+    refused = !bad && m->joint.count > JT_CELLS;
+    if (!bad && (!refused || parts / 4 < LEAST_PARTS)) bad = write_joint(m, o->joint);
+    ms_free(m);
+    rd_close(r);
+    ph_forget(&phases);
+  }
+  return bad;
 }
 
 int main(int argc, char **argv)
 {
   options o;
-  rd_error error;
-  rd_event event;
+  ms_measures *m = NULL;
+  rd_reader *r = NULL;
   if (!parse(argc, argv, &o)) {
     fputs("usage: describe-trace FILE [--short MS] [--medium MS] [--partial] [--joint FILE], with MS of --medium not below that of --short\n",
           stderr);
     return 2;
   }
-  rd_reader *r = rd_open(o.path, o.partial, &error);
-  if (!r) return complain(error.text);
-  ms_measures *m = ms_new(o.limits[0], o.limits[1], o.joint != NULL);
-  int got = m ? 1 : -2;
-  while (got > 0 && (got = rd_next(r, &event, &error)) > 0) ms_event(m, &event);
-  if (got == -1) { ms_free(m); rd_close(r); return complain(error.text); }
-  if (got == 0) ms_end(m);
-  if (got == -2 || m->out_of_memory || m->joint.out_of_memory) { ms_free(m); rd_close(r); return complain("describe: out of memory"); }
-  ms_print(stdout, m, r);
-  int ok = (!o.joint || write_joint(m, o.joint)) && fflush(stdout) == 0;
-  if (!ok) perror("mare lab: describe");
+  int bad = pass(&o, NULL, &m, &r);
+  if (!bad) {
+    ms_print(stdout, m, r);
+    bad = fflush(stdout) != 0 ? complain("describe: can't write the measures") : 0;
+  }
+  if (!bad && o.joint) bad = joint(&o, m);
   ms_free(m);
   rd_close(r);
-  return !ok;
+  return bad;
 }

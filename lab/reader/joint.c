@@ -1,17 +1,17 @@
 /* Counting, see joint.h. A cell's key holds all its fields in 64 bits. */
 #include "joint.h"
+#include <stdlib.h>
 
 typedef unsigned long long ull;
 
-enum field { LIFE, SIZE, TO, BY, END, ROUTINE, NEXT, PHASE, FIELDS };
-static const struct { unsigned shift, bits; } fields[FIELDS] = { { 0, 11 }, { 11, 13 }, { 24, 6 }, { 30, 6 }, { 36, 2 }, { 38, 3 }, { 41, 13 }, { 54, 10 } };
+enum field { LIFE, SIZE, TO, BY, END, ROUTINE, NEXT, FIELDS };
+static const struct { unsigned shift, bits; } fields[FIELDS] = { { 0, 16 }, { 16, 13 }, { 29, 6 }, { 35, 6 }, { 41, 2 }, { 43, 3 }, { 46, 13 } };
 
 /* Codes of lifetimes: classes, then phases until death. */
-enum { EXACT_LIVES = 16, IN_PHASES = 512, NEVER_DIES = 2047, LEAST_PHASES = 4 };
+enum { EXACT_LIVES = 16, IN_PHASES = 512, NEVER_DIES = 65535, LEAST_PHASES = 4, LEAST_LIFE = 32 };
 
 static unsigned get(uint64_t key, enum field f) { return (unsigned)(key >> fields[f].shift) & ((1u << fields[f].bits) - 1); }
 static uint64_t put(enum field f, uint64_t value) { return (value & ((UINT64_C(1) << fields[f].bits) - 1)) << fields[f].shift; }
-static uint64_t without(uint64_t key, enum field f) { return key & ~(((UINT64_C(1) << fields[f].bits) - 1) << fields[f].shift); }
 
 static unsigned class_of(uint64_t life)
 {
@@ -27,48 +27,39 @@ static uint64_t class_first(unsigned c)
   return (uint64_t)(8 + (c - EXACT_LIVES) % 8) << (octave - 3);
 }
 
-void jt_start(jt_joint *j)
+void jt_start(jt_joint *j, const ph_phases *phases)
 {
-  j->cells.most = 2 * JT_CELLS;
-  j->step = 1;
+  if (!phases) return;
+  j->phases = phases;
+  j->cells = calloc(phases->count, sizeof *j->cells);
+  if (!j->cells) { j->out_of_memory = 1; return; }
+  for (size_t i = 0; i < phases->count; i++) j->cells[i].most = JT_CELLS;
 }
 
-void jt_free(jt_joint *j) { ct_free(&j->cells); }
-
-static uint64_t with_phases(uint64_t key, uint64_t phase, uint64_t died)
+void jt_free(jt_joint *j)
 {
-  return without(without(key, PHASE), LIFE) | put(PHASE, phase) | put(LIFE, IN_PHASES + (died - phase));
+  for (size_t i = 0; j->cells && i < j->phases->count; i++) ct_free(&j->cells[i]);
+  free(j->cells);
 }
 
-static void halve(jt_joint *j)
+static unsigned life_of(const jt_joint *j, const jt_block *b, size_t born)
 {
-  ct_table half = { .most = j->cells.most, .refused = j->cells.refused };
-  for (size_t i = 0; i < j->cells.room; i++) {
-    const ct_item *it = &j->cells.items[i];
-    if (!it->number) continue;
-    uint64_t key = it->key, phase = get(key, PHASE), life = get(key, LIFE);
-    uint64_t apart = life > IN_PHASES && life != NEVER_DIES ? life - IN_PHASES : 0, died = (phase + apart) / 2;
-    if (died > phase / 2 + 1) key = with_phases(key, phase / 2, died);
-    else key = without(key, PHASE) | put(PHASE, phase / 2);
-    if (apart && died <= phase / 2 + 1) key = without(key, LIFE) | put(LIFE, class_of(apart * j->step));
-    if (!ct_add(&half, key, it->number, it->sum)) j->out_of_memory = 1;
-  }
-  ct_free(&j->cells);
-  j->cells = half;
-  j->step *= 2;
+  if (b->end == JT_NEVER) return NEVER_DIES;
+  size_t died = ph_of(j->phases, b->born + b->life), apart = died - born;
+  int turned = j->phases->at[died].turns > j->phases->at[born].turns && b->life >= LEAST_LIFE;
+  return apart < LEAST_PHASES && !turned ? class_of(b->life) : IN_PHASES + (unsigned)apart;
 }
 
 static void count_cell(jt_joint *j, const jt_block *b)
 {
-  while ((b->born + (b->end == JT_NEVER ? 0 : b->life)) / j->step >= JT_PHASES) halve(j);
-  uint64_t phase = b->born / j->step, died = (b->born + b->life) / j->step;
-  uint64_t key = put(PHASE, phase) | put(ROUTINE, b->routine) | put(END, b->end) | put(BY, b->by) | put(TO, b->to) | put(SIZE, ct_size_code(b->size));
+  size_t phase = ph_of(j->phases, b->born), before;
+  if (j->out_of_memory) return;
+  uint64_t key = put(ROUTINE, b->routine) | put(END, b->end) | put(BY, b->by) | put(TO, b->to) | put(SIZE, ct_size_code(b->size)) |
+                 put(LIFE, life_of(j, b, phase));
   if (b->end == JT_REALLOCATED) key |= put(NEXT, ct_size_code(b->next));
-  if (b->end == JT_NEVER) key |= put(LIFE, NEVER_DIES);
-  else if (died - phase >= LEAST_PHASES) key = with_phases(key, phase, died);
-  else key |= put(LIFE, class_of(b->life));
-  if (!ct_add(&j->cells, key, 1, b->size)) j->out_of_memory = 1;
-  if (j->cells.count > JT_CELLS && b->born >= j->step) halve(j);
+  before = j->cells[phase].count;
+  if (!ct_add(&j->cells[phase], key, 1, b->size)) j->out_of_memory = 1;
+  j->count += j->cells[phase].count - before;
 }
 
 /* Keeps b if it is among the largest; what it displaces goes to its cell. */
@@ -93,37 +84,42 @@ void jt_count(jt_joint *j, jt_block b)
 
 /* ---- the file ---- */
 
-static void print_cell(FILE *f, const jt_joint *j, const ct_item *it)
+/* Lives that are kept in phases have bounds all the same, as if all phases were as long: to compare with. */
+static void print_cell(FILE *f, size_t phase, const ct_item *it, uint64_t step)
 {
-  uint64_t k = it->key, phase = get(k, PHASE);
-  unsigned life = get(k, LIFE), next = get(k, NEXT);
-  fprintf(f, "%u,%u,%u,%u,%u,%llu,", (unsigned)phase, get(k, ROUTINE), get(k, END), get(k, BY), get(k, TO), (ull)(it->sum / it->number));
+  uint64_t k = it->key;
+  unsigned life = get(k, LIFE);
+  int phases = life > IN_PHASES && life != NEVER_DIES ? (int)(life - IN_PHASES) : 0;
+  fprintf(f, "%zu,%u,%u,%u,%u,%llu,", phase, get(k, ROUTINE), get(k, END), get(k, BY), get(k, TO), (ull)(it->sum / it->number));
   if (life == NEVER_DIES) fputs("-1,-1,", f);
-  else if (life > IN_PHASES) fprintf(f, "%llu,%llu,", (ull)((life - IN_PHASES - 1) * j->step + 1), (ull)((life - IN_PHASES + 1) * j->step - 1));
+  else if (phases) fprintf(f, "%llu,%llu,", (ull)((uint64_t)(phases - 1) * step + 1), (ull)((uint64_t)(phases + 1) * step));
   else fprintf(f, "%llu,%llu,", (ull)class_first(life), (ull)class_first(life + 1) - 1);
-  fprintf(f, "%llu,-1,%lld,", (ull)it->number, life > IN_PHASES && life != NEVER_DIES ? (long long)(phase + life - IN_PHASES) : -1LL);
-  fprintf(f, "%u\n", next);
+  fprintf(f, "%llu,-1,%d,%u\n", (ull)it->number, phases ? phases : -1, get(k, NEXT));
 }
 
 static void print_largest(FILE *f, const jt_joint *j, const jt_block *b)
 {
-  fprintf(f, "%u,%u,%u,%u,%u,%llu,", (unsigned)(b->born / j->step), b->routine, b->end, b->by & 63, b->to & 63, (ull)b->size);
+  fprintf(f, "%zu,%u,%u,%u,%u,%llu,", ph_of(j->phases, b->born), b->routine, b->end, b->by & 63, b->to & 63, (ull)b->size);
   if (b->end == JT_NEVER) fputs("-1,-1,", f);
   else fprintf(f, "%llu,%llu,", (ull)b->life, (ull)b->life);
   fprintf(f, "1,%llu,-1,%u\n", (ull)b->born, b->end == JT_REALLOCATED ? ct_size_code(b->next) : 0);
 }
 
 /*
- * One row per cell; size is the mean of the cell's sizes, life the bounds in operations (-1: never freed), died the phase of death where it is
- * known (else -1), next the code of the size that a realloc made, born -1. Then the largest blocks, each with the operation of its birth.
+ * First the phases, each with its first operation. Then a row per cell: size is the mean of the cell's sizes, life the bounds in
+ * operations (-1: never freed), phases those between birth and death where that is kept (else -1), next the code of the size that a realloc made,
+ * born -1. Then the largest blocks, each with the operation of its birth.
  */
 void jt_print(FILE *f, jt_joint *j, uint64_t operations)
 {
-  while (operations / j->step >= JT_PHASES) halve(j); /* the largest blocks may be younger than any cell */
-  size_t n = j->cells.count;
-  ct_item *items = ct_sorted(&j->cells, 0);
-  fprintf(f, "# phase_operations %llu operations %llu refused %llu\n", (ull)j->step, (ull)operations, (ull)j->cells.refused);
-  fputs("phase,routine,end,by,to,size,life_from,life_to,number,born,died,next\n", f);
-  for (size_t i = 0; i < n; i++) print_cell(f, j, &items[i]);
+  const ph_phases *p = j->phases;
+  fprintf(f, "# operations %llu phases %zu\n", (ull)operations, p->count);
+  for (size_t i = 0; i < p->count; i++) fprintf(f, "p,%llu\n", (ull)p->at[i].start);
+  fputs("phase,routine,end,by,to,size,life_from,life_to,number,born,phases,next\n", f);
+  for (size_t i = 0; i < p->count; i++) {
+    size_t n = j->cells[i].count;
+    ct_item *items = ct_sorted(&j->cells[i], 0);
+    for (size_t k = 0; k < n; k++) print_cell(f, i, &items[k], operations / p->count + 1);
+  }
   for (size_t i = 0; i < j->largest_count; i++) print_largest(f, j, &j->largest[i]);
 }

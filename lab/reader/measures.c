@@ -16,21 +16,21 @@ typedef struct ms_pending {
   struct { lv_block block; int known; uint64_t address; } of[MS_PENDING];
 } ms_pending;
 
-ms_measures *ms_new(uint32_t short_ms, uint32_t medium_ms, int want_joint)
+ms_measures *ms_new(uint32_t short_ms, uint32_t medium_ms, const ph_phases *phases)
 {
   ms_measures *m = calloc(1, sizeof *m);
   if (!m) return NULL;
   m->limit_ms[0] = short_ms;
   m->limit_ms[1] = medium_ms;
-  m->want_joint = want_joint;
+  m->phases = phases;
   m->matrix_step = 1;
   m->sizes.most = 2000000;
-  jt_start(&m->joint);
+  jt_start(&m->joint, phases);
   m->stacks.most = 100000;
   m->live = lv_new();
   ct_curve_start(&m->by_time, 1000);
   ct_curve_start(&m->by_operation, 1);
-  if (!m->live) { free(m); return NULL; }
+  if (!ph_start(&m->turns) || !m->live) { ms_free(m); return NULL; }
   return m;
 }
 
@@ -40,6 +40,7 @@ void ms_free(ms_measures *m)
   lv_free(m->live);
   ct_free(&m->sizes);
   jt_free(&m->joint);
+  ph_free(&m->turns);
   ct_free(&m->stacks);
   for (unsigned i = 0; i <= MTR_MAX_STREAM; i++) free(m->pending[i]);
   free(m->long_blocks);
@@ -65,7 +66,7 @@ static uint32_t thread_of(ms_measures *m, const rd_event *e)
 
 static void count_joint(ms_measures *m, const lv_block *b, unsigned end, uint32_t by, uint64_t life, uint64_t next)
 {
-  if (m->want_joint)
+  if (m->phases)
     jt_count(&m->joint, (jt_block){ b->size, next, b->operation, life, b->routine, end, b->thread & 63, by & 63 });
 }
 
@@ -141,6 +142,7 @@ static void changed(ms_measures *m, uint64_t now_us)
     m->peak_us = now_us;
     m->peak_operation = m->operations;
   }
+  ph_note(&m->turns, m->operations + 1, m->live_bytes);
   if (m->live_blocks > m->most_blocks) m->most_blocks = m->live_blocks;
   ct_curve_set(&m->by_time, now_us > m->by_time.last * m->by_time.step ? now_us : m->by_time.last * m->by_time.step, m->live_bytes, m->live_blocks);
   ct_curve_set(&m->by_operation, m->operations, m->live_bytes, m->live_blocks);
@@ -300,4 +302,5 @@ void ms_end(ms_measures *m)
     for (ms_pending *p = m->pending[s]; p && p->depth > 0;)
       if (p->of[--p->depth].known) put_back(m, &p->of[p->depth].block);
   lv_drain(m->live, outlive, m);
+  ph_end(&m->turns);
 }

@@ -27,7 +27,8 @@ typedef struct ms_number { uint64_t number, bytes; } ms_number;
 
 typedef struct ms_measures {
   uint32_t limit_ms[2];
-  int want_joint;
+  const ph_phases *phases; /* NULL: no joint distribution */
+  ph_turns turns;
   ms_number total, routine[MS_ROUTINES], retention[MS_RETENTIONS], never;
   uint64_t labels[2], failed, frees, null_frees, by_another, freed_blocks, unknown, free_labels[2];
   uint64_t reallocs, in_place, moved, realloc_failed, realloc_freed, realloc_null;
@@ -50,7 +51,8 @@ typedef struct ms_measures {
   int out_of_memory;
 } ms_measures;
 
-ms_measures *ms_new(uint32_t short_ms, uint32_t medium_ms, int want_joint);
+/* With phases, from an earlier pass over the same trace, the joint distribution is counted, too; they must outlive it. */
+ms_measures *ms_new(uint32_t short_ms, uint32_t medium_ms, const ph_phases *phases);
 void ms_event(ms_measures *m, const rd_event *event);
 void ms_end(ms_measures *m);
 void ms_free(ms_measures *m);

@@ -129,7 +129,9 @@ static ms_measures *measure(uint64_t *relaxed)
   rd_event e;
   rd_reader *r = rd_open(path, 0, &error);
   if (!r) { fprintf(stderr, "%s\n", error.text); exit(1); }
-  ms_measures *m = ms_new(100, 1000, 1);
+  static ph_phase all;
+  static const ph_phases phases = { .at = &all, .count = 1 };
+  ms_measures *m = ms_new(100, 1000, &phases);
   int got;
   while ((got = rd_next(r, &e, &error)) > 0) ms_event(m, &e);
   CHECK(got == 0);

@@ -89,7 +89,7 @@ static void read_back(const trace *t, const char *folder)
   int got;
   snprintf(path, sizeof path, "%s/%u-0.mtr", folder, t->images[0].pid);
   rd_reader *r = rd_open(path, 0, &error);
-  ms_measures *m = ms_new(100, 1000, 0);
+  ms_measures *m = ms_new(100, 1000, NULL);
   CHECK(r && m);
   while ((got = rd_next(r, &e, &error)) > 0) {
     ms_event(m, &e);
