@@ -32,7 +32,8 @@ void jt_start(jt_joint *j, const ph_phases *phases)
   if (!phases) return;
   j->phases = phases;
   j->cells = calloc(phases->count, sizeof *j->cells);
-  if (!j->cells) { j->out_of_memory = 1; return; }
+  j->orders = calloc(phases->count, sizeof *j->orders);
+  if (!j->cells || !j->orders) { j->out_of_memory = 1; return; }
   for (size_t i = 0; i < phases->count; i++) j->cells[i].most = JT_CELLS;
 }
 
@@ -40,6 +41,7 @@ void jt_free(jt_joint *j)
 {
   for (size_t i = 0; j->cells && i < j->phases->count; i++) ct_free(&j->cells[i]);
   free(j->cells);
+  free(j->orders);
 }
 
 static unsigned life_of(const jt_joint *j, const jt_block *b, size_t born)
@@ -62,9 +64,21 @@ static void count_cell(jt_joint *j, const jt_block *b)
   j->count += j->cells[phase].count - before;
 }
 
+static void note_order(jt_joint *j, const jt_block *b)
+{
+  size_t born = ph_of(j->phases, b->born);
+  unsigned life = life_of(j, b, born);
+  if (life <= IN_PHASES || life == NEVER_DIES) return;
+  jt_order *o = &j->orders[born + life - IN_PHASES];
+  if (o->deaths++) o->forward += b->born > o->last;
+  o->last = b->born;
+}
+
 /* Keeps b if it is among the largest; what it displaces goes to its cell. */
 void jt_count(jt_joint *j, jt_block b)
 {
+  if (j->out_of_memory) return;
+  note_order(j, &b);
   size_t i = j->largest_count;
   if (i < JT_LARGEST) {
     j->largest_count++;
@@ -105,8 +119,10 @@ static void print_largest(FILE *f, const jt_joint *j, const jt_block *b)
   fprintf(f, "1,%llu,-1,%u\n", (ull)b->born, b->end == JT_REALLOCATED ? ct_size_code(b->next) : 0);
 }
 
+static double forward_share(const jt_order *o) { return o->deaths > 1 ? (double)o->forward / (double)(o->deaths - 1) : 0.5; }
+
 /*
- * First the phases, each with its first operation. Then a row per cell: size is the mean of the cell's sizes, life the bounds in
+ * First the phases, each with its first operation and the order of death in it (1: first in, first out; 0: last in, first out). Then a row per cell: size is the mean of the cell's sizes, life the bounds in
  * operations (-1: never freed), phases those between birth and death where that is kept (else -1), next the code of the size that a realloc made,
  * born -1. Then the largest blocks, each with the operation of its birth.
  */
@@ -114,7 +130,7 @@ void jt_print(FILE *f, jt_joint *j, uint64_t operations)
 {
   const ph_phases *p = j->phases;
   fprintf(f, "# operations %llu phases %zu\n", (ull)operations, p->count);
-  for (size_t i = 0; i < p->count; i++) fprintf(f, "p,%llu\n", (ull)p->at[i].start);
+  for (size_t i = 0; i < p->count; i++) fprintf(f, "p,%llu,%.3f\n", (ull)p->at[i].start, forward_share(&j->orders[i]));
   fputs("phase,routine,end,by,to,size,life_from,life_to,number,born,phases,next\n", f);
   for (size_t i = 0; i < p->count; i++) {
     size_t n = j->cells[i].count;

@@ -21,9 +21,13 @@ enum { JT_REALLOC_NULL = 4 }; /* a routine beside those of measures.h: realloc(N
 
 typedef struct jt_block { uint64_t size, next, born, life; unsigned routine, end, by, to; } jt_block; /* next: size after a realloc */
 
+/* Of the deaths in a phase, of blocks whose lives are kept in phases: how many, and how many were of a block born later than the one before. */
+typedef struct jt_order { uint64_t last, deaths, forward; } jt_order;
+
 typedef struct jt_joint {
   const ph_phases *phases;
   ct_table *cells;  /* of each phase */
+  jt_order *orders; /* of each phase */
   size_t count;     /* of all cells */
   jt_block largest[JT_LARGEST]; /* a heap, the smallest on top */
   size_t largest_count;
@@ -31,7 +35,7 @@ typedef struct jt_joint {
 } jt_joint;
 
 void jt_start(jt_joint *j, const ph_phases *phases);
-void jt_count(jt_joint *j, jt_block b);
+void jt_count(jt_joint *j, jt_block b); /* in the order of death */
 /* Sorts the cells; nothing can be counted afterwards. */
 void jt_print(FILE *f, jt_joint *j, uint64_t operations);
 void jt_free(jt_joint *j);

@@ -33,7 +33,12 @@ typedef struct {
 } cell;
 typedef struct { uint64_t when; sc_block block; uint16_t next; uint8_t end, to; } due; /* a death to come */
 typedef struct { due *at; size_t count, room; } heap;                                   /* by when */
-typedef struct { uint64_t start, left; size_t first; } phase; /* left: blocks still to come; first: of its cells */
+typedef struct {
+  uint64_t start, left; /* left: blocks still to come */
+  size_t first;         /* of its cells */
+  double forward;       /* how often who dies next in it was born later: 1 first in, first out; 0 last in, first out; 0.5 without order */
+  uint64_t dying, named; /* how many die in it whose lives are kept in phases; how many of them were born */
+} phase;
 
 typedef struct {
   cell *cells;
@@ -109,10 +114,10 @@ static void *one_more(void *rows, size_t count, size_t *room, size_t size)
   return bigger;
 }
 
-static int add_phase(maker *m, uint64_t start)
+static int add_phase(maker *m, uint64_t start, double forward)
 {
   if (m->phase_count == PHASES || start >= m->operations || (m->phase_count && start <= m->phases[m->phase_count - 1].start)) return 0;
-  m->phases[m->phase_count++] = (phase){ .start = start };
+  m->phases[m->phase_count++] = (phase){ .start = start, .forward = forward };
   m->phases[m->phase_count].start = m->operations;
   return 1;
 }
@@ -120,9 +125,10 @@ static int add_phase(maker *m, uint64_t start)
 static int read_row(maker *m, const char *line)
 {
   unsigned long long start;
+  double forward;
   if (sscanf(line, "# operations %llu", &start) == 1) m->operations = start;
   if (line[0] == '#' || strncmp(line, "phase,", 6) == 0) return 1;
-  if (line[0] == 'p') return sscanf(line, "p,%llu", &start) == 1 && add_phase(m, start);
+  if (line[0] == 'p') return sscanf(line, "p,%llu,%lf", &start, &forward) == 2 && add_phase(m, start, forward);
   cell *cells = one_more(m->cells, m->count, &m->room, sizeof *cells);
   if (!cells) return 0;
   m->cells = cells;
@@ -199,6 +205,8 @@ static int plant(maker *m)
       tree_add(tree_of(m, p), size_of(m, p), i, n);
       m->phases[p].left += n;
     }
+  for (const cell *c = m->cells; c < m->cells + m->count; c++)
+    if (c->phases >= 0 && c->phase + (unsigned)c->phases < m->phase_count) m->phases[c->phase + (unsigned)c->phases].dying += c->number;
   return 1;
 }
 
@@ -237,6 +245,14 @@ static heap *next_death(maker *m)
 
 /* ---- the run ---- */
 
+/* Where in the phase of its death, from 0 to 1: in or against the order of birth as often as the trace's blocks, else at random. */
+static double place_in(maker *m, phase *p)
+{
+  double turn = p->dying ? ((double)p->named++ + sc_unit(&m->random)) / (double)p->dying : 0.5, order = 2 * p->forward - 1;
+  if (sc_unit(&m->random) >= (order < 0 ? -order : order) || turn > 1) return sc_unit(&m->random);
+  return order < 0 ? 1 - turn : turn;
+}
+
 /* In operations to go. The clock already counts the birth. */
 static uint64_t life_of(maker *m, const cell *c)
 {
@@ -247,7 +263,7 @@ static uint64_t life_of(maker *m, const cell *c)
   unsigned died = c->phase + (unsigned)c->phases;
   if (died >= m->phase_count) died = m->phase_count - 1;
   double begin = (double)m->phases[died].start, end = (double)m->phases[died + 1].start;
-  double life = begin + sc_unit(&m->random) * (end - begin) - (double)m->now / m->stretch;
+  double life = begin + place_in(m, &m->phases[died]) * (end - begin) - (double)m->now / m->stretch;
   return life > 0 ? (uint64_t)life : 0;
 }
 
@@ -337,11 +353,14 @@ static void catch_up(maker *m, double birth, uint64_t left, double end)
 
 static void finish_phase(maker *m, double begin, double end)
 {
-  while (m->large < m->large_end && (double)m->large->born * m->stretch < end && !m->s->out_of_memory) bear_large(m);
-  while ((double)m->now < end && !m->s->out_of_memory) {
+  while (!m->s->out_of_memory) {
     heap *dying = next_death(m);
-    if (!dying || (double)dying->at[0].when > end + SOON * (end - begin)) break;
-    end_one(m);
+    double death = dying ? (double)dying->at[0].when : 1e300;
+    double large = m->large < m->large_end ? (double)m->large->born * m->stretch : 1e300;
+    if (large < end && large <= death) bear_large(m);
+    else if ((double)m->now < end && death <= end + SOON * (end - begin)) end_one(m);
+    else if (large < end) bear_large(m);
+    else break;
   }
 }
 
