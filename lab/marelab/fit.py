@@ -1,7 +1,8 @@
 """fit: a synthetic workload that draws from a trace's joint distribution, and the tests it must pass before it is used.
 
-The distribution is that of size × lifetime on the allocation clock × thread × freeing thread × routine × how it ended, in up to 1024 phases; the
-2000 largest blocks are kept one by one. The workload that comes of it is run under the tracer and its trace is compared with the original:
+The distribution is that of size × lifetime on the allocation clock × thread × freeing thread × routine × how it ended × size after a realloc, in
+phases that end at the turns of the live bytes (lab/reader/phases.h); with the order of death in each phase; the 2000 largest blocks are kept one by
+one. The workload that comes of it is run under the tracer and its trace is compared with the original:
 
     sizes, lifetimes        Kolmogorov distance at most 0.05
     size_given_lifetime     the same within each class of lifetimes, at most 0.10: a fit whose lifetimes were dealt out anew over the sizes fails here
@@ -34,6 +35,7 @@ EPILOG = """examples:
 
 LIMITS = {"sizes": 0.05, "lifetimes": 0.05, "size_given_lifetime": 0.10, "peak": 0.05, "curve": 0.10, "cross": 0.01, "routines": 0.01}
 RATIO_LIMIT = 0.10
+GRAIN = 32 * 4096 * (os.cpu_count() or 1)  # bytes: the kernel counts resident pages in batches of 32 for each CPU
 ENOUGH_SECONDS, MOST_RUNS = 0.5, 40  # short workloads are run more often: medians of milliseconds are noise
 UNITS = {"sizes": "", "lifetimes": "", "size_given_lifetime": "", "peak": "%", "curve": "%", "cross": "points", "routines": "points", "time": "%",
          "memory": "%"}
@@ -185,18 +187,25 @@ def ratios(image: format.Image, profile: Path, place: Path, chosen, runs: int) -
     runs = max(runs, min(MOST_RUNS, int(ENOUGH_SECONDS / max(once, 1e-3))))
     recorded = replay.rounds(["--replay", str(script)], chosen, runs)
     synthetic = replay.rounds(["--profile", str(profile)], chosen, runs, "fit")
-    return {name: ratio_test(replay.medians(recorded, key), replay.medians(synthetic, key))
-            for name, key in (("time", "seconds"), ("memory", "peak_bytes"))}
+    return {name: ratio_test(recorded, synthetic, key, grain) for name, key, grain in (("time", "seconds", 0.0), ("memory", "peak_bytes", GRAIN))}
 
 
-def ratio_test(recorded: dict[str, float], synthetic: dict[str, float]) -> dict:
-    def relative(medians):
-        logs = np.log([max(medians[n], 1e-9) for n in recorded])
-        return logs - logs.mean()
+def relative(medians: dict[str, float]) -> np.ndarray:
+    logs = np.log([max(v, 1e-9) for v in medians.values()])
+    return logs - logs.mean()
 
-    off = np.abs(np.expm1(relative(synthetic) - relative(recorded)))
+
+def ratio_test(recorded: list[dict], synthetic: list[dict], key: str, grain: float = 0.0) -> dict:
+    """The largest distance of an allocator's ratio to the others' mean. The limit is no narrower than what the measure can tell: twice the distance
+    between the first and the second half of the recorded trace's own runs, and what a step of the measure makes of the smallest value."""
+    a, b = replay.medians(recorded, key), replay.medians(synthetic, key)
+    off = np.abs(np.expm1(relative(b) - relative(a)))
     worst = int(np.argmax(off))
-    return {"distance": float(off[worst]), "limit": RATIO_LIMIT, "passed": bool(off[worst] <= RATIO_LIMIT), "worst": list(recorded)[worst]}
+    middle = np.median([r["round"] for r in recorded])
+    halves = [[r for r in recorded if (r["round"] > middle) == second] for second in (False, True)]
+    noise = max(np.abs(np.expm1(relative(replay.medians(halves[1], key)) - relative(replay.medians(halves[0], key))))) if all(halves) else 0.0
+    limit = max(RATIO_LIMIT, 2 * float(noise), grain / min([*a.values(), *b.values()]))
+    return {"distance": float(off[worst]), "limit": limit, "passed": bool(off[worst] <= limit), "worst": list(a)[worst]}
 
 
 def text(result: dict) -> str:

@@ -1,6 +1,6 @@
 """A fit resembles its trace, or is refused for a reason that is named; one whose lifetimes were dealt out anew over the sizes is always refused."""
 
-import json
+import argparse
 import os
 import random
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 from traces import Writer
 from tracing import case, record
 
-from marelab import fit, format, native, workload
+from marelab import fit, format, native, trace, workload
 from marelab.errors import LabError
 
 
@@ -39,8 +39,10 @@ def original(tmp_path_factory):
 
 
 def joint_rows(path):
-    head, names, *rows = path.read_text().splitlines()
-    return [head, names], [r.split(",") for r in rows]
+    """The phases, and the cells."""
+    lines = path.read_text().splitlines()
+    head = [i for i, line in enumerate(lines) if line.startswith("phase,")][0] + 1
+    return lines[:head], [line.split(",") for line in lines[head:]]
 
 
 def test_a_fit_of_a_synthetic_service_is_accepted(original, tmp_path):
@@ -58,15 +60,15 @@ def test_a_fit_with_lifetimes_shuffled_over_sizes_is_rejected(original, tmp_path
         by_phase.setdefault((r[0], r[9] == "-1"), []).append(r)
     rng = random.Random(1)
     for part in by_phase.values():  # the marginals stay: each life of a block goes to some size of the same phase
-        lives = [(r[2], r[6], r[7]) for r in part for _ in range(int(r[8]))]
+        lives = [(r[2], r[6], r[7], r[10], r[11]) for r in part for _ in range(int(r[8]))]
         rng.shuffle(lives)
         for r in part:
             n, taken = int(r[8]), lives
             r[8] = "1"
-            r[2], r[6], r[7] = taken.pop()
+            r[2], r[6], r[7], r[10], r[11] = taken.pop()
             for _ in range(n - 1):
                 life = taken.pop()
-                rows.append([*r[:2], life[0], *r[3:6], life[1], life[2], *r[8:]])
+                rows.append([*r[:2], life[0], *r[3:6], life[1], life[2], *r[8:10], life[3], life[4]])
     (tmp_path / "shuffled").write_text("\n".join(head + [",".join(r) for r in rows]) + "\n")
     tests = fit.compare(before, fit.synthesise(tmp_path / "shuffled", tmp_path, original.main().words))
     assert tests["sizes"]["passed"] and tests["lifetimes"]["distance"] < 0.05
@@ -82,7 +84,7 @@ def test_threads_and_reallocs_are_kept(tmp_path):
 
 def test_the_limits_are_at_least_twice_the_distance_of_two_traces():
     a = {"sizes": {"size": [1, 2], "number": [50, 50]}, "lifetimes": {"operations": {"upper": [1], "number": [100]}, "never_freed": 0},
-         "joint": np.array([[0, 0, 0, 0, 0, 1, 1, 1, 50, -1], [0, 0, 0, 0, 0, 2, 1, 1, 50, -1]]), "operations": 200,
+         "joint": np.array([[0, 0, 0, 0, 0, 1, 1, 1, 50, -1, -1, 0], [0, 0, 0, 0, 0, 2, 1, 1, 50, -1, -1, 0]]), "operations": 200,
          "live": {"peak_bytes": 100, "curve_operations": {"operations": [200], "bytes": [100]}}, "frees": {"by_another_thread_share": 0.0},
          "allocations": {"routines": {"malloc": {"share": 1.0}}}}
     b = a | {"frees": {"by_another_thread_share": 0.04}}
@@ -99,11 +101,23 @@ def test_kolmogorovs_distance_is_scipys():
         assert fit.kolmogorov(x, np.ones(200), y, np.ones(300)) == pytest.approx(stats.ks_2samp(x, y).statistic)
 
 
+def runs(*rounds):
+    return [{"allocator": n, "round": i, "x": v} for i, r in enumerate(rounds, 1) for n, v in r.items()]
+
+
 def test_ratios_are_compared_free_of_their_unit():
-    same = fit.ratio_test({"a": 1.0, "b": 2.0, "c": 4.0}, {"a": 3.0, "b": 6.0, "c": 12.0})
-    assert same["passed"] and same["distance"] == pytest.approx(0)
-    other = fit.ratio_test({"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 3.0})
-    assert not other["passed"]
+    recorded = runs(*[{"a": 1.0, "b": 2.0, "c": 4.0}] * 4)
+    same = fit.ratio_test(recorded, runs(*[{"a": 3.0, "b": 6.0, "c": 12.0}] * 4), "x")
+    assert same["passed"] and same["distance"] == pytest.approx(0) and same["limit"] == fit.RATIO_LIMIT
+    assert not fit.ratio_test(recorded, runs(*[{"a": 1.0, "b": 3.0, "c": 4.0}] * 4), "x")["passed"]
+
+
+def test_ratios_are_held_to_no_more_than_the_measure_can_tell():
+    steady, other = {"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 2.6}
+    assert not fit.ratio_test(runs(*[steady] * 4), runs(*[other] * 4), "x")["passed"]
+    restless = runs(steady, steady, other, other)  # the trace's own runs are as far apart
+    assert fit.ratio_test(restless, runs(*[other] * 4), "x")["passed"]
+    assert fit.ratio_test(runs(*[steady] * 4), runs(*[other] * 4), "x", grain=0.3)["passed"]
 
 
 def test_na_can_be_another(original, tmp_path):
@@ -120,17 +134,70 @@ def test_the_command_writes_an_accepted_profile_and_no_other(original, tmp_path)
     r = lab(original.folder, "--no-ratios", "-o", tmp_path / "profile", "--again", original.folder)
     assert r.returncode == 0 and "accepted" in r.stdout, r.stdout + r.stderr
     assert subprocess.run([native.path("workload"), "--profile", tmp_path / "profile"], capture_output=True).returncode == 0
-    w = Writer()  # a saw-tooth finer than any phase: its height is lost
-    for i in range(0, 60000, 2000):
-        for k in range(2000):
-            w.malloc(i + k, 64 + k)
-        for k in range(2000):
+    joint = (tmp_path / "profile").read_text()
+    (tmp_path / "broken").write_text(joint.replace("\n0,", "\n0,x", 1))
+    r = subprocess.run([native.path("workload"), "--profile", tmp_path / "broken"], capture_output=True, text=True)
+    assert r.returncode == 2 and "not a row of a profile; make the profile again" in r.stderr
+
+
+def test_a_fit_that_fails_is_not_written_and_says_in_what(original, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(fit.LIMITS, "lifetimes", -1.0)
+    args = argparse.Namespace(trace=str(original.folder), out=str(tmp_path / "none"), process=None, again=None, no_ratios=True, json=False)
+    assert fit.run(args) == 1
+    assert "not accepted, and not written: it differs from the trace in lifetimes" in capsys.readouterr().out
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("tooth", [300, 2000])
+def test_a_saw_tooth_of_live_bytes_is_kept(tmp_path, tooth):
+    """As a collector makes it: all is freed at once, and again and again; the newest first."""
+    w = Writer()
+    for i in range(0, 120000, tooth):
+        for k in range(tooth):
+            w.malloc(i + k, 16 + k % 50 * 8)
+        for k in range(tooth - 1, -1, -1):
             w.free(i + k)
-    saw = w.save(tmp_path / "saw")
-    r = lab(saw, "--no-ratios", "-o", tmp_path / "none", "--json")
-    result = json.loads(r.stdout)
-    failed = [n for n, t in result["tests"].items() if not t["passed"]]
-    assert (r.returncode == 1) == bool(failed) and result["accepted"] == (not failed) and (tmp_path / "none").exists() == (not failed)
+    t = format.load(w.save(tmp_path / "saw"))
+    before = fit.facts(t, None, tmp_path / "joint")
+    after = fit.synthesise(tmp_path / "joint", tmp_path, t.main().words)
+    tests = fit.compare(before, after)
+    assert all(x["passed"] for x in tests.values()), tests
+    forward = [float(line.split(",")[2]) for line in (tmp_path / "joint").read_text().splitlines() if line.startswith("p,")]
+    assert min(forward) == 0 and max(forward) <= 0.5  # last in, first out, wherever blocks die together
+
+
+def test_reallocs_go_on_from_size_to_size(tmp_path):
+    w, n = Writer(), 6000
+    for i in range(n):  # buffers that grow twice, many at a time
+        w.malloc(i, 24)
+        if i >= 200:
+            w.realloc(i - 200, n + i - 200, 100)
+        if i >= 400:
+            w.realloc(n + i - 400, 2 * n + i - 400, 5000)
+        if i >= 600:
+            w.free(2 * n + i - 600)
+    t = format.load(w.save(tmp_path / "grow"))
+    before = fit.facts(t, None, tmp_path / "joint")
+    after = fit.synthesise(tmp_path / "joint", tmp_path, t.main().words)
+    tests = fit.compare(before, after)
+    assert all(x["passed"] for x in tests.values()), tests
+    assert after["reallocs"]["number"] == pytest.approx(before["reallocs"]["number"], rel=0.01)
+
+
+@pytest.mark.parametrize("program", [
+    ("lua5.4", "-e", "local t = {} for i = 1, 150000 do t[i % 2000] = { i, tostring(i % 97) } end"),
+    ("sqlite3", ":memory:", "create table t(a integer primary key, b text); with recursive n(i) as (select 1 union all select i + 1 from n where i < 9000) "
+     "insert into t select i, 'name' || (i * 7919 % 100003) from n; create index tb on t(b); delete from t where a % 3 = 0; select count(*) from t"),
+    ("lynx", "-dump", "-nolist", "/usr/share/doc/lynx/README.html"),
+])
+def test_a_fit_of_a_real_program_is_accepted(tmp_path, program):
+    if program[0] == "lynx":
+        page = tmp_path / "page.html"
+        page.write_text("<table>" + "".join(f"<tr><td><a href='#{i}'>{i}</a><td>{'word ' * (i % 9)}</tr>" for i in range(500)) + "</table>")
+        program = (*program[:-1], str(page))
+    t = trace.record(list(program), tmp_path / "t", stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+    tests = fit.compare(fit.facts(t, None, tmp_path / "joint"), fit.synthesise(tmp_path / "joint", tmp_path, t.main().words))
+    assert all(x["passed"] for x in tests.values()), tests
 
 
 def test_too_little_to_fit_is_said(tmp_path):

@@ -5,7 +5,7 @@ import struct
 from pathlib import Path
 
 CHUNK = 2048
-MALLOC, REALLOC_END, FREE = 1, 4, 5
+MALLOC, REALLOC_BEGIN, REALLOC_END, FREE = 1, 3, 4, 5
 
 
 def region(address: int) -> int:
@@ -41,6 +41,10 @@ class Writer:
 
     def free(self, block: int | None):
         self.event(FREE, block)
+
+    def realloc(self, block: int, to: int, size: int):
+        self.event(REALLOC_BEGIN, block)
+        self.event(REALLOC_END, to, size)
 
     def chunks(self):
         chunk, index = [], 0

@@ -155,14 +155,15 @@ static int read_cells(maker *m, const char *path, char *error, size_t room)
   return 0;
 }
 
-/* As many allocations as asked for: each cell's number times a factor, rounded up or down at random in proportion. */
+/* As many allocations as asked for: each cell's number times a factor, what is left of a whole goes to the next cell. */
 static void scale(maker *m, uint64_t allocations)
 {
-  double all = 0;
+  double all = 0, rest = sc_unit(&m->random);
   for (size_t i = 0; i < m->count; i++) all += (double)m->cells[i].number;
   for (size_t i = 0; allocations && i < m->count; i++) {
-    double wanted = (double)m->cells[i].number * (double)allocations / all;
-    m->cells[i].number = (uint64_t)(wanted + sc_unit(&m->random));
+    rest += (double)m->cells[i].number * (double)allocations / all;
+    m->cells[i].number = (uint64_t)rest;
+    rest -= (double)m->cells[i].number;
   }
   m->stretch = allocations ? (double)allocations / all : 1;
 }
@@ -343,7 +344,7 @@ static void catch_up(maker *m, double birth, uint64_t left, double end)
     double now = (double)m->now, death = dying ? (double)dying->at[0].when - now : 1e300;
     double large = (m->large < m->large_end ? (double)m->large->born * m->stretch : 1e300) - now - m->ahead, ordinary = birth - now - m->ahead;
     if (dying == &m->later && left && now + (double)left >= end) death = 1e300; /* the phase has had its deaths */
-    if (death <= 0) end_one(m);
+    if (death <= 0 && death < large + m->ahead) end_one(m);
     else if (large <= 0 && large <= ordinary) bear_large(m);
     else if (ordinary <= death && ordinary <= large) break; /* at the very end, too, when nothing is left at all */
     else if (large <= death) bear_large(m);
