@@ -35,6 +35,7 @@ EPILOG = """examples:
 
 LIMITS = {"sizes": 0.05, "lifetimes": 0.05, "size_given_lifetime": 0.10, "peak": 0.05, "curve": 0.10, "cross": 0.01, "routines": 0.01}
 RATIO_LIMIT = 0.10
+MOST_NOISE = 0.30
 GRAIN = 32 * 4096 * (os.cpu_count() or 1)  # bytes: the kernel counts resident pages in batches of 32 for each CPU
 ENOUGH_SECONDS, MOST_RUNS = 0.5, 40  # short workloads are run more often: medians of milliseconds are noise
 UNITS = {"sizes": "", "lifetimes": "", "size_given_lifetime": "", "peak": "%", "curve": "%", "cross": "points", "routines": "points", "time": "%",
@@ -187,25 +188,34 @@ def ratios(image: format.Image, profile: Path, place: Path, chosen, runs: int) -
     runs = max(runs, min(MOST_RUNS, int(ENOUGH_SECONDS / max(once, 1e-3))))
     recorded = replay.rounds(["--replay", str(script)], chosen, runs)
     synthetic = replay.rounds(["--profile", str(profile)], chosen, runs, "fit")
-    return {name: ratio_test(recorded, synthetic, key, grain) for name, key, grain in (("time", "seconds", 0.0), ("memory", "peak_bytes", GRAIN))}
+    return {"time": ratio_test(recorded, synthetic, "seconds", min), "memory": ratio_test(recorded, synthetic, "peak_bytes", np.median, GRAIN)}
 
 
-def relative(medians: dict[str, float]) -> np.ndarray:
-    logs = np.log([max(v, 1e-9) for v in medians.values()])
+def summed_up(runs: list[dict], key: str, what) -> dict[str, float]:
+    return {n: float(what([r[key] for r in runs if r["allocator"] == n])) for n in dict.fromkeys(r["allocator"] for r in runs)}
+
+
+def relative(values: dict[str, float]) -> np.ndarray:
+    logs = np.log([max(v, 1e-9) for v in values.values()])
     return logs - logs.mean()
 
 
-def ratio_test(recorded: list[dict], synthetic: list[dict], key: str, grain: float = 0.0) -> dict:
-    """The largest distance of an allocator's ratio to the others' mean. The limit is no narrower than what the measure can tell: twice the distance
-    between the first and the second half of the recorded trace's own runs, and what a step of the measure makes of the smallest value."""
-    a, b = replay.medians(recorded, key), replay.medians(synthetic, key)
+def ratio_test(recorded: list[dict], synthetic: list[dict], key: str, what=np.median, grain: float = 0.0) -> dict:
+    """The largest distance of an allocator's ratio to the others' mean. `what` makes one value of an allocator's runs: for times the least, which is
+    the least disturbed.
+
+    The limit is no narrower than what the measure can tell: twice the distance between the first and the second half of the recorded trace's own
+    runs, and what a step of the measure makes of the smallest value. Where the runs are too far apart themselves, nothing can be said."""
+    a, b = (summed_up(runs, key, what) for runs in (recorded, synthetic))
     off = np.abs(np.expm1(relative(b) - relative(a)))
     worst = int(np.argmax(off))
     middle = np.median([r["round"] for r in recorded])
-    halves = [[r for r in recorded if (r["round"] > middle) == second] for second in (False, True)]
-    noise = max(np.abs(np.expm1(relative(replay.medians(halves[1], key)) - relative(replay.medians(halves[0], key))))) if all(halves) else 0.0
-    limit = max(RATIO_LIMIT, 2 * float(noise), grain / min([*a.values(), *b.values()]))
-    return {"distance": float(off[worst]), "limit": limit, "passed": bool(off[worst] <= limit), "worst": list(a)[worst]}
+    halves = [summed_up([r for r in recorded if (r["round"] > middle) == second], key, what) for second in (False, True)]
+    noise = float(np.max(np.abs(np.expm1(relative(halves[1]) - relative(halves[0]))))) if all(halves) else 0.0
+    limit = max(RATIO_LIMIT, 2 * noise, grain / min([*a.values(), *b.values()]))
+    restless = 2 * noise > MOST_NOISE
+    return {"distance": float(off[worst]), "limit": RATIO_LIMIT if restless else limit, "passed": bool(off[worst] <= limit) and not restless,
+            "worst": list(a)[worst], "noise": noise, "restless": restless}
 
 
 def text(result: dict) -> str:
@@ -214,6 +224,8 @@ def text(result: dict) -> str:
         scale, unit = (100, f" {UNITS[name]}") if UNITS[name] else (1, "")
         worst = f" (most: {t['worst']})" if t.get("worst") else ""
         verdict = "" if t["passed"] else "   FAILED"
+        if t.get("restless"):
+            verdict += f": two halves of the trace's own replays are {100 * t['noise']:.0f} % apart, so nothing can be said; try on a quieter machine"
         lines.append(f"{name:<20} {scale * t['distance']:8.3f}{unit}, limit {scale * t['limit']:.2f}{unit}{worst}{verdict}")
     if result["accepted"]:
         return "\n".join(lines + [f"accepted; run it with  mare lab workload -- --profile {result['profile']}"])

@@ -113,11 +113,15 @@ def test_ratios_are_compared_free_of_their_unit():
 
 
 def test_ratios_are_held_to_no_more_than_the_measure_can_tell():
-    steady, other = {"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 2.6}
+    steady, other, far = {"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 2.5}, {"a": 1.0, "b": 9.0}
     assert not fit.ratio_test(runs(*[steady] * 4), runs(*[other] * 4), "x")["passed"]
-    restless = runs(steady, steady, other, other)  # the trace's own runs are as far apart
-    assert fit.ratio_test(restless, runs(*[other] * 4), "x")["passed"]
     assert fit.ratio_test(runs(*[steady] * 4), runs(*[other] * 4), "x", grain=0.3)["passed"]
+    uneven = runs(steady, steady, {"a": 1.0, "b": 2.3}, {"a": 1.0, "b": 2.3})  # the trace's own runs are half as far apart as may be
+    assert 0.1 < fit.ratio_test(uneven, runs(*[steady] * 4), "x")["limit"] < fit.MOST_NOISE
+    restless = fit.ratio_test(runs(steady, steady, far, far), runs(*[steady] * 4), "x")
+    assert restless["restless"] and not restless["passed"]
+    result = {"tests": {"time": restless}, "accepted": False, "profile": None}
+    assert "two halves of the trace's own replays are" in fit.text(result)
 
 
 def test_na_can_be_another(original, tmp_path):
@@ -167,15 +171,18 @@ def test_a_saw_tooth_of_live_bytes_is_kept(tmp_path, tooth):
 
 
 def test_reallocs_go_on_from_size_to_size(tmp_path):
-    w, n = Writer(), 6000
-    for i in range(n):  # buffers that grow twice, many at a time
-        w.malloc(i, 24)
-        if i >= 200:
-            w.realloc(i - 200, n + i - 200, 100)
-        if i >= 400:
-            w.realloc(n + i - 400, 2 * n + i - 400, 5000)
-        if i >= 600:
-            w.free(2 * n + i - 600)
+    rng, w, due, new = random.Random(5), Writer(), {}, iter(range(100000))
+    for i in range(6000):  # buffers that grow twice, many at a time
+        for block, size in due.pop(i, ()):
+            if size == 5000:
+                w.free(block)
+                continue
+            grown, size = next(new), 100 if size == 24 else 5000
+            w.realloc(block, grown, size)
+            due.setdefault(i + rng.randint(100, 400), []).append((grown, size))
+        block = next(new)
+        w.malloc(block, 24)
+        due.setdefault(i + rng.randint(100, 400), []).append((block, 24))
     t = format.load(w.save(tmp_path / "grow"))
     before = fit.facts(t, None, tmp_path / "joint")
     after = fit.synthesise(tmp_path / "joint", tmp_path, t.main().words)
