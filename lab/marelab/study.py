@@ -164,8 +164,13 @@ def prove_all(design: Design, used: list[Allocator], workload: str) -> None:
     for a in used:
         progress.note(f"proving that {a.name} serves {design.name}")
         p = proof.prove(a, target_of(design, cell, script_seed(1, 0, cell), workload))
+        if p.problem:
+            others = ",".join(b.name for b in used if b is not a)
+            command = shlex.join(target_of(design, cell, 1, workload).argv)
+            raise LabError(f"the program of this design fails under {a.name}: {p.problem}\nIts command is  {command}\n"
+                           + (f"If that is right, and it works under the others, leave {a.name} out with --allocators {others}" if others else ""), code=1)
         if not p.serves:
-            raise LabError(f"{a.name} does not serve the program of this design: {p.problem or '; '.join(p.lines()[:3])}. "
+            raise LabError(f"{a.name} does not serve the program of this design: {'; '.join(p.lines()[:3])}. "
                            f"Leave it out with --allocators {','.join(b.name for b in used if b is not a)}", code=1)
 
 
