@@ -168,7 +168,7 @@ def prove_all(design: Design, used: list[Allocator], workload: str) -> None:
             others = ",".join(b.name for b in used if b is not a)
             command = shlex.join(target_of(design, cell, 1, workload).argv)
             raise LabError(f"the program of this design fails under {a.name}: {p.problem}\nIts command is  {command}\n"
-                           + (f"If that is right, and it works under the others, leave {a.name} out with --allocators {others}" if others else ""), code=1)
+                           + (f"If that is right, and others serve it, leave {a.name} out with --allocators {others}" if others else ""), code=1)
         if not p.serves:
             raise LabError(f"{a.name} does not serve the program of this design: {'; '.join(p.lines()[:3])}. "
                            f"Leave it out with --allocators {','.join(b.name for b in used if b is not a)}", code=1)

@@ -185,7 +185,7 @@ def test_a_program_without_the_promised_output_is_a_problem_not_a_number(tmp_pat
 def test_a_command_that_fails_is_no_allocators_fault(tmp_path, lab):
     r = lab("study", write(tmp_path, TOML.replace("exec lua5.4", "exec lua5.4 --fast")), "-o", "s", "--allocators", "glibc,jemalloc")
     assert r.returncode == 1 and "the program of this design fails under glibc: it ended with exit code 1" in r.stderr, r.stderr
-    assert "unrecognized option '--fast'" in r.stderr and "Its command is  sh -c 'exec lua5.4 --fast" in r.stderr
+    assert "; it said: " in r.stderr and "Its command is  " in r.stderr and "--fast" in r.stderr
 
 
 def test_the_floor_is_shown_and_not_ranked(tmp_path, lab):
