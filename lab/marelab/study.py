@@ -125,13 +125,23 @@ def target_of(design: Design, cell: dict, seed: int, workload: str) -> measure.T
 
 
 def printed(path: Path) -> dict:
-    """The last line of the program's output, if it is a JSON object: its plain members, as out_NAME."""
+    """The last line of the program's output, if it is a JSON object: its plain members, as out_NAME, and those of objects in it, as out_NAME_NAME."""
     try:
         lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
         data = json.loads(lines[-1]) if lines else {}
     except (OSError, json.JSONDecodeError):
         return {}
-    return {f"out_{k}": v for k, v in data.items() if isinstance(v, (int, float, str)) and not isinstance(v, bool)} if isinstance(data, dict) else {}
+    return plain("out", data) if isinstance(data, dict) else {}
+
+
+def plain(name: str, data: dict) -> dict:
+    found = {}
+    for k, v in data.items():
+        if isinstance(v, dict):
+            found |= plain(f"{name}_{k}", v)
+        elif isinstance(v, (int, float, str)) and not isinstance(v, bool):
+            found[f"{name}_{k}"] = v
+    return found
 
 
 def run_once(design: Design, cell: dict, allocator: Allocator, seed: int, workload: str) -> tuple[dict, str | None, list[str]]:
