@@ -1,11 +1,13 @@
 /* message: runs programs, and writes whole GIOP messages around their values (CORBA 3.3 part 2, 9.4). */
 #include <stdio.h>
+#include <lauxlib.h>
 #include "cdr/put.h"
 #include "cdr/get.h"
 #include "cdr/message.h"
+#include "cdr/text.h"
 #include "transfer/packet.h"
 
-enum { HEADER = 12, SIZE_AT = 8, REPLY = 1, BUDGET = 4096, BUDGET_PER_BYTE = 8, ROOM = 160 };
+enum { BULK = 1 << 16, HEADER = 12, SIZE_AT = 8, REPLY = 1, BUDGET = 4096, BUDGET_PER_BYTE = 8, ROOM = 160 };
 
 /* Two values above the arguments: the environment's list, and a place for an error object. */
 static int push_fields(lua_State *L, int program) {
@@ -43,8 +45,8 @@ static void begin(mr_enc *e, lua_State *L, const mr_program *p, int fields, int 
 }
 
 /* Missing values are nil, those too many are not looked at. */
-static void put_values(mr_enc *e, const mr_program *p, int first, int nvalues) {
-  for (uint32_t i = 0; i < p->n; i++) {
+static void put_values(mr_enc *e, const mr_program *p, uint32_t n, int first, int nvalues) {
+  for (uint32_t i = 0; i < n; i++) {
     mr_val v = { 0, RAW_NIL };
     if ((int)i < nvalues) v = mr_val_at(e, first + (int)i);
     if (PORT_UNLIKELY(mr_put(e, p->types[i], v) || e->raised)) raise_refused(e, p, i);
@@ -54,7 +56,7 @@ static void put_values(mr_enc *e, const mr_program *p, int first, int nvalues) {
 void mr_program_encode(lua_State *L, const mr_program *p, int codec, int first, int nvalues) {
   mr_enc e;
   begin(&e, L, p, push_fields(L, 1), codec);
-  put_values(&e, p, first, nvalues);
+  put_values(&e, p, p->n, first, nvalues);
   mr_out_push(&e.o);
 }
 
@@ -75,10 +77,59 @@ int mr_program_decode(lua_State *L, const mr_program *p, int codec, const char *
 
 /* ---- messages ---- */
 
+/* Whether the last value is a large one whose bytes on the wire are those of the Lua string at idx. */
+static int is_bulk(const mr_enc *e, const mr_program *p, int idx) {
+  const mr_type *t = p->types[p->n - 1];
+  if (t->n || t->fixed || lua_type(e->L, idx) != LUA_TSTRING || lua_rawlen(e->L, idx) < BULK || lua_rawlen(e->L, idx) >= (size_t)1 << 30) return 0;
+  if (t->kind == TK_OCTETS) return 1;
+  if (t->kind != TK_STRING) return 0;
+  size_t n;
+  const char *s = lua_tolstring(e->L, idx, &n);
+  return !memchr(s, 0, n) && ((e->codec & CDR_UTF8) || mr_text_ascii(s, n));
+}
+
+static int l_pieces_length(lua_State *L) {
+  lua_Integer n = 0;
+  for (int i = 1; i <= 3; i++) {
+    lua_rawgeti(L, 1, i);
+    n += (lua_Integer)lua_rawlen(L, -1);
+    lua_pop(L, 1);
+  }
+  lua_pushinteger(L, n);
+  return 1;
+}
+
+/* All but the last value has been written: the message's pieces, see message.h. */
+static void push_pieces(mr_enc *e, int text, int idx) {
+  lua_State *L = e->L;
+  size_t n = lua_rawlen(L, idx);
+  mr_out_u32(&e->o, (uint32_t)(n + (size_t)text));
+  mr_out_patch32(&e->o, SIZE_AT, (uint32_t)(mr_out_length(&e->o) + n + (size_t)text - HEADER));
+  mr_out_push(&e->o);
+  lua_createtable(L, 3, 0);
+  lua_insert(L, -2);
+  lua_rawseti(L, -2, 1);
+  lua_pushvalue(L, idx);
+  lua_rawseti(L, -2, 2);
+  lua_pushlstring(L, "", (size_t)text);
+  lua_rawseti(L, -2, 3);
+  if (luaL_newmetatable(L, "mare.orb.pieces")) {
+    lua_pushcfunction(L, l_pieces_length);
+    lua_setfield(L, -2, "__len");
+  }
+  lua_setmetatable(L, -2);
+}
+
 /* A body of GIOP 1.2 begins at a multiple of 8; without values there is none. */
 static void finish(mr_enc *e, const mr_program *p, int first, int nvalues) {
   if (p->n && minor_of(e->codec) >= 2) mr_out_align(&e->o, 8);
-  put_values(e, p, first, nvalues);
+  int last = first + (int)p->n - 1;
+  if (PORT_UNLIKELY((e->codec & CDR_PIECES) && p->n && nvalues >= (int)p->n && is_bulk(e, p, last))) {
+    put_values(e, p, p->n - 1, first, nvalues);
+    push_pieces(e, p->types[p->n - 1]->kind == TK_STRING, last);
+    return;
+  }
+  put_values(e, p, p->n, first, nvalues);
   mr_out_patch32(&e->o, SIZE_AT, (uint32_t)(mr_out_length(&e->o) - HEADER));
   mr_out_push(&e->o);
 }

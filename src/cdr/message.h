@@ -4,7 +4,11 @@
 
 #include "cdr/type.h"
 
-/* Each pushes the bytes; the values begin at the stack index `first`. */
+/*
+ * Each pushes the bytes; the values begin at the stack index `first`.
+ * With CDR_PIECES a message whose last value is a large string or sequence of octets is a table of three strings, to be sent one after the other:
+ * what comes before the value's bytes, the value itself, what comes behind. Its length (#) is that of all of them.
+ */
 void mr_program_encode(lua_State *L, const mr_program *p, int codec, int first, int nvalues);
 void mr_program_request(lua_State *L, const mr_program *p, const char *head, size_t length, size_t idat, uint32_t id, int codec, int first,
                         int nvalues);

@@ -18,7 +18,7 @@ static mr_program *check_program(lua_State *L) {
 
 static int check_codec(lua_State *L, int idx) {
   lua_Integer n = luaL_checkinteger(L, idx);
-  luaL_argcheck(L, n >= 0 && n < 64 && (n & CDR_MINOR) != CDR_MINOR, idx, "no codec");
+  luaL_argcheck(L, n >= 0 && n < 128 && (n & CDR_MINOR) != CDR_MINOR, idx, "no codec");
   return (int)n;
 }
 

@@ -19,6 +19,7 @@ local COMPLETED = { "COMPLETED_NO", "COMPLETED_MAYBE", "COMPLETED_YES" }
 local NO_EXCEPTION, USER_EXCEPTION, SYSTEM_EXCEPTION, LOCATION_FORWARD = 0, 1, 2, 3
 local UNKNOWN_OBJECT, OBJECT_HERE, OBJECT_FORWARD, LOC_SYSTEM_EXCEPTION = 0, 1, 2, 4
 local OBJECT = { kind = "interface", id = "IDL:omg.org/CORBA/Object:1.0", name = "Object" }
+local PIECES = 64                                -- a large result needn't be copied into the reply
 local NONE, ALWAYS_LATER = 0, 1                  -- of `response`: one-way; a reply as soon as the request has arrived
 
 local system = exception.system
@@ -41,7 +42,7 @@ end
 local function answer(job, call, ...)
   job.phase = AFTER
   if job.silent then return nil end
-  return call.results:reply(job.id, job.codec, NO_EXCEPTION, nil, ...)
+  return call.results:reply(job.id, job.codec | PIECES, NO_EXCEPTION, nil, ...)
 end
 
 local function invoke(job, method, servant, ...)

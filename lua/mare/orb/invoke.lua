@@ -18,6 +18,7 @@ local clock = mare.clock
 local system = exception.system
 local unpack = table.unpack
 local LAST_ID, IDLE, FORWARDS = 0x7fffffff, transport.IDLE, 8
+local PIECES = 64                                -- a large argument needn't be copied into the message
 
 local invoke = {}
 
@@ -101,7 +102,7 @@ local function introduce(target, conn, op, id, ...)
   local before = conn.codec
   local contexts = conn:contexts(target.endpoint.codesets)
   local head, idat = make_head(target, op, contexts)
-  local ok, message = pcall(op.request.request, op.request, head, idat, id, target.bits | conn.codec, ...)
+  local ok, message = pcall(op.request.request, op.request, head, idat, id, target.bits | conn.codec | PIECES, ...)
   if ok then
     target.ready = conn
     return message
@@ -125,7 +126,7 @@ local function attempt(target, link, op, deadline, ...)
   if conn.chosen or not target.endpoint.codesets then
     target.ready = conn
     local head = target.heads[op] or make_head(target, op)
-    message = op.request:request(head, target.idat, id, target.bits | conn.codec, ...)
+    message = op.request:request(head, target.idat, id, target.bits | conn.codec | PIECES, ...)
   else
     message = introduce(target, conn, op, id, ...)
   end
@@ -266,7 +267,7 @@ function invoke.run(state, op, ...)
   if head and target.ready == conn and id <= LAST_ID and not link.wrapped and op.response ~= 0 then
     link.id = id
     completed = "COMPLETED_NO"
-    local message = op.encode(op.request, head, target.idat, id, target.bits | conn.codec, ...)
+    local message = op.encode(op.request, head, target.idat, id, target.bits | conn.codec | PIECES, ...)
     if #message > target.limit then too_large(target, op, #message) end
     reply, status, at, bits = link:exchange(id, message, deadline)
   else

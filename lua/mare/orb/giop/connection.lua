@@ -38,7 +38,12 @@ function connection.new(socket, options)
 end
 
 -- connection:send(message) -> true | nil, message, code, bytes that were sent
+-- A message with a large value comes in three pieces, so that the value itself is sent and no copy of it.
 function Connection:send(message)
+  if type(message) == "table" then
+    if self.tap then self.tap("out", message[1] .. message[2] .. message[3]) end
+    return self.socket:write(message[1], message[2], message[3])
+  end
   if self.tap then self.tap("out", message) end
   return self.socket:write(message)
 end
