@@ -49,7 +49,8 @@ if arg[1] == "serve" then
   local broker, reference = start(mare.process.workers(), { args = arg })
   print(reference)
   io.stdout:flush()
-  broker:run()
+  pcall(broker.run, broker)                            -- Ctrl-C is an error there
+  broker:shutdown(5)
   return
 end
 

@@ -27,8 +27,10 @@ describe("the command line", function()
 
   it("may hold what only omniORB knows", function()
     local args = { "-ORBthreadPerConnectionPolicy", "0", "-ORBid", "omniORB4", "x" }
-    options.read { args = args }
+    local lines = {}
+    orb.init { args = args, log = function(level, line) lines[#lines + 1] = level .. ": " .. line end }
     assert.same({ "x" }, args)
+    assert.same({ "info: option -ORBthreadPerConnectionPolicy has no effect here", "info: option -ORBid has no effect here" }, lines)
   end)
 end)
 

@@ -435,6 +435,34 @@ describe("limits", function()
     end)
   end)
 
+  it("on messages in fragments: how many, and how large together", function()
+    with_server(echo, { limits = { unfinished = 3, pending = 4096, message = 100000 } }, function(_, port)
+      local function fragments(c, n, size)
+        for id = 1, n do
+          local whole = c:message("say", "echo", giop.string(("x"):rep(size)), { id = id })
+          local cut = 12 + (#whole - 12) // 2 // 8 * 8 + 4
+          cut = cut - cut % 8
+          c:write("GIOP\1\2\3\0" .. string.pack("<I4", cut - 12) .. whole:sub(13, cut))
+        end
+      end
+      for _, case in ipairs { { 4, 40 }, { 2, 8000 } } do
+        local c <close> = giop.connect(port)
+        fragments(c, table.unpack(case))
+        assert.equal("MessageError", c:receive().type)
+        assert.is_nil((c:receive()))
+      end
+      local c <close> = giop.connect(port)
+      fragments(c, 3, 40)
+      local whole = c:message("say", "echo", giop.string(("x"):rep(40)), { id = 2 })
+      local cut = 12 + (#whole - 12) // 2 // 8 * 8 + 4
+      cut = cut - cut % 8
+      local rest = whole:sub(cut + 1)
+      c:write("GIOP\1\2\1\7" .. string.pack("<I4I4", #rest + 4, 2) .. rest)
+      local r = c:receive()
+      assert.same({ "Reply", 2, "hello, " .. ("x"):rep(40) }, { r.type, r.id, giop.text(r.body) })
+    end)
+  end)
+
   it("are checked when the server is made", function()
     for _, limits in ipairs { { requests = 0 }, { requests = "many" }, { clients = 3 } } do
       local broker <close> = orb.init { limits = limits, host = "127.0.0.1" }
@@ -577,6 +605,14 @@ describe("the address in a reference", function()
     p, port = profile_of { ORBendPoint = "giop:tcp:127.0.0.1:", ORBendPointPublish = "giop:tcp:outside.example:4444,addr" }
     assert.same({ "outside.example", 4444 }, { p.host, p.port })
     assert.same({ { host = "outside.example", port = 4444 }, { host = "127.0.0.1", port = port } }, ior.addresses(p))
+    p, port = profile_of { ORBendPoint = { "giop:tcp:[::1]:", "giop:tcp:127.0.0.1:" }, ORBendPointPublish = "all(addr)" }
+    assert.equal("127.0.0.1", p.host)
+    assert.is_true(port ~= p.port)
+    assert.equal("::1", ior.addresses(p)[2].host)
+    p = profile_of { host = "127.0.0.1", ORBendPointPublish = "ipv6|ipv4" }
+    assert.equal("127.0.0.1", p.host)
+    p = profile_of { host = "127.0.0.1", ORBendPointNoListen = "giop:tcp:gate.example:99" }
+    assert.equal("gate.example", ior.addresses(p)[2].host)
   end)
 
   it("may be one of IPv6", function()

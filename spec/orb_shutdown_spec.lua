@@ -185,7 +185,11 @@ local SERVER = [[
   }, "Work", { key = "work" })
   print(ref)
   io.stdout:flush()
-  if arg[1] == "run" then
+  if arg[1] == "until interrupted" then
+    print(pcall(broker.run, broker))
+    broker:shutdown(20)
+    print "over"
+  elseif arg[1] == "run" then
     broker:run()
     print("over")
   end
@@ -198,7 +202,7 @@ local function start(command, run)
   file:write(SERVER:format(IDL))
   file:close()
   local words = table.move(command, 1, #command, 1, {})
-  table.move({ path, run and "run" or nil }, 1, 2, #words + 1, words)
+  table.move({ path, run }, 1, 2, #words + 1, words)
   words.stdout, words.stderr = "pipe", "inherit"
   words.env = { LUA_CPATH = proc.cpath .. ";;" }
   local child = assert(subprocess.spawn(words))
@@ -225,9 +229,23 @@ describe("a server in a process of the system", function()
     broker:shutdown()
   end)
 
+  it("that is interrupted may answer what is in progress before it ends", function()
+    local child, ref = start({ proc.bin, "run" }, "until interrupted")
+    local broker, p = client(ref)
+    local call = p._async:wait(1)
+    assert.equal("called", child.stdout:read("l", 20 * SLOW))
+    child:kill "INT"
+    assert.matches("^false\t.*interrupted!", child.stdout:read("l", 20 * SLOW))
+    local ok, n = call:wait(20 * SLOW)
+    assert.same({ true, 1 }, { ok, n })
+    broker:shutdown()
+    assert.equal("over\n", child.stdout:read("a", 20 * SLOW))
+    assert.same({ code = 0 }, child:wait(20 * SLOW))
+  end)
+
   for name, case in pairs { ["mare run, whose fibers keep it alive"] = { { proc.bin, "run" } },
-                            ["mare run, with broker:run()"] = { { proc.bin, "run" }, true },
-                            ["plain Lua, with broker:run()"] = { { proc.interpreter }, true } } do
+                            ["mare run, with broker:run()"] = { { proc.bin, "run" }, "run" },
+                            ["plain Lua, with broker:run()"] = { { proc.interpreter }, "run" } } do
     it(("serves until it is shut down: %s"):format(name), function()
       if proc.config ~= "plain" and case[1][1] == proc.interpreter then return pending("only in the plain configuration") end
       local child, ref = start(case[1], case[2])

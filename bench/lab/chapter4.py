@@ -2,9 +2,9 @@
 
     python bench/lab/chapter4.py DIR [--replications N] [--only NAME,…]
 
-Each program is traced N times (3). DIR gets tables.txt (tables 4.21 to 4.23, shares and patterns as in figures 4.19 and 4.20, their averages), the same
-as CSV, programs.json (the measures of every replication) and figures (SVG): sizes and long-lived allocations of each program (4.3 to 4.18), 4.19 and
-4.20. Counts don't depend on how busy the machine is; which allocations are long-lived does, a little.
+Each program is traced N times (3). DIR gets tables.txt (tables 4.21 to 4.23, shares and patterns as in figures 4.19 and 4.20, their averages), the
+same as CSV, programs.json (the measures of every replication) and figures (SVG): sizes and long-lived allocations of each program (4.3 to 4.18),
+4.19 and 4.20. Counts don't depend on how busy the machine is; which allocations are long-lived does, a little.
 """
 
 import argparse
@@ -31,11 +31,10 @@ import numpy as np
 
 from marelab import describe, env, progress, trace
 
-# The study's tables 4.5 to 4.23: allocations, MB, mean size, distinct sizes, share of the ten most frequent, malloc, realloc, calloc, frees, null frees,
-# short, medium, long, pattern. Shares in per cent. (Of the VLC player's audio the text says 76.11 where the table says 76.41, of MySQL's distinct sizes
-# 775 where the table says 755; here stand the tables.)
-COLUMNS = ("allocations", "megabytes", "mean_bytes", "distinct_sizes", "top_ten", "malloc", "realloc", "calloc", "frees", "null_frees", "short", "medium",
-           "long", "pattern")
+# From the study's tables 4.5 to 4.23. Shares in per cent. (Of the VLC player's audio the text says 76.11 for the ten sizes where the table says
+# 76.41, of MySQL's distinct sizes 775 where the table says 755; here stand the tables.)
+COLUMNS = ("allocations", "megabytes", "mean_bytes", "distinct_sizes", "top_ten", "malloc", "realloc", "calloc", "frees", "null_frees", "short",
+           "medium", "long", "pattern")
 PUBLISHED = {name: dict(zip(COLUMNS, row)) for name, *row in [
     ("MySQL", 467348, 686, 1467.40, 755, 87.9, 99.91, 0.06, 0.03, 493965, 11.80, 87.65, 5.31, 7.04, "peak"),
     ("Cherokee", 31727, 14, 420.13, 114, 92.12, 87.49, 12.38, 0.14, 29017, 0.02, 85.16, 5.28, 9.56, "peak"),
@@ -79,8 +78,8 @@ def python(place: Path) -> list[str]:
 def sqlite(place: Path) -> list[str]:
     (place / "q.sql").write_text(
         "create table t(a integer primary key, b text, c real);\n"
-        "with recursive n(i) as (select 1 union all select i + 1 from n where i < 300000) insert into t select i, 'name' || (i * 7919 % 100003), i * 1.5 "
-        "from n;\ncreate index tb on t(b);\nselect count(*) from t where b like 'name1%';\n"
+        "with recursive n(i) as (select 1 union all select i + 1 from n where i < 300000) insert into t select i, 'name' || (i * 7919 % 100003), "
+        "i * 1.5 from n;\ncreate index tb on t(b);\nselect count(*) from t where b like 'name1%';\n"
         "select substr(b, 1, 6) k, sum(c) from t group by k order by 2 desc limit 5;\ndelete from t where a % 3 = 0;\n"
         + "".join(f"select max(c) from t where b = 'name{i * 37 % 100003}';\n" for i in range(3000)))
     return ["sqlite3", ":memory:", f".read {place / 'q.sql'}"]
@@ -88,7 +87,8 @@ def sqlite(place: Path) -> list[str]:
 
 def gcc(place: Path) -> list[str]:
     body = ("int f{n}(int n, const char *s) {{ int r = {n}; for (int i = 0; i < n; i++) {{ switch (s[i] & 7) {{ case 0: r += i * {n}; break;\n"
-            "case 1: r ^= i; break; case 3: r = r * 31 + s[i]; break; default: r -= s[i]; }} if (r > 1000) r /= {n} + 1; }} return r + strlen(s); }}\n")
+            "case 1: r ^= i; break; case 3: r = r * 31 + s[i]; break; default: r -= s[i]; }} if (r > 1000) r /= {n} + 1; }}\n"
+            "return r + strlen(s); }}\n")
     (place / "f.c").write_text("#include <string.h>\n#include <stdio.h>\n#include <stdlib.h>\n" + "".join(body.format(n=i) for i in range(300)))
     return ["gcc", "-O2", "-c", str(place / "f.c"), "-o", str(place / "f.o")]
 
@@ -97,7 +97,8 @@ def lynx(place: Path) -> list[str]:
     row = "<tr><td>{i}.{k}</td><td><a href='#{k}'>link {n}</a></td><td>{words}</td></tr>"
     for page in range(5):
         rows = ("<table>" + "".join(row.format(i=i, k=k, n=k * i, words="word " * (k % 9)) for k in range(30)) + "</table>" for i in range(60 + page))
-        (place / f"p{page}.html").write_text(f"<html><body><h1>{page}</h1>" + "".join(f"<h2>{i}</h2>{t}" for i, t in enumerate(rows)) + "</body></html>")
+        text = "".join(f"<h2>{i}</h2>{t}" for i, t in enumerate(rows))
+        (place / f"p{page}.html").write_text(f"<html><body><h1>{page}</h1>{text}</body></html>")
     keys = "".join(f"key g\n{''.join(f'key {c}{chr(10)}' for c in f'file://localhost{place}/p{page}.html')}key ^J\n" for page in range(1, 5))
     (place / "script").write_text(keys + "key q\nkey y\n")
     return ["lynx", "-accept_all_cookies", f"-cmd_script={place / 'script'}", f"file://localhost{place}/p0.html"]
@@ -125,7 +126,8 @@ def apache(place: Path) -> list[str]:
     (place / "www").mkdir()
     (place / "www/index.html").write_text("<p>hello " * 400)
     modules = "".join(f"LoadModule {m}_module /usr/lib/apache2/modules/mod_{m}.so\n" for m in ("mpm_prefork", "authz_core", "mime", "dir"))
-    (place / "conf").write_text(f"ServerRoot {place}\nServerName localhost\nListen 127.0.0.1:{port}\n{modules}PidFile {place}/pid\nErrorLog {place}/log\n"
+    (place / "conf").write_text(f"ServerRoot {place}\nServerName localhost\nListen 127.0.0.1:{port}\n{modules}PidFile {place}/pid\n"
+                                f"ErrorLog {place}/log\n"
                                 "StartServers 1\nMinSpareServers 1\nMaxSpareServers 2\nMaxRequestWorkers 2\nTypesConfig /etc/mime.types\n"
                                 f"DocumentRoot {place}/www\nUser {user()}\nGroup {group()}\n")
     for f in (place, *place.rglob("*")):
@@ -157,8 +159,9 @@ def mariadb(place: Path) -> list[str]:
 
 def drive_mariadb(place: Path) -> None:
     wait_for(lambda: (place / "s").exists() and (place / "pid").exists(), "mariadbd")
-    subprocess.run(["mariadb-slap", "--no-defaults", f"--socket={place}/s", "--user=root", "--auto-generate-sql", "--auto-generate-sql-load-type=mixed",
-                    "--concurrency=50", "--number-of-queries=1800", "--create-schema=slap"], check=True, capture_output=True)
+    subprocess.run(["mariadb-slap", "--no-defaults", f"--socket={place}/s", "--user=root", "--auto-generate-sql",
+                    "--auto-generate-sql-load-type=mixed", "--concurrency=50",
+                    "--number-of-queries=1800", "--create-schema=slap"], check=True, capture_output=True)
     end_server(place)
 
 
@@ -227,8 +230,7 @@ TABLES = {
     "4.23 Frees": ("frees", "null_frees"),
     "4.20 Retention, %, and pattern": ("short", "medium", "long", "pattern"),
 }
-HEADS = {"allocations": "allocations", "megabytes": "MB", "mean_bytes": "mean bytes", "distinct_sizes": "sizes", "top_ten": "ten sizes %", "frees": "frees",
-         "null_frees": "null %"}
+HEADS = {"megabytes": "MB", "mean_bytes": "mean bytes", "distinct_sizes": "sizes", "top_ten": "ten sizes %", "null_frees": "null %"}
 
 
 def shown(name: str, value) -> str:
@@ -354,7 +356,8 @@ def main() -> None:
     found = {n: mean_of(r) for n, r in runs.items()}
     draw_comparison(args.out, found)
     what = {p.name: {"like": p.like, "what": p.what, "mean": found[p.name], "runs": runs[p.name]} for p in chosen if p.name in found}
-    (args.out / "programs.json").write_text(json.dumps({"replications": args.replications, "programs": what, "machine": env.machine()}, indent=1) + "\n")
+    result = {"replications": args.replications, "programs": what, "machine": env.machine()}
+    (args.out / "programs.json").write_text(json.dumps(result, indent=1) + "\n")
     print(write_tables(args.out, found, args.replications), end="")
 
 

@@ -156,8 +156,18 @@ def load(catalogues=(), extra=()) -> dict[str, Allocator]:
             raise LabError(f"--allocator {word}: write NAME=/path/to/library.so")
         if not os.path.exists(path):
             raise LabError(f"--allocator {word}: there is no file {path}")
+        if not is_object(path):
+            raise LabError(f"--allocator {word}: {path} is no shared object; name the allocator's .so file")
         found[name] = entry({"name": name, "library": os.path.abspath(path)}, "--allocator")
     return found
+
+
+def is_object(path: str) -> bool:
+    try:
+        with open(path, "rb") as f:
+            return f.read(4) == b"\x7fELF"
+    except OSError:
+        return False
 
 
 def select(found: dict[str, Allocator], names: str | None) -> list[Allocator]:

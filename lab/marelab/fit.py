@@ -1,8 +1,8 @@
 """fit: a synthetic workload that draws from a trace's joint distribution, and the tests it must pass before it is used.
 
-The distribution is that of size × lifetime on the allocation clock × thread × freeing thread × routine × how it ended × size after a realloc, in
-phases that end at the turns of the live bytes (lab/reader/phases.h); with the order of death in each phase; the 2000 largest blocks are kept one by
-one. The workload that comes of it is run under the tracer and its trace is compared with the original:
+The distribution is that of size × lifetime on the allocation clock × thread × freeing thread × routine × how it ended × size after a realloc,
+in phases that end at the turns of the live bytes (lab/reader/phases.h); with the order of death in each phase; the 2000 largest blocks are kept one
+by one. The workload that comes of it is run under the tracer and its trace is compared with the original:
 
     sizes, lifetimes        Kolmogorov distance at most 0.05
     size_given_lifetime     the same within each class of lifetimes, at most 0.10: a fit whose lifetimes were dealt out anew over the sizes fails here

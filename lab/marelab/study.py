@@ -125,13 +125,23 @@ def target_of(design: Design, cell: dict, seed: int, workload: str) -> measure.T
 
 
 def printed(path: Path) -> dict:
-    """The last line of the program's output, if it is a JSON object: its plain members, as out_NAME."""
+    """The last line of the program's output, if it is a JSON object: its plain members, as out_NAME, and those of objects in it, as out_NAME_NAME."""
     try:
         lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
         data = json.loads(lines[-1]) if lines else {}
     except (OSError, json.JSONDecodeError):
         return {}
-    return {f"out_{k}": v for k, v in data.items() if isinstance(v, (int, float, str)) and not isinstance(v, bool)} if isinstance(data, dict) else {}
+    return plain("out", data) if isinstance(data, dict) else {}
+
+
+def plain(name: str, data: dict) -> dict:
+    found = {}
+    for k, v in data.items():
+        if isinstance(v, dict):
+            found |= plain(f"{name}_{k}", v)
+        elif isinstance(v, (int, float, str)) and not isinstance(v, bool):
+            found[f"{name}_{k}"] = v
+    return found
 
 
 def run_once(design: Design, cell: dict, allocator: Allocator, seed: int, workload: str) -> tuple[dict, str | None, list[str]]:
@@ -164,8 +174,13 @@ def prove_all(design: Design, used: list[Allocator], workload: str) -> None:
     for a in used:
         progress.note(f"proving that {a.name} serves {design.name}")
         p = proof.prove(a, target_of(design, cell, script_seed(1, 0, cell), workload))
+        if p.problem:
+            others = ",".join(b.name for b in used if b is not a)
+            command = shlex.join(target_of(design, cell, 1, workload).argv)
+            raise LabError(f"the program of this design fails under {a.name}: {p.problem}\nIts command is  {command}\n"
+                           + (f"If that is right, and others serve it, leave {a.name} out with --allocators {others}" if others else ""), code=1)
         if not p.serves:
-            raise LabError(f"{a.name} does not serve the program of this design: {p.problem or '; '.join(p.lines()[:3])}. "
+            raise LabError(f"{a.name} does not serve the program of this design: {'; '.join(p.lines()[:3])}. "
                            f"Leave it out with --allocators {','.join(b.name for b in used if b is not a)}", code=1)
 
 

@@ -122,9 +122,9 @@ static void print_largest(FILE *f, const jt_joint *j, const jt_block *b)
 static double forward_share(const jt_order *o) { return o->deaths > 1 ? (double)o->forward / (double)(o->deaths - 1) : 0.5; }
 
 /*
- * First the phases, each with its first operation and the order of death in it (1: first in, first out; 0: last in, first out). Then a row per cell: size is the mean of the cell's sizes, life the bounds in
- * operations (-1: never freed), phases those between birth and death where that is kept (else -1), next the code of the size that a realloc made,
- * born -1. Then the largest blocks, each with the operation of its birth.
+ * First the phases, each with its first operation and the order of death in it (1: first in, first out; 0: last in, first out). Then a row per
+ * cell: size is the mean of the cell's sizes, life the bounds in operations (-1: never freed), phases those between birth and death where that is
+ * kept (else -1), next the code of the size that a realloc made, born -1. Then the largest blocks, each with the operation of its birth.
  */
 void jt_print(FILE *f, jt_joint *j, uint64_t operations)
 {

@@ -42,7 +42,8 @@ def test_asking_for_an_unknown_one_names_those_that_exist():
 
 def test_a_user_adds_a_name_and_a_library(own_malloc):
     assert allocators.load(extra=[f"mine={own_malloc}"])["mine"].library == own_malloc
-    for word, message in (("mine", "NAME=/path"), ("mine=/no/such.so", "no file /no/such.so")):
+    for word, message in (("mine", "NAME=/path"), ("mine=/no/such.so", "no file /no/such.so"),
+                          ("mine=/etc/passwd", "no shared object")):
         with pytest.raises(LabError, match=message):
             allocators.load(extra=[word])
 

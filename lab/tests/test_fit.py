@@ -193,8 +193,9 @@ def test_reallocs_go_on_from_size_to_size(tmp_path):
 
 @pytest.mark.parametrize("program", [
     ("lua5.4", "-e", "local t = {} for i = 1, 150000 do t[i % 2000] = { i, tostring(i % 97) } end"),
-    ("sqlite3", ":memory:", "create table t(a integer primary key, b text); with recursive n(i) as (select 1 union all select i + 1 from n where i < 9000) "
-     "insert into t select i, 'name' || (i * 7919 % 100003) from n; create index tb on t(b); delete from t where a % 3 = 0; select count(*) from t"),
+    ("sqlite3", ":memory:", "create table t(a integer primary key, b text); "
+     "with recursive n(i) as (select 1 union all select i + 1 from n where i < 9000) insert into t select i, 'name' || (i * 7919 % 100003) from n; "
+     "create index tb on t(b); delete from t where a % 3 = 0; select count(*) from t"),
     ("lynx", "-dump", "-nolist", "/usr/share/doc/lynx/README.html"),
 ])
 def test_a_fit_of_a_real_program_is_accepted(tmp_path, program):

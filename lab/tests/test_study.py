@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -180,6 +181,20 @@ def test_a_program_without_the_promised_output_is_a_problem_not_a_number(tmp_pat
     text = 'command = ["sh", "-c", "echo {A}"]\nblocks = 1\n[factors]\nA = [1, 2]\n[responses]\ntime = "out_seconds"\n'
     r = lab("study", write(tmp_path, text), "-o", "s", "--allocators", "glibc")
     assert "no JSON object with 'seconds'" in r.stdout
+
+
+def test_a_command_that_fails_is_no_allocators_fault(tmp_path, lab):
+    r = lab("study", write(tmp_path, TOML.replace("exec lua5.4", "exec lua5.4 --fast")), "-o", "s", "--allocators", "glibc,jemalloc")
+    assert r.returncode == 1 and "the program of this design fails under glibc: it ended with exit code 1" in r.stderr, r.stderr
+    assert "; it said: " in r.stderr and "Its command is  " in r.stderr and "--fast" in r.stderr
+
+
+def test_the_latency_tail_is_a_study_of_its_own(tmp_path, lab):
+    text = (Path(design.__file__).parents[1] / "designs/latency.toml").read_text().replace("1000000", "20000").replace("blocks = 10", "blocks = 2")
+    r = lab("study", write(tmp_path, text), "-o", "s", "--allocators", "glibc,jemalloc")
+    assert r.returncode == 0, r.stderr
+    rows = results.load(tmp_path / "s").frame
+    assert (rows["out_latency_malloc_p9999"].astype(float) >= rows["out_latency_malloc_p999"].astype(float)).all() and len(rows) == 4 * 2 * 2
 
 
 def test_the_floor_is_shown_and_not_ranked(tmp_path, lab):

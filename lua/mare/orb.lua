@@ -46,7 +46,9 @@ function orb.init(given)
     capture, err = require "mare.orb.giop.pcap".open(read.pcap)
     if not capture then error("orb.init: pcap: " .. err, 2) end
   end
-  return require "mare.orb.broker".new(read, logger(read), capture)
+  local log = logger(read)
+  for _, name in ipairs(read.ignored) do log("info", ("option %s has no effect here"):format(name)) end
+  return require "mare.orb.broker".new(read, log, capture)
 end
 
 --- Is it an object of CORBA, remote or passed as one?

@@ -22,7 +22,6 @@ local reasons = {
   ["any: recursive union"] = "JacORB's stack overflows over the TypeCode",
   ["any: exception"] = "omniORB leaves out the repository id before the members, which mare and JacORB write",
   ["any: sequence of structs"] = "omniORB over GIOP 1.1, with itself, too: what does not fit into one fragment ends in MARSHAL",
-  t_mixeds = "a message of GIOP 1.1 in fragments: omniORB aligns what follows a seam from the fragment's header on, mare from the first message's",
   t_longdouble = "omniORB sends the 16 bytes that x86 keeps of its 80 bits; on the wire a long double is a binary128",
 }
 

@@ -25,6 +25,7 @@ local kinds = { [0] = "Request", "Reply", "CancelRequest", "LocateRequest", "Loc
 function conn:message(seconds)
   local message, kind, bits, id, response, key, operation, at, contexts = self.giop:receive(seconds or peer.LIMIT)
   if not message then return nil, kind, bits end
+  message = tostring(message)                    -- a long one is no string
   return { type = kinds[kind], id = id, response = response, key = key, operation = operation, body = at and message:sub(at), minor = bits >> 1,
            little = bits & 1 == 1, contexts = contexts, message = message }
 end

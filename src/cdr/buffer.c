@@ -9,6 +9,7 @@
 #include "transfer/packet.h"
 
 #define FIRST_SIZE 1024
+#define LARGE_SIZE ((size_t)1 << 16)
 #define KEEP_SIZE  ((size_t)5 << 18)           /* a message with 1 MiB of data keeps its buffer */
 #define MOST       ((size_t)1 << 31)           /* lengths are 32 bits wide, and offsets signed */
 
@@ -44,7 +45,8 @@ void mr_out_begin(mr_out *o, lua_State *L, int little) {
 void mr_out_grow(mr_out *o, size_t n) {
   size_t length = mr_out_length(o), base = (size_t)(o->base - o->start), size = scratch.size;
   if (n > MOST) mr_raise_memory(o->L);
-  while (size - length < n) size *= 2;
+  while (size - length < n && size < LARGE_SIZE) size *= 2;
+  if (size - length < n) size = (length + n + length / 4) / LARGE_SIZE * LARGE_SIZE + LARGE_SIZE;   /* doubled, it would not be kept */
   resize(o, size);
   give(o);
   o->at = o->start + length;

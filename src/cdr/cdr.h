@@ -26,7 +26,8 @@ enum {
   CDR_MINOR = 6, CDR_MINOR_SHIFT = 1,          /* GIOP 1.0, 1.1, 1.2 */
   CDR_UTF8 = 8,                                /* char is UTF-8, else ISO 8859-1 */
   CDR_UTF16 = 16,                              /* wchar is UTF-16, else it can't be sent */
-  CDR_SERVER = 32                              /* which exception says so */
+  CDR_SERVER = 32,                             /* which exception says so */
+  CDR_LAST = 64                                /* of decode: the message is not needed any more; see bulk.h */
 };
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__

@@ -3,6 +3,8 @@
 #include "cdr/put.h"
 #include "cdr/get.h"
 #include "cdr/message.h"
+#include "cdr/bulk.h"
+#include "cdr/text.h"
 #include "transfer/packet.h"
 
 enum { HEADER = 12, SIZE_AT = 8, REPLY = 1, BUDGET = 4096, BUDGET_PER_BYTE = 8 };
@@ -44,8 +46,8 @@ static void begin(mr_enc *e, lua_State *L, const mr_program *p, int fields, int 
 }
 
 /* Missing values are nil, those too many are not looked at. */
-static void put_values(mr_enc *e, const mr_program *p, int first, int nvalues) {
-  for (uint32_t i = 0; i < p->n; i++) {
+static void put_values(mr_enc *e, const mr_program *p, int first, int nvalues, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
     mr_val v = { 0, RAW_NIL };
     if ((int)i < nvalues) v = mr_val_at(e, first + (int)i);
     if (PORT_UNLIKELY(mr_put(e, p->types[i], v) || e->raised)) raise_refused(e, p, i);
@@ -55,7 +57,7 @@ static void put_values(mr_enc *e, const mr_program *p, int first, int nvalues) {
 void mr_program_encode(lua_State *L, const mr_program *p, int codec, int first, int nvalues) {
   mr_enc e;
   begin(&e, L, p, push_fields(L, 1), codec);
-  put_values(&e, p, first, nvalues);
+  put_values(&e, p, first, nvalues, p->n);
   mr_out_push(&e.o);
 }
 
@@ -76,10 +78,41 @@ int mr_program_decode(lua_State *L, const mr_program *p, int codec, const char *
 
 /* ---- messages ---- */
 
+static int is_octets(const mr_type *t) { return t->kind == TK_OCTETS && !t->fixed; }
+
+/* The bytes of the last value, if they are many and go out as they are; else NULL. */
+static const char *apart(const mr_enc *e, const mr_program *p, int first, int nvalues, size_t *n) {
+  if (!p->n || nvalues < (int)p->n) return NULL;
+  const mr_type *t = p->types[p->n - 1];
+  int at = first + (int)p->n - 1;
+  if ((t->kind != TK_STRING && !is_octets(t)) || lua_type(e->L, at) != LUA_TSTRING || lua_rawlen(e->L, at) < MR_BULK_FROM) return NULL;
+  const char *s = lua_tolstring(e->L, at, n);
+  if (t->n && *n > t->n) return NULL;
+  if (is_octets(t)) return s;
+  return memchr(s, 0, *n) || !((e->codec & CDR_UTF8) || mr_text_ascii(s, *n)) ? NULL : s;
+}
+
+/* The last value of n bytes stays where it is. */
+static void finish_apart(mr_enc *e, const mr_program *p, int first, size_t n) {
+  size_t zero = p->types[p->n - 1]->kind == TK_STRING;
+  put_values(e, p, first, (int)p->n - 1, p->n - 1);
+  mr_out_u32(&e->o, (uint32_t)(n + zero));
+  mr_out_patch32(&e->o, SIZE_AT, (uint32_t)(mr_out_length(&e->o) + n + zero - HEADER));
+  mr_out_push(&e->o);
+  lua_pushvalue(e->L, first + (int)p->n - 1);
+  lua_pushlstring(e->L, "", zero);
+  mr_bulk_list(e->L);
+}
+
 /* A body of GIOP 1.2 begins at a multiple of 8; without values there is none. */
 static void finish(mr_enc *e, const mr_program *p, int first, int nvalues) {
+  size_t n;
   if (p->n && minor_of(e->codec) >= 2) mr_out_align(&e->o, 8);
-  put_values(e, p, first, nvalues);
+  if (PORT_UNLIKELY(apart(e, p, first, nvalues, &n) != NULL) && n < UINT32_MAX / 2) {
+    finish_apart(e, p, first, n);
+    return;
+  }
+  put_values(e, p, first, nvalues, p->n);
   mr_out_patch32(&e->o, SIZE_AT, (uint32_t)(mr_out_length(&e->o) - HEADER));
   mr_out_push(&e->o);
 }

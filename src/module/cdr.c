@@ -6,6 +6,7 @@
  */
 #include "module/module.h"
 #include "cdr/message.h"
+#include "cdr/bulk.h"
 #include "cdr/typecode.h"
 
 static const char env_tag, program_tag;        /* their addresses tell our userdata from others' */
@@ -18,7 +19,7 @@ static mr_program *check_program(lua_State *L) {
 
 static int check_codec(lua_State *L, int idx) {
   lua_Integer n = luaL_checkinteger(L, idx);
-  luaL_argcheck(L, n >= 0 && n < 64 && (n & CDR_MINOR) != CDR_MINOR, idx, "no codec");
+  luaL_argcheck(L, n >= 0 && n < 128 && (n & CDR_MINOR) != CDR_MINOR, idx, "no codec");
   return (int)n;
 }
 
@@ -30,16 +31,19 @@ static int l_encode(lua_State *L) {
   return 1;
 }
 
-/* program:decode(bytes, at, codec) -> … */
+/* program:decode(bytes, at, codec) -> …; `bytes` may be a long message (bulk.h), which is freed if the codec says that this was the last look */
 static int l_decode(lua_State *L) {
   size_t n;
   mr_program *p = check_program(L);
-  const char *s = luaL_checklstring(L, 2, &n);
+  const char *s = mr_bulk_bytes(L, 2, &n);
+  if (PORT_UNLIKELY(!s)) s = luaL_checklstring(L, 2, &n);
   lua_Integer at = luaL_optinteger(L, 3, 1);
   int codec = check_codec(L, 4);
   lua_settop(L, 4);
   luaL_argcheck(L, at >= 1, 3, "positions count from 1");
-  return mr_program_decode(L, p, codec, s, n, (lua_Unsigned)at > n ? n : (size_t)at - 1);
+  int results = mr_program_decode(L, p, codec & ~CDR_LAST, s, n, (lua_Unsigned)at > n ? n : (size_t)at - 1);
+  if (PORT_UNLIKELY((codec & CDR_LAST) && n >= MR_BULK_FROM) && lua_type(L, 2) == LUA_TUSERDATA) mr_bulk_free(mr_bulk_at(L, 2));
+  return results;
 }
 
 /* program:request(head, idat, id, codec, …) -> message */

@@ -4,13 +4,31 @@
  */
 #include "module/net.h"
 #include "cdr/giop.h"
+#include "cdr/bulk.h"
 
 #include <string.h>
 
 /* ---- receiving ---- */
 
 static int parsed(lua_State *L);
-static const mr_framing framing = { "GIOP", mr_giop_length, NULL }, framing_parsed = { "GIOP", mr_giop_length, parsed };
+static int adopt(lua_State *L, mr_bytes *in);
+static const mr_framing framing = { .name = "GIOP", .length = mr_giop_length };
+static const mr_framing framing_parsed = { "GIOP", mr_giop_length, parsed, MR_BULK_FROM, adopt };
+
+/* Requests and replies that are whole. */
+static int adopt(lua_State *L, mr_bytes *in) {
+  const char *p = mr_bytes_at(in);
+  if ((p[6] & 2) || (p[7] != GIOP_REQUEST && p[7] != GIOP_REPLY)) return 0;
+  mr_proc *self = mr_self(L);
+  if (!self->finalisers) self->finalisers = 1;
+  mr_bulk *b = mr_bulk_push(L);
+  if (!in->len) return lua_pop(L, 1), 0;         /* a finaliser closed the connection just now */
+  b->block = in->data;
+  b->p = mr_bytes_at(in);
+  b->len = in->len;
+  memset(in, 0, sizeof *in);
+  return 1;
+}
 
 static int receive(lua_State *L, mr_fiber *f, const mr_framing *how) {
   mr_conn *c = mr_check_conn(L, 1);
@@ -136,7 +154,7 @@ static int l_parse(lua_State *L) {
 
 static int parsed(lua_State *L) {
   size_t len, offset;
-  const char *why, *p = lua_tolstring(L, -1, &len);
+  const char *why, *p = mr_bulk_bytes(L, -1, &len);
   mr_giop g;
   luaL_checkstack(L, 16, NULL);
   if (PORT_UNLIKELY(!mr_giop_parse(&g, p, len, &why, &offset))) {

@@ -25,7 +25,13 @@ static mr_pattern pattern_of(lua_State *L, const mr_conn *c) {
   return p;
 }
 
+static int adopted(lua_State *L, mr_conn *c, size_t n) {
+  const mr_framing *how = c->want.kind == WANT_FRAME ? c->want.framing : NULL;
+  return how && how->large && n >= how->large && n == c->in.len && how->adopt(L, &c->in);
+}
+
 static int give_held(lua_State *L, mr_conn *c, size_t used, size_t n) {
+  if (adopted(L, c, n)) return 1;
   give(L, c, c->in.len ? mr_bytes_at(&c->in) : "", n);
   if (c->fd >= 0 && used) mr_bytes_drop(&c->in, used);   /* a finaliser may have closed it just now */
   return 1;
@@ -54,8 +60,12 @@ static int is_large(const mr_conn *c) {
   return c->want.kind == WANT_ALL ? c->in.len > 0 : is_counted(c) && c->want.n > MR_SCRATCH && c->in.len > 0;
 }
 
+/* As much more than has come may be allocated because a frame's beginning says so. */
+#define TRUSTED ((size_t)1 << 20)
+
 static long fetch_in_place(mr_conn *c) {
   size_t room = c->in.len < MR_SCRATCH ? MR_SCRATCH : c->in.len;
+  if (c->want.kind == WANT_FRAME && room < TRUSTED) room = 16 * room < TRUSTED ? 16 * room : TRUSTED;
   if (is_counted(c) && room > c->want.n - c->in.len) room = c->want.n - c->in.len;
   if (c->in.cap - c->in.head - c->in.len >= MR_SCRATCH / 4 && c->want.kind == WANT_ALL) room = c->in.cap - c->in.head - c->in.len;
   if (!mr_bytes_reserve(&c->in, room)) return -ENOMEM;

@@ -14,6 +14,7 @@ local core = require "mare.orb.giop.core"
 local exception = require "mare.orb.exception"
 local ior = require "mare.orb.giop.ior"
 
+local LAST = 64                                  -- of a codec: the message is not needed any more
 local BEFORE, DURING, AFTER = 1, 2, 3
 local COMPLETED = { "COMPLETED_NO", "COMPLETED_MAYBE", "COMPLETED_YES" }
 local NO_EXCEPTION, USER_EXCEPTION, SYSTEM_EXCEPTION, LOCATION_FORWARD = 0, 1, 2, 3
@@ -63,7 +64,7 @@ local function run_method(job, call, entry, message, at)
     if not method then lacks(call, entry) end
   end
   if not call.arguments then return answer(job, call, invoke(job, method, servant)) end
-  return answer(job, call, invoke(job, method, servant, call.arguments:decode(message, at, job.codec)))
+  return answer(job, call, invoke(job, method, servant, call.arguments:decode(message, at, job.codec | LAST)))
 end
 
 -- An attribute is a method _get_x, or the field x.
@@ -84,15 +85,15 @@ end
 local function run_set(job, call, entry, message, at)
   local servant = entry.servant
   local method = servant[call.operation]
-  if method ~= nil then return answer(job, call, invoke(job, method, servant, call.arguments:decode(message, at, job.codec))) end
-  store(job, servant, call.attribute, call.arguments:decode(message, at, job.codec))
+  if method ~= nil then return answer(job, call, invoke(job, method, servant, call.arguments:decode(message, at, job.codec | LAST))) end
+  store(job, servant, call.attribute, call.arguments:decode(message, at, job.codec | LAST))
   return answer(job, call)
 end
 
 -- A servant that is a function gets the operation's name and the arguments.
 local function run_dynamic(job, call, entry, message, at)
   if not call.arguments then return answer(job, call, invoke(job, entry.servant, call.operation)) end
-  return answer(job, call, invoke(job, entry.servant, call.operation, call.arguments:decode(message, at, job.codec)))
+  return answer(job, call, invoke(job, entry.servant, call.operation, call.arguments:decode(message, at, job.codec | LAST)))
 end
 
 -------------------------------------------------------------------------------------- what every object answers by itself
@@ -111,7 +112,7 @@ implicit._not_existent = implicit._non_existent
 
 local function run_implicit(job, call, entry, message, at)
   if not call.arguments then return answer(job, call, call.give(call.dispatch, entry)) end
-  return answer(job, call, call.give(call.dispatch, entry, call.arguments:decode(message, at, job.codec)))
+  return answer(job, call, call.give(call.dispatch, entry, call.arguments:decode(message, at, job.codec | LAST)))
 end
 
 function dispatch:is_a(interface, id)

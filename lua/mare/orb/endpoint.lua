@@ -135,7 +135,12 @@ local function publish(list, seen, opened, rule)
     add(list, seen, e.host, e.port ~= 0 and e.port or opened[1].port)
     return
   end
-  local find = RULES[rule]
+  local all = rule:match("^all%((%w+)%)$")       -- of both families, for we know one address of each
+  if all == "addr" then
+    publish(list, seen, opened, "ipv4")
+    return publish(list, seen, opened, "ipv6")
+  end
+  local find = RULES[all or rule]
   if not find then error(("-ORBendPointPublish: there is no rule '%s'; there are giop:tcp:host:port, %s"):format(rule, names()), 0) end
   for _, e in ipairs(opened) do add(list, seen, find(e), e.port) end
 end
@@ -145,7 +150,8 @@ end
 --- options.endPointNoListen: addresses under which something else forwards to us.
 function endpoint.addresses(opened, options)
   local list, seen = {}, {}
-  for _, rule in ipairs(options.endPointPublish or {}) do
+  local rules = options.endPointPublish or options.endPointPublishAllIFs and { "all(addr)" } or {}
+  for _, rule in ipairs(rules) do
     for one in rule:gmatch("[^,]+") do
       for alternative in one:gmatch("[^|]+") do
         local before = #list

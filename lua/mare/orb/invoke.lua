@@ -18,6 +18,7 @@ local clock = mare.clock
 local system = exception.system
 local unpack = table.unpack
 local LAST_ID, IDLE, FORWARDS = 0x7fffffff, transport.IDLE, 8
+local LAST = 64                                  -- of a codec: the message is not needed any more
 
 local invoke = {}
 
@@ -228,7 +229,7 @@ function finish(state, target, link, op, deadline, again, forwards, args, reply,
   if status == 0 then
     if not op.reply then return end
     completed = "COMPLETED_YES"
-    return read(op.reply:decode(reply, at, bits | link.conn.codec))
+    return read(op.reply:decode(reply, at, bits | link.conn.codec | LAST))
   end
   return otherwise(state, target, link, op, deadline, again, forwards, reply, status, at, bits, unpack(args, 1, args.n))
 end
@@ -283,7 +284,7 @@ function invoke.run(state, op, ...)
     local decode = op.decode
     if not decode then return end
     completed = "COMPLETED_YES"
-    return read(decode(op.reply, reply, at, bits | conn.codec))
+    return read(decode(op.reply, reply, at, bits | conn.codec | LAST))
   end
   return otherwise(state, target, link, op, deadline, false, 0, reply, status, at, bits, ...)
 end

@@ -5,7 +5,8 @@ mare.orb.options: what a broker is started with, as omniORB spells it.
 
 Each option has one name, omniORB's without "-ORB". It may come from the command line (args: the option and its value are removed from that
 table, as ORB_init does), as a field ORBname of the table given to orb.init, or from the environment (ORBname=value); the first of these counts.
-omniORB's options that mean nothing here are accepted and do nothing, so that a script that starts both kinds of programs stays as it is.
+omniORB's options that mean nothing here are accepted and do nothing, so that a script that starts both kinds of programs stays as it is; they are
+listed in `ignored`.
 ]]
 local near = require "mare.orb.near"
 
@@ -41,18 +42,17 @@ local known = {
   traceLevel = { number }, traceFile = { text },
   InitRef = { init_ref, many = true }, DefaultInitRef = { text },
   endPoint = { text, many = true }, endPointPublish = { text, many = true }, endPointNoListen = { text, many = true },
-  endPointPublishAllIFs = { flag }, endPointNoPublish = { text, many = true },
-  clientCallTimeOutPeriod = { number }, clientConnectTimeOutPeriod = { number }, serverCallTimeOutPeriod = { number },
+  clientCallTimeOutPeriod = { number }, clientConnectTimeOutPeriod = { number },
   giopMaxMsgSize = { number }, maxGIOPVersion = { giop_version }, verifyObjectExistsAndType = { flag },
-  inConScanPeriod = { number }, outConScanPeriod = { number }, scanGranularity = { number },
-  maxServerThreadPerConnection = { number }, maxServerThreadPoolSize = { number }, listenBacklog = { number },
+  inConScanPeriod = { number }, maxServerThreadPerConnection = { number }, listenBacklog = { number },
 }
 
 -- omniORB's other options. All take a value.
 local ignored = {}
 for name in ([[
   abortOnInternalError abortOnNativeException acceptBiDirectionalGIOP acceptMisalignedTcIndirections bootstrapAgentHostname bootstrapAgentPort
-  clientTransportRule configFile connectionWatchImmediate connectionWatchPeriod copyValuesInLocalCalls diiThrowsSysExceptions dumpConfiguration
+  clientTransportRule endPointNoPublish endPointPublishAllIFs maxServerThreadPoolSize outConScanPeriod scanGranularity
+  serverCallTimeOutPeriod configFile connectionWatchImmediate connectionWatchPeriod copyValuesInLocalCalls diiThrowsSysExceptions dumpConfiguration
   giopBufferSize giopTargetAddressMode idleThreadTimeout immediateAddressSwitch lcdMode maxGIOPConnectionPerServer maxSocketRecv maxSocketSend
   nativeCharCodeSet nativeWCharCodeSet objectTableSize offerBiDirectionalGIOP oneCallPerConnection poaHoldRequestTimeout
   poaUniquePersistentSystemIds principal resetTimeOutOnRetries retainAddressOrder serverTransportRule socketSendBuffer strictIIOP
@@ -77,7 +77,10 @@ end
 local function store(result, name, value, spelled)
   local option = known[name]
   if not option then
-    if ignored[name] then return end
+    if ignored[name] then
+      table.insert(result.ignored, spelled)
+      return
+    end
     local names = all_names()
     for i, other in ipairs(names) do names[i] = spelled:match("^%-*ORB") .. other end
     local meant = near(spelled, names)
@@ -157,7 +160,7 @@ local function seconds(milliseconds) return milliseconds and milliseconds > 0 an
 --- The options of a broker: those of omniORB by their names, `timeout` and `connect_timeout` in seconds, and what the program gave.
 function options.read(given)
   given = given or {}
-  local result = {}
+  local result = { ignored = {} }
   if given.args then from_arguments(result, given.args) end
   from_table(result, given)
   check_own(given)

@@ -30,7 +30,7 @@ pool.__index = pool
 
 ---@param dispatch table
 ---@param log fun(level: integer, text: string)
----@param limits table { requests, idle, linger, reply, resting, message }
+---@param limits table { connections, requests, idle, linger, reply, resting, message, pending, unfinished }
 ---@param capture? table of giop/pcap
 function pool.new(dispatch, log, limits, capture)
   return setmetatable({
@@ -297,7 +297,7 @@ end
 --- A new connection.
 function pool:add(socket)
   socket:timeout(self.limits.reply)
-  local options = { role = "server", limits = { message = self.limits.message }, tap = self.capture and self.capture:tap(socket, "server") }
+  local options = { role = "server", limits = self.limits, tap = self.capture and self.capture:tap(socket, "server") }
   local peer = { n = 0, over = channel.new(), patience = self.limits.idle or math.huge, connection = connection.new(socket, options) }
   self.peers[peer] = true
   self.count = self.count + 1

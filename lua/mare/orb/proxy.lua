@@ -16,11 +16,16 @@ local proxy = { __name = "proxy" }
 local states = setmetatable({}, { __mode = "k" })
 proxy.states = states
 
--- The broker that proxies from other processes belong to: the first of this process that is not closed.
-local home
+-- The open brokers of this process. Proxies from other processes belong to the first.
+local brokers = {}
 
-function proxy.settle(broker) home = home or broker end
-function proxy.leave(broker) if home == broker then home = nil end end
+function proxy.settle(broker) brokers[#brokers + 1] = broker end
+
+function proxy.leave(broker)
+  for i, other in ipairs(brokers) do
+    if other == broker then return table.remove(brokers, i) end
+  end
+end
 
 local keywords = {}
 for word in ("and break do else elseif end false for function goto if in local nil not or repeat return then true until while"):gmatch("%a+") do
@@ -38,8 +43,8 @@ local function adopt(self)
   if not proxy.is(self) then
     error("an operation needs its object: write object:operation(…), with a colon", 3)
   end
-  if not home then error("this process has no broker for the proxy it was sent: call orb.init first", 3) end
-  local state = home:adopt(self)
+  if not brokers[1] then error("this process has no broker for the proxy it was sent: call orb.init first", 3) end
+  local state = brokers[1]:adopt(self)
   states[self] = state
   return state
 end

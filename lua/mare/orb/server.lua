@@ -29,14 +29,16 @@ server.__index = server
 
 ---------------------------------------------------------------------------------------------------------------- limits
 
-local LIMITS = { connections = 10000, requests = 100, message = 64 << 20, idle = false, linger = 2, reply = 60, resting = 256 }
+local LIMITS = { connections = 10000, requests = 100, message = 64 << 20, pending = 64 << 20, unfinished = 64, idle = false, linger = 2, reply = 60,
+                 resting = 256 }
 
 -- options.limits, then omniORB's names for the same.
 local function limits_of(options)
   local given, limits = options.limits or {}, {}
   for name, value in pairs(given) do
     if LIMITS[name] == nil then
-      error(("orb.init: there is no limit '%s'; there are connections, idle, linger, message, reply, requests, resting"):format(tostring(name)), 0)
+      error(("orb.init: there is no limit '%s'; there are connections, idle, linger, message, pending, reply, requests, resting, unfinished")
+        :format(tostring(name)), 0)
     end
     if value and not (type(value) == "number" and value > 0) then
       error(("orb.init: the limit '%s' is a number above 0, not '%s'"):format(name, tostring(value)), 0)

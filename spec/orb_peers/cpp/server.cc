@@ -168,11 +168,12 @@ public:
 class Forward : public virtual POA_PortableServer::ServantLocator {
 public:
   CORBA::Object_var target;
-  PortableServer::Servant preinvoke(const PortableServer::ObjectId &, PortableServer::POA_ptr, const char *, PortableServer::ServantLocator::Cookie &)
+  typedef PortableServer::ServantLocator::Cookie Cookie;
+  PortableServer::Servant preinvoke(const PortableServer::ObjectId &, PortableServer::POA_ptr, const char *, Cookie &)
   {
     throw PortableServer::ForwardRequest(target);
   }
-  void postinvoke(const PortableServer::ObjectId &, PortableServer::POA_ptr, const char *, PortableServer::ServantLocator::Cookie, PortableServer::Servant) {}
+  void postinvoke(const PortableServer::ObjectId &, PortableServer::POA_ptr, const char *, Cookie, PortableServer::Servant) {}
 };
 
 static Rich_ptr forwarder(PortableServer::POA_ptr root, CORBA::Object_ptr target)

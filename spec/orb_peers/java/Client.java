@@ -12,7 +12,10 @@ import org.omg.CORBA.StringHolder;
 import org.omg.CORBA.SystemException;
 import org.omg.PortableServer.POAHelper;
 
-/** Checks the rich interface over JacORB: a line "ok NAME", "FAIL NAME<tab>why" or "skip NAME<tab>why" for every feature; options as cpp/client.cc. */
+/**
+ * Checks the rich interface over JacORB: a line "ok NAME", "FAIL NAME<tab>why" or "skip NAME<tab>why" for every feature; options as
+ * cpp/client.cc.
+ */
 public final class Client {
   private interface Body { void run() throws Exception; }
 
@@ -29,7 +32,8 @@ public final class Client {
       System.out.println("ok " + name);
       return;
     } catch (Wrong e) { why = e.why;
-    } catch (SystemException e) { why = e.getClass().getSimpleName() + " minor " + e.minor + " completed " + e.completed.value() + " " + e.getMessage();
+    } catch (SystemException e) {
+      why = e.getClass().getSimpleName() + " minor " + e.minor + " completed " + e.completed.value() + " " + e.getMessage();
     } catch (Throwable e) { why = e.getCause() == null ? e.toString() : cause(e.getCause()); }
     System.out.println("FAIL " + name + "\t" + why.replaceAll("[^ -~]", "?"));
     failed++;

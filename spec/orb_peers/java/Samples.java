@@ -180,7 +180,8 @@ final class Samples {
       }
       case "byshort": {
         ByShort v = new ByShort();
-        if (i == 0) v.minus("minus one"); else if (i == 1) v.least((short) -9 ); else if (i == 2) v.zero(true); else { v.other((byte) 200); label(v, (short) 77); }
+        if (i == 0) v.minus("minus one"); else if (i == 1) v.least((short) -9); else if (i == 2) v.zero(true);
+        else { v.other((byte) 200); label(v, (short) 77); }
         return i < 4 ? v : null;
       }
       case "bylong": {
@@ -193,7 +194,11 @@ final class Samples {
         if (i == 0) v.none((byte) 9); else if (i == 1) v.greatest(point(0)); else v.__default((short) 5);
         return i < 3 ? v : null;
       }
-      case "byulong": { ByUlong v = new ByUlong(); if (i == 0) v.greatest(Long.MAX_VALUE); else { v.other("other"); label(v, -1); } return i < 2 ? v : null; }
+      case "byulong": {
+        ByUlong v = new ByUlong();
+        if (i == 0) v.greatest(Long.MAX_VALUE); else { v.other("other"); label(v, -1); }
+        return i < 2 ? v : null;
+      }
       case "bytide": {
         ByTide v = new ByTide();
         if (i < 2) v.turn(i == 0 ? Tide.LOW : Tide.HIGH, i + 1); else if (i == 2) v.up("up"); else v.other(point(0));

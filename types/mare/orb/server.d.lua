@@ -17,6 +17,8 @@ local broker = {}
 ---@field connections? integer 10000
 ---@field requests? integer of one connection in progress, 100
 ---@field message? integer bytes of one message, 64 MiB
+---@field pending? integer bytes of messages of one connection whose fragments have not all come, 64 MiB
+---@field unfinished? integer how many of these, 64
 ---@field idle? number seconds after which a quiet client is asked to leave; without it never
 ---@field reply? number seconds a client may take to accept a reply, 60
 ---@field linger? number seconds a client has to leave, 2

@@ -39,8 +39,10 @@ function connection.new(socket, options)
 end
 
 -- connection:send(message) -> true | nil, message, code, bytes that were sent
+-- A long message may be a list of three pieces, as programs make them.
 function Connection:send(message)
-  if self.tap then self.tap("out", message) end
+  if self.tap then self.tap("out", tostring(message)) end
+  if type(message) == "table" then return self.socket:write(message[1], message[2], message[3]) end
   return self.socket:write(message)
 end
 
@@ -139,7 +141,7 @@ function Connection:receive(seconds)
       if bits == "EPROTO" or bits == "EMSGSIZE" then return refuse(self, type, bits) end
       return nil, type, bits
     end
-    if self.tap then self.tap("in", message) end
+    if self.tap then self.tap("in", tostring(message)) end
     if more and type or type == FRAGMENT then
       local whole, err, code = piece(self, message, type, bits, more, id)
       if whole == nil then return refuse(self, err, code) end

@@ -1,0 +1,87 @@
+/* bulk: see bulk.h. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <lauxlib.h>
+#include "cdr/bulk.h"
+#include "port/port.h"
+
+static const char tag;
+
+mr_bulk *mr_bulk_at(lua_State *L, int idx) {
+  mr_bulk *b = lua_rawlen(L, idx) == sizeof *b ? (mr_bulk *)lua_touserdata(L, idx) : NULL;
+  return b && b->tag == ((uintptr_t)&tag ^ (uintptr_t)b) ? b : NULL;
+}
+
+void mr_bulk_free(mr_bulk *b) {
+  char *block = b->block;
+  b->block = NULL;
+  b->p = NULL;
+  b->len = 0;
+  free(block);
+}
+
+const char *mr_bulk_bytes(lua_State *L, int idx, size_t *len) {
+  if (PORT_LIKELY(lua_type(L, idx) == LUA_TSTRING)) return lua_tolstring(L, idx, len);
+  const mr_bulk *b = mr_bulk_at(L, idx);
+  if (!b || !b->p) return NULL;
+  *len = b->len;
+  return b->p;
+}
+
+static int l_gc(lua_State *L) {
+  mr_bulk *b = mr_bulk_at(L, 1);
+  if (b) mr_bulk_free(b);
+  return 0;
+}
+
+static int l_len(lua_State *L) {
+  const mr_bulk *b = mr_bulk_at(L, 1);
+  lua_pushinteger(L, b ? (lua_Integer)b->len : 0);
+  return 1;
+}
+
+static int l_tostring(lua_State *L) {
+  const mr_bulk *b = mr_bulk_at(L, 1);
+  lua_pushlstring(L, b && b->p ? b->p : "", b ? b->len : 0);
+  return 1;
+}
+
+static const luaL_Reg came[] = { { "__gc", l_gc }, { "__len", l_len }, { "__tostring", l_tostring }, { NULL, NULL } };
+
+mr_bulk *mr_bulk_push(lua_State *L) {
+  mr_bulk *b = lua_newuserdatauv(L, sizeof *b, 0);
+  *b = (mr_bulk){ (uintptr_t)&tag ^ (uintptr_t)b, NULL, NULL, 0 };
+  if (luaL_newmetatable(L, "mare.orb.bulk")) luaL_setfuncs(L, came, 0);
+  lua_setmetatable(L, -2);
+  return b;
+}
+
+static int l_list_len(lua_State *L) {
+  lua_Unsigned n = 0;
+  for (int i = 1; i <= 3; i++) {
+    lua_rawgeti(L, 1, i);
+    n += lua_rawlen(L, -1);
+    lua_pop(L, 1);
+  }
+  lua_pushinteger(L, (lua_Integer)n);
+  return 1;
+}
+
+static int l_list_tostring(lua_State *L) {
+  lua_settop(L, 1);
+  for (int i = 1; i <= 3; i++) lua_rawgeti(L, 1, i);
+  lua_concat(L, 3);
+  return 1;
+}
+
+static const luaL_Reg goes[] = { { "__len", l_list_len }, { "__tostring", l_list_tostring }, { NULL, NULL } };
+
+void mr_bulk_list(lua_State *L) {
+  lua_createtable(L, 3, 0);
+  for (int i = 1; i <= 3; i++) {
+    lua_pushvalue(L, i - 5);
+    lua_rawseti(L, -2, i);
+  }
+  if (luaL_newmetatable(L, "mare.orb.bulk list")) luaL_setfuncs(L, goes, 0);
+  lua_setmetatable(L, -2);
+}

@@ -1,0 +1,28 @@
+/*
+ * bulk: long messages, which are not copied where that can be avoided.
+ *
+ * One that came is a userdata which owns the bytes as they were received, outside all heaps; programs decode it as they decode a string. Whoever
+ * decodes it for the last time says so (CDR_LAST), and the bytes are freed at once: the collector does not know how many they are.
+ * One that goes out is a list of three strings: what stands before its last value, that value itself, what stands behind it.
+ * Both have a length (#).
+ */
+#ifndef MR_CDR_BULK_H
+#define MR_CDR_BULK_H
+
+#include <stddef.h>
+#include <lua.h>
+
+#define MR_BULK_FROM ((size_t)1 << 15)         /* bytes from which it pays */
+
+typedef struct mr_bulk { uintptr_t tag; char *block; const char *p; size_t len; } mr_bulk;
+
+mr_bulk *mr_bulk_push(lua_State *L);           /* empty; its owner fills in block (malloc's, freed by it), p, len */
+mr_bulk *mr_bulk_at(lua_State *L, int idx);    /* NULL: it is none */
+void     mr_bulk_free(mr_bulk *b);
+/* The bytes of a string or a bulk at idx; NULL: it is neither, or was freed. */
+const char *mr_bulk_bytes(lua_State *L, int idx, size_t *len);
+
+/* The three strings on the top become a list. */
+void mr_bulk_list(lua_State *L);
+
+#endif
