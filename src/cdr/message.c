@@ -8,7 +8,8 @@
 #include "cdr/text.h"
 #include "transfer/packet.h"
 
-enum { HEADER = 12, SIZE_AT = 8, REPLY = 1, BUDGET = 4096, BUDGET_PER_BYTE = 8, ROOM = 160 };
+enum { HEADER = 12, SIZE_AT = 8, REPLY = 1, BUDGET = 4096, BUDGET_PER_BYTE = 8 };
+enum { ROOM = 60, LEVELS = 4 };                 /* on the stack: more would make it grow, and each error shrinks it again */
 
 /* Two values above the arguments: the environment's list, and a place for an error object. */
 static int push_fields(lua_State *L, int program) {
@@ -39,7 +40,7 @@ static void begin(mr_enc *e, lua_State *L, const mr_program *p, int fields, int 
   e->codec = codec;
   e->depth = e->strays = e->raised = 0;
   e->cut = 0;
-  e->room = 16;
+  e->room = LEVELS;
   e->fields = fields;
   e->at = sizeof e->path;
   mr_out_begin(&e->o, L, codec & CDR_LITTLE);
@@ -71,7 +72,7 @@ int mr_program_decode(lua_State *L, const mr_program *p, int codec, const char *
   d.budget = BUDGET + BUDGET_PER_BYTE * (uint64_t)n;
   mr_in_begin(&d.in, s, n, at, codec & CDR_LITTLE);
   if (PORT_UNLIKELY(minor_of(codec) == 1 && n > 12 && (s[6] & SEAMS) && memcmp(s, "GIOP", 4) == 0)) mr_in_seams(&d.in);
-  if (PORT_UNLIKELY(p->n > 40 && !lua_checkstack(L, (int)p->n + LUA_MINSTACK))) mr_raise_memory(L);
+  if (PORT_UNLIKELY(p->n > 20 && !lua_checkstack(L, (int)p->n + LUA_MINSTACK))) mr_raise_memory(L);
   for (uint32_t i = 0; i < p->n; i++) mr_get(&d, p->types[i]);
   return (int)p->n;
 }

@@ -260,6 +260,18 @@ local function failure(self, job, err)
   return user_reply(self, job, err)
 end
 
+-- The reply of an exception that the operation declares and has raised before, which is the way of nearly all errors; nil for all else.
+local function declared(job, err)
+  local raises = type(err) == "table" and job.call and job.call.raises
+  local program = raises and raises[err._repid]
+  if not program or job.silent then return nil end
+  local phase = job.phase
+  job.phase = AFTER
+  local fine, reply = pcall(program.reply, program, job.id, job.codec, USER_EXCEPTION, nil, err)
+  if fine then return reply end
+  job.phase = phase
+end
+
 ---------------------------------------------------------------------------------------------------------------- serving
 
 -- A canonical IOR as the body of a message in this byte order, at a multiple of 4.
@@ -308,7 +320,8 @@ function dispatch:serve(job, message, at, key, operation)
   local fine, reply = xpcall(execute, trace, self, job, message, at, key, operation)
   if fine then return reply end
   if job.cancelled then return nil end
-  local told
+  local told = declared(job, reply)
+  if told then return told end
   told, reply = pcall(failure, self, job, reply)
   if told then return reply end
   self.broker.log(1, ("%s: no reply could be made: %s"):format(where(job), tostring(reply)))

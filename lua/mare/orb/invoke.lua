@@ -140,17 +140,24 @@ end
 
 local raise = {}
 
--- A user exception.
-raise[1] = function(broker, op, reply, at, codec)
-  local id = broker.programs.string:decode(reply, at, codec)
+-- The program of an exception an operation declares.
+local function except_program(broker, op, id)
   local T = op.raises[id]
   if not T then
     completed = "COMPLETED_NO"
     error(system("UNKNOWN", 1, "COMPLETED_YES", ("%s raised '%s', which its IDL does not declare"):format(op.qualified, id)), 0)
   end
-  local value = broker:program_of(T):decode(reply, at, codec)
+  local program = broker:program_of(T)
+  op.excepts[id] = program
+  return program
+end
+
+-- A user exception.
+raise[1] = function(broker, op, reply, at, codec)
+  local id = broker.programs.string:decode(reply, at, codec)
+  local program = op.excepts[id] or except_program(broker, op, id)
+  local value = program:decode(reply, at, codec)
   completed = "COMPLETED_NO"
-  value._repid = id
   error(setmetatable(value, exception), 0)
 end
 
