@@ -1,11 +1,12 @@
 /* bulk: see bulk.h. */
+#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <lauxlib.h>
 #include "cdr/bulk.h"
 #include "port/port.h"
 
-static const char tag;
+static const char tag, owed_key;               /* owed_key: in the registry, a userdata with the number of bytes this state's messages own */
 
 mr_bulk *mr_bulk_at(lua_State *L, int idx) {
   mr_bulk *b = lua_rawlen(L, idx) == sizeof *b ? (mr_bulk *)lua_touserdata(L, idx) : NULL;
@@ -14,6 +15,7 @@ mr_bulk *mr_bulk_at(lua_State *L, int idx) {
 
 void mr_bulk_free(mr_bulk *b) {
   char *block = b->block;
+  *b->owed -= b->len;
   b->block = NULL;
   b->p = NULL;
   b->len = 0;
@@ -48,9 +50,31 @@ static int l_tostring(lua_State *L) {
 
 static const luaL_Reg came[] = { { "__gc", l_gc }, { "__len", l_len }, { "__tostring", l_tostring }, { NULL, NULL } };
 
+/* Never collected: the registry keeps it, and at the end of a state memory goes after all finalisers. */
+static size_t *owed_of(lua_State *L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &owed_key) != LUA_TUSERDATA) {
+    lua_pop(L, 1);
+    *(size_t *)lua_newuserdatauv(L, sizeof(size_t), 0) = 0;
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &owed_key);
+  }
+  size_t *owed = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return owed;
+}
+
+void mr_bulk_fill(lua_State *L, mr_bulk *b, char *block, const char *p, size_t len) {
+  b->block = block;
+  b->p = p;
+  b->len = len;
+  *b->owed += len;
+  if (PORT_UNLIKELY(*b->owed > MR_BULK_OWED)) lua_gc(L, LUA_GCSTEP, (int)(len >> 10 < INT_MAX ? len >> 10 : INT_MAX));
+}
+
 mr_bulk *mr_bulk_push(lua_State *L) {
+  size_t *owed = owed_of(L);
   mr_bulk *b = lua_newuserdatauv(L, sizeof *b, 0);
-  *b = (mr_bulk){ (uintptr_t)&tag ^ (uintptr_t)b, NULL, NULL, 0 };
+  *b = (mr_bulk){ (uintptr_t)&tag ^ (uintptr_t)b, NULL, NULL, 0, owed };
   if (luaL_newmetatable(L, "mare.orb.bulk")) luaL_setfuncs(L, came, 0);
   lua_setmetatable(L, -2);
   return b;

@@ -2,7 +2,9 @@
  * bulk: long messages, which are not copied where that can be avoided.
  *
  * One that came is a userdata which owns the bytes as they were received, outside all heaps; programs decode it as they decode a string. Whoever
- * decodes it for the last time says so (CDR_BULK), and the bytes are freed at once: the collector does not know how many they are.
+ * decodes it for the last time says so (CDR_BULK), and the bytes are freed at once: the collector does not know how many they are. Messages that
+ * nobody decodes (a reply that came too late, arguments an operation does not have) are left to it; when a state holds many bytes so, it is told of
+ * each further message as if that had been allocated from it.
  * One that goes out is a list of three strings: what stands before its last value, that value itself, what stands behind it.
  * Both have a length (#).
  */
@@ -14,9 +16,13 @@
 
 #define MR_BULK_FROM ((size_t)1 << 16)         /* bytes from which it pays */
 
-typedef struct mr_bulk { uintptr_t tag; char *block; const char *p; size_t len; } mr_bulk;
+#define MR_BULK_OWED ((size_t)16 << 20)        /* bytes of a state from which the collector has to know */
 
-mr_bulk *mr_bulk_push(lua_State *L);           /* empty; its owner fills in block (malloc's, freed by it), p, len */
+typedef struct mr_bulk { uintptr_t tag; char *block; const char *p; size_t len, *owed; } mr_bulk;
+
+mr_bulk *mr_bulk_push(lua_State *L);           /* empty */
+/* It owns the block (malloc's), in which the bytes lie. May collect garbage. */
+void     mr_bulk_fill(lua_State *L, mr_bulk *b, char *block, const char *p, size_t len);
 mr_bulk *mr_bulk_at(lua_State *L, int idx);    /* NULL: it is none */
 void     mr_bulk_free(mr_bulk *b);
 /* The bytes of a string or a bulk at idx; NULL: it is neither, or was freed. */

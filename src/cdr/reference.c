@@ -13,7 +13,7 @@
 #include "cdr/typecode.h"
 #include "transfer/packet.h"
 
-enum { RECENT = 128, HEAD = 4 };
+enum { RECENT = 128, MOST_KEPT = 4096, HEAD = 4 };   /* references; bytes of one */
 
 /* ---- encoding ---- */
 
@@ -166,9 +166,12 @@ static void push_ior(mr_dec *d, const extent *x) {
   if (!(d->codec & CDR_LITTLE) || !push_recent(L, x->start, (size_t)(x->end - x->start), &slot)) {
     make_canonical(d, &o, x);
     if (!push_recent(L, o.start + HEAD, mr_out_length(&o) - HEAD, &slot)) {
+      size_t n = mr_out_length(&o);
       mr_out_push(&o);
-      lua_pushvalue(L, -1);
-      lua_rawseti(L, -3, slot);
+      if (PORT_LIKELY(n <= MOST_KEPT)) {
+        lua_pushvalue(L, -1);
+        lua_rawseti(L, -3, slot);
+      }
     }
   }
   lua_remove(L, -2);

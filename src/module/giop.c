@@ -23,10 +23,9 @@ static int adopt(lua_State *L, mr_bytes *in) {
   if (!self->finalisers) self->finalisers = 1;
   mr_bulk *b = mr_bulk_push(L);
   if (!in->len) return lua_pop(L, 1), 0;         /* a finaliser closed the connection just now */
-  b->block = in->data;
-  b->p = mr_bytes_at(in);
-  b->len = in->len;
+  mr_bytes all = *in;
   memset(in, 0, sizeof *in);
+  mr_bulk_fill(L, b, all.data, mr_bytes_at(&all), all.len);
   return 1;
 }
 

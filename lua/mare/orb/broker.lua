@@ -143,16 +143,15 @@ end
 -- The type id in a canonical IOR.
 local function type_id(bytes) return string.unpack("<s4", bytes, 5):sub(1, -2) end
 
--- The interface that the reference itself tells, if its IDL was loaded.
+-- The interface that the reference itself tells, if its IDL was loaded. Only such ids are remembered: strangers think of others for ever.
 function broker:interface_in(bytes)
   local id = type_id(bytes)
   local def = self.known[id]
-  if def == nil then
-    def = id ~= OBJECT and self.repository:lookup(id) or false
-    if def and def.kind ~= "interface" then def = false end
-    self.known[id] = def
-  end
-  return def or nil
+  if def then return def end
+  def = id ~= OBJECT and self.repository:lookup(id) or nil
+  if not def or def.kind ~= "interface" then return nil end
+  self.known[id] = def
+  return def
 end
 
 function broker:is_a(def, id) return id == OBJECT or def.id == id or self.repository:is_a(def, id) end
@@ -219,9 +218,9 @@ function broker:with(p, options)
   return other
 end
 
---- The marshalling environment's: a reference from outside.
+--- The marshalling environment's: a reference from outside. An interface that only a TypeCode in the message tells is no more than Object here.
 function broker:reference_in(bytes, T)
-  local def = T and T.kind == "interface" and T.id ~= OBJECT and self.repository:lookup(T.id) or T
+  local def = T and T.kind == "interface" and T.id ~= OBJECT and self.repository:lookup(T.id)
   if not def or def.kind ~= "interface" then def = basic.object end
   return self:bind(bytes, def)
 end

@@ -39,18 +39,18 @@ local fields = { _anytype = true, _anyval = true, _switch = true, _value = true,
 function proxy.is(value) return type(value) == "table" and getmetatable(value) == proxy end
 
 -- A proxy that came from another process, or what is none.
-local function adopt(self)
+local function adopt(self, level)
   if not proxy.is(self) then
-    error("an operation needs its object: write object:operation(…), with a colon", 3)
+    error("an operation needs its object: write object:operation(…), with a colon", level or 3)
   end
-  if not brokers[1] then error("this process has no broker for the proxy it was sent: call orb.init first", 3) end
+  if not brokers[1] then error("this process has no broker for the proxy it was sent: call orb.init first", level or 3) end
   local state = brokers[1]:adopt(self)
   states[self] = state
   return state
 end
 
 --- The state of a proxy, wherever it came from.
-function proxy.state(self) return states[self] or adopt(self) end
+function proxy.state(self) return states[self] or adopt(self, 4) end
 
 --- A new proxy of an IOR; the state is complete.
 function proxy.new(ior, id, state)
