@@ -5,7 +5,8 @@ A request is served by the fiber that read it, and its state is that fiber's *jo
 `connection`. So serving makes no table and no closure: what a servant gets are the decoded values, what it returns goes into the encoder as it is.
 
 How an operation of an interface is called is worked out at its first use and kept in a table of *calls* that all objects of the interface
-share. A call has `run(job, call, entry, message, at)`, which gives the reply, and programs for its arguments, results and exceptions.
+share. A call has `run(job, call, entry, message, at)`, which gives the reply, programs for its arguments, results (`reply` is their method)
+and exceptions.
 An unknown operation leaves nothing behind: a stranger's inventions take no memory.
 
 `phase` tells how far a request got when something goes wrong: before the servant COMPLETED_NO, in it COMPLETED_MAYBE, after it COMPLETED_YES.
@@ -42,7 +43,7 @@ end
 local function answer(job, call, ...)
   job.phase = AFTER
   if job.silent then return nil end
-  return call.results:reply(job.id, job.codec | BULK, NO_EXCEPTION, nil, ...)
+  return call.reply(call.results, job.id, job.codec | BULK, NO_EXCEPTION, nil, ...)
 end
 
 local function invoke(job, method, servant, ...)
@@ -136,6 +137,7 @@ local function compile_implicit(self, name)
   local call = { operation = name, run = run_implicit, dynamic = run_implicit, give = rule.give, dispatch = self }
   if rule.params then call.arguments = self.env:program(rule.params) end
   call.results = self.env:program({ rule.result }, { "result" })
+  call.reply = call.results.reply
   return call
 end
 
@@ -156,6 +158,7 @@ local function compile_operation(self, name, operation)
   if #types > 0 then call.arguments = self.env:program(types, names) end
   types, names = collect(operation, "out")
   call.results = self.env:program(types, names)
+  call.reply = call.results.reply
   local kind, attribute = name:match("^_([gs]et)_(.+)$")
   if kind then
     call.attribute, call.run = attribute, kind == "get" and run_get or run_set

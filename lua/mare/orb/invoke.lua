@@ -17,6 +17,7 @@ local transport = require "mare.orb.transport"
 local clock = mare.clock
 local system = exception.system
 local unpack = table.unpack
+local exchange = transport.exchange
 local LAST_ID, IDLE, FORWARDS = 0x7fffffff, transport.IDLE, 8
 local BULK = 64                                  -- of a codec: long messages need not be strings, see src/cdr/bulk.h
 
@@ -276,7 +277,7 @@ function invoke.run(state, op, ...)
     completed = "COMPLETED_NO"
     local message = op.encode(op.request, head, target.idat, id, target.bits | conn.codec | BULK, ...)
     if #message > target.limit then too_large(target, op, #message) end
-    reply, status, at, bits = link:exchange(id, message, deadline)
+    reply, status, at, bits = exchange(link, id, message, deadline)
   else
     reply, status, at, bits = attempt(target, link, op, deadline, ...)
   end

@@ -20,6 +20,7 @@ local connection = require "mare.orb.giop.connection"
 
 local fiber, channel = mare.fiber, mare.channel
 local relief = fiber.relief
+local send, receive = connection.send, connection.receive
 local REQUEST, REPLY, CANCEL, LOCATE, LOCATED, CLOSE, ERROR = 0, 1, 2, 3, 4, 5, 6
 local KEY_ADDRESS = "\0\0"
 local QUIET = 0.1                                -- seconds
@@ -34,7 +35,8 @@ pool.__index = pool
 ---@param capture? table of giop/pcap
 function pool.new(dispatch, log, limits, capture)
   return setmetatable({
-    dispatch = dispatch, log = log, limits = limits, capture = capture, peers = {}, count = 0, accepted = 0, parting = 0, resting = {}, jobs = {},
+    dispatch = dispatch, serve = dispatch.serve, log = log, limits = limits, capture = capture, peers = {}, count = 0, accepted = 0, parting = 0,
+    resting = {}, jobs = {},
     fibers = 0, vacancy = channel.new(1),
   }, pool)
 end
@@ -169,7 +171,7 @@ end
 
 local function finish(self, job, peer, reply)
   job.id = nil                                   -- what is being written is not cancelled any more
-  if reply and not job.cancelled and not peer.connection:send(reply) and not peer.gone then
+  if reply and not job.cancelled and not send(peer.connection, reply) and not peer.gone then
     peer.gone = true                             -- it takes no replies: nobody reads there
     peer.connection.socket:shutdown("both")
   end
@@ -194,7 +196,7 @@ local function request(self, job, peer, message, bits, response, key, operation,
     reply = self.dispatch:refuse(job, "CODESET_INCOMPATIBLE", 1, connection_.incompatible)
     connection_.incompatible = nil
   else
-    reply = self.dispatch:serve(job, message, at, key, operation)
+    reply = self.serve(self.dispatch, job, message, at, key, operation)
   end
   finish(self, job, peer, reply)
 end
@@ -249,7 +251,7 @@ local function lead(self, job, peer)
   local connection_, most, turns = peer.connection, self.limits.requests, 0
   job.connection = connection_
   while true do
-    local message, kind, bits, id, response, key, operation, at = connection_:receive(peer.patience)
+    local message, kind, bits, id, response, key, operation, at = receive(connection_, peer.patience)
     if not message then
       if not silent(self, peer, kind, bits) then return true end
     elseif kind == REQUEST or kind == LOCATE then

@@ -20,6 +20,7 @@ local core = require "mare.orb.giop.core"
 
 local channel, clock = mare.channel, mare.clock
 local remove = table.remove
+local receive = connection.receive
 
 local REPLY, LOCATE_REPLY, CLOSE, ERROR = 1, 4, 5, 6
 local LAST_ID = 0x7fffffff
@@ -167,7 +168,7 @@ local function lead(self, id, deadline)
   self.leader, self.leading = true, id
   local conn = self.conn
   while true do
-    local message, kind, bits, from, status, at, contexts = conn:receive(deadline and remaining(deadline))
+    local message, kind, bits, from, status, at, contexts = receive(conn, deadline and remaining(deadline))
     if kind == REPLY and from == id then return message, status, at, bits, contexts end
     if kind == REPLY or kind == LOCATE_REPLY then
       if from == id then return message, status, at, bits, contexts end
@@ -338,5 +339,5 @@ function transport:close()
   for _, l in pairs(self.links) do l:fail("lost", "the broker was closed") end
 end
 
-transport.IDLE = IDLE
+transport.IDLE, transport.exchange = IDLE, link.exchange
 return transport

@@ -26,6 +26,7 @@ function connection.new(socket, options)
   local server = options and options.role == "server" or false
   return setmetatable({
     socket = socket,
+    write = socket.write,           -- its method: looked up once
     server = server,
     codec = server and 32 or 0,     -- 8: char is UTF-8, 16: wide is UTF-16, 32: we are the server; see mare.orb.cdr
     bits = 2 << 1,                  -- byte order and version of the last message that came
@@ -42,8 +43,8 @@ end
 -- A long message may be a list of three pieces, as programs make them.
 function Connection:send(message)
   if self.tap then self.tap("out", tostring(message)) end
-  if type(message) == "table" then return self.socket:write(message[1], message[2], message[3]) end
-  return self.socket:write(message)
+  if type(message) == "table" then return self.write(self.socket, message[1], message[2], message[3]) end
+  return self.write(self.socket, message)
 end
 
 -- Says what was not understood, in the highest version there is, but doesn't wait long for a peer that doesn't read.
@@ -180,5 +181,7 @@ function Connection:close(seconds)
   if self.tap then self.tap "end" end
   return self.socket:close(seconds)
 end
+
+connection.send, connection.receive = Connection.send, Connection.receive     -- for those who call them often
 
 return connection
