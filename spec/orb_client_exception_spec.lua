@@ -78,7 +78,9 @@ describe("an exception", function()
     assert.same({ "IDL:M/NotFound:1.0", "x\ny", 3 }, { e._repid, e.name, e.line })
     assert.equal('M::NotFound: line = 3, name = "x\\ny"', tostring(e))
     assert.equal("M::Empty", tostring(broker.types.M.Empty()))
-    local nested = broker.types.M.Empty { list = { { a = "x", b = { {} } }, {} }, deep = { { { { 1 } } } }, many = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 } }
+    local nested = broker.types.M.Empty {
+      list = { { a = "x", b = { {} } }, {} }, deep = { { { { 1 } } } }, many = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 }
+    }
     assert.equal('M::Empty: deep = { { { { ... } } } }, list = { { a = "x", b = { {} } }, {} }, many = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ... }',
                  tostring(nested))
     assert.is_true(exception.is(e, "IDL:M/NotFound:1.0"))

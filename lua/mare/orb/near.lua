@@ -3,7 +3,8 @@
 -- Edits between two short words, of which exchanging two neighbours is one; beyond `most` it doesn't matter how many.
 local function distance(a, b, most)
   if math.abs(#a - #b) > most then return most + 1 end
-  local before, above, row = nil, nil, {}
+  local before, above
+  local row = {}
   for j = 0, #b do row[j] = j end
   for i = 1, #a do
     before, above, row = above, row, { [0] = i }
