@@ -18,6 +18,7 @@ local titles = {
 -- Why a cell is "no", where that is known.
 local reasons = {
   ["discriminators without a label"] = "JacORB doesn't keep a discriminator that has no label of its own: it sends one of its choice",
+  ["char beyond ASCII"] = "JacORB sends one octet of ISO 8859-1 where UTF-8 was agreed on; mare passes it on as it is",
   ["fixed with leading zeros"] = "JacORB writes as many digits as the value has, and not those of its type",
   ["any: recursive union"] = "JacORB's stack overflows over the TypeCode",
   ["any: exception"] = "omniORB leaves out the repository id before the members, which mare and JacORB write",

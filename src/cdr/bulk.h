@@ -2,7 +2,7 @@
  * bulk: long messages, which are not copied where that can be avoided.
  *
  * One that came is a userdata which owns the bytes as they were received, outside all heaps; programs decode it as they decode a string. Whoever
- * decodes it for the last time says so (CDR_LAST), and the bytes are freed at once: the collector does not know how many they are. Messages that
+ * decodes it for the last time says so (CDR_BULK), and the bytes are freed at once: the collector does not know how many they are. Messages that
  * nobody decodes (a reply that came too late, arguments an operation does not have) are left to it; when a state holds many bytes so, it is told of
  * each further message as if that had been allocated from it.
  * One that goes out is a list of three strings: what stands before its last value, that value itself, what stands behind it.
@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <lua.h>
 
-#define MR_BULK_FROM ((size_t)1 << 15)         /* bytes from which it pays */
+#define MR_BULK_FROM ((size_t)1 << 16)         /* bytes from which it pays */
 
 #define MR_BULK_OWED ((size_t)16 << 20)        /* bytes of a state from which the collector has to know */
 

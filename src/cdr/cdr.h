@@ -27,7 +27,7 @@ enum {
   CDR_UTF8 = 8,                                /* char is UTF-8, else ISO 8859-1 */
   CDR_UTF16 = 16,                              /* wchar is UTF-16, else it can't be sent */
   CDR_SERVER = 32,                             /* which exception says so */
-  CDR_LAST = 64                                /* of decode: the message is not needed any more; see bulk.h */
+  CDR_BULK = 64                                /* long messages may be made in pieces, and are freed when they were decoded: bulk.h */
 };
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__

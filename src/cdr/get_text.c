@@ -16,7 +16,6 @@ static void push_converted(mr_dec *d, const char *s, size_t n) {
 
 void mr_get_char(mr_dec *d) {
   const char *p = mr_in_take(&d->in, 1, 1);
-  if (p && (d->codec & CDR_UTF8) && (*p & 0x80)) mr_dec_raise(d, "DATA_CONVERSION", DATA_CONVERSION, "a char that is no character in UTF-8");
   if (p) push_converted(d, p, 1);
 }
 

@@ -1,5 +1,6 @@
 /* message: runs programs, and writes whole GIOP messages around their values (CORBA 3.3 part 2, 9.4). */
 #include <stdio.h>
+#include <lauxlib.h>
 #include "cdr/put.h"
 #include "cdr/get.h"
 #include "cdr/message.h"
@@ -7,7 +8,8 @@
 #include "cdr/text.h"
 #include "transfer/packet.h"
 
-enum { HEADER = 12, SIZE_AT = 8, REPLY = 1, BUDGET = 4096, BUDGET_PER_BYTE = 8, ROOM = 160 };
+enum { HEADER = 12, SIZE_AT = 8, REPLY = 1, BUDGET = 4096, BUDGET_PER_BYTE = 8 };
+enum { ROOM = 60, LEVELS = 4 };                 /* on the stack: more would make it grow, and each error shrinks it again */
 
 /* Two values above the arguments: the environment's list, and a place for an error object. */
 static int push_fields(lua_State *L, int program) {
@@ -38,14 +40,14 @@ static void begin(mr_enc *e, lua_State *L, const mr_program *p, int fields, int 
   e->codec = codec;
   e->depth = e->strays = e->raised = 0;
   e->cut = 0;
-  e->room = 16;
+  e->room = LEVELS;
   e->fields = fields;
   e->at = sizeof e->path;
   mr_out_begin(&e->o, L, codec & CDR_LITTLE);
 }
 
 /* Missing values are nil, those too many are not looked at. */
-static void put_values(mr_enc *e, const mr_program *p, int first, int nvalues, uint32_t n) {
+static void put_values(mr_enc *e, const mr_program *p, uint32_t n, int first, int nvalues) {
   for (uint32_t i = 0; i < n; i++) {
     mr_val v = { 0, RAW_NIL };
     if ((int)i < nvalues) v = mr_val_at(e, first + (int)i);
@@ -56,7 +58,7 @@ static void put_values(mr_enc *e, const mr_program *p, int first, int nvalues, u
 void mr_program_encode(lua_State *L, const mr_program *p, int codec, int first, int nvalues) {
   mr_enc e;
   begin(&e, L, p, push_fields(L, 1), codec);
-  put_values(&e, p, first, nvalues, p->n);
+  put_values(&e, p, p->n, first, nvalues);
   mr_out_push(&e.o);
 }
 
@@ -70,48 +72,46 @@ int mr_program_decode(lua_State *L, const mr_program *p, int codec, const char *
   d.budget = BUDGET + BUDGET_PER_BYTE * (uint64_t)n;
   mr_in_begin(&d.in, s, n, at, codec & CDR_LITTLE);
   if (PORT_UNLIKELY(minor_of(codec) == 1 && n > 12 && (s[6] & SEAMS) && memcmp(s, "GIOP", 4) == 0)) mr_in_seams(&d.in);
-  if (PORT_UNLIKELY(p->n > 40 && !lua_checkstack(L, (int)p->n + LUA_MINSTACK))) mr_raise_memory(L);
+  if (PORT_UNLIKELY(p->n > 20 && !lua_checkstack(L, (int)p->n + LUA_MINSTACK))) mr_raise_memory(L);
   for (uint32_t i = 0; i < p->n; i++) mr_get(&d, p->types[i]);
   return (int)p->n;
 }
 
 /* ---- messages ---- */
 
-static int is_octets(const mr_type *t) { return t->kind == TK_OCTETS && !t->fixed; }
-
-/* The bytes of the last value, if they are many and go out as they are; else NULL. */
-static const char *apart(const mr_enc *e, const mr_program *p, int first, int nvalues, size_t *n) {
-  if (!p->n || nvalues < (int)p->n) return NULL;
+/* Whether the last value is a large one whose bytes on the wire are those of the Lua string at idx. */
+static int is_bulk(const mr_enc *e, const mr_program *p, int idx) {
   const mr_type *t = p->types[p->n - 1];
-  int at = first + (int)p->n - 1;
-  if ((t->kind != TK_STRING && !is_octets(t)) || lua_type(e->L, at) != LUA_TSTRING || lua_rawlen(e->L, at) < MR_BULK_FROM) return NULL;
-  const char *s = lua_tolstring(e->L, at, n);
-  if (t->n && *n > t->n) return NULL;
-  if (is_octets(t)) return s;
-  return memchr(s, 0, *n) || !((e->codec & CDR_UTF8) || mr_text_ascii(s, *n)) ? NULL : s;
+  if (t->n || t->fixed || lua_type(e->L, idx) != LUA_TSTRING || lua_rawlen(e->L, idx) < MR_BULK_FROM || lua_rawlen(e->L, idx) >= (size_t)1 << 30) return 0;
+  if (t->kind == TK_OCTETS) return 1;
+  if (t->kind != TK_STRING) return 0;
+  size_t n;
+  const char *s = lua_tolstring(e->L, idx, &n);
+  return !memchr(s, 0, n) && ((e->codec & CDR_UTF8) || mr_text_ascii(s, n));
 }
 
-/* The last value of n bytes stays where it is. */
-static void finish_apart(mr_enc *e, const mr_program *p, int first, size_t n) {
-  size_t zero = p->types[p->n - 1]->kind == TK_STRING;
-  put_values(e, p, first, (int)p->n - 1, p->n - 1);
-  mr_out_u32(&e->o, (uint32_t)(n + zero));
-  mr_out_patch32(&e->o, SIZE_AT, (uint32_t)(mr_out_length(&e->o) + n + zero - HEADER));
+/* All but the last value has been written: the message's pieces, see bulk.h. */
+static void push_pieces(mr_enc *e, int text, int idx) {
+  lua_State *L = e->L;
+  size_t n = lua_rawlen(L, idx);
+  mr_out_u32(&e->o, (uint32_t)(n + (size_t)text));
+  mr_out_patch32(&e->o, SIZE_AT, (uint32_t)(mr_out_length(&e->o) + n + (size_t)text - HEADER));
   mr_out_push(&e->o);
-  lua_pushvalue(e->L, first + (int)p->n - 1);
-  lua_pushlstring(e->L, "", zero);
-  mr_bulk_list(e->L);
+  lua_pushvalue(L, idx);
+  lua_pushlstring(L, "", (size_t)text);
+  mr_bulk_list(L);
 }
 
 /* A body of GIOP 1.2 begins at a multiple of 8; without values there is none. */
 static void finish(mr_enc *e, const mr_program *p, int first, int nvalues) {
-  size_t n;
   if (p->n && minor_of(e->codec) >= 2) mr_out_align(&e->o, 8);
-  if (PORT_UNLIKELY(apart(e, p, first, nvalues, &n) != NULL) && n < UINT32_MAX / 2) {
-    finish_apart(e, p, first, n);
+  int last = first + (int)p->n - 1;
+  if (PORT_UNLIKELY((e->codec & CDR_BULK) && p->n && nvalues >= (int)p->n && is_bulk(e, p, last))) {
+    put_values(e, p, p->n - 1, first, nvalues);
+    push_pieces(e, p->types[p->n - 1]->kind == TK_STRING, last);
     return;
   }
-  put_values(e, p, first, nvalues, p->n);
+  put_values(e, p, p->n, first, nvalues);
   mr_out_patch32(&e->o, SIZE_AT, (uint32_t)(mr_out_length(&e->o) - HEADER));
   mr_out_push(&e->o);
 }

@@ -4,7 +4,10 @@
 
 #include "cdr/type.h"
 
-/* Each pushes the bytes, of a long request or reply perhaps as a list (bulk.h); the values begin at the stack index `first`. */
+/*
+ * Each pushes the bytes; the values begin at the stack index `first`.
+ * With CDR_BULK a message whose last value is a large string or sequence of octets is a list of three strings (bulk.h).
+ */
 void mr_program_encode(lua_State *L, const mr_program *p, int codec, int first, int nvalues);
 void mr_program_request(lua_State *L, const mr_program *p, const char *head, size_t length, size_t idat, uint32_t id, int codec, int first,
                         int nvalues);

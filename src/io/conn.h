@@ -41,6 +41,7 @@ typedef struct mr_conn {
   mr_fiber *selector;                /* who waits in those: one fiber, as only one is woken when bytes come */
   unsigned char waits_for;           /* the direction the fiber that writes waits in */
   unsigned char lost;                /* bytes were lost: Lua had no memory for their string */
+  int awaited;                       /* bytes the system waits for before it calls the descriptor readable, 0: any */
   int rerr, werr;                    /* errno values that stay: the direction is broken */
   mr_bytes in, out;
   size_t buffered;                   /* `out` may hold so much; 0: nothing is held back */

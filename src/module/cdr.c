@@ -41,8 +41,8 @@ static int l_decode(lua_State *L) {
   int codec = check_codec(L, 4);
   lua_settop(L, 4);
   luaL_argcheck(L, at >= 1, 3, "positions count from 1");
-  int results = mr_program_decode(L, p, codec & ~CDR_LAST, s, n, (lua_Unsigned)at > n ? n : (size_t)at - 1);
-  if (PORT_UNLIKELY((codec & CDR_LAST) && n >= MR_BULK_FROM) && lua_type(L, 2) == LUA_TUSERDATA) mr_bulk_free(mr_bulk_at(L, 2));
+  int results = mr_program_decode(L, p, codec & ~CDR_BULK, s, n, (lua_Unsigned)at > n ? n : (size_t)at - 1);
+  if (PORT_UNLIKELY((codec & CDR_BULK) && n >= MR_BULK_FROM) && lua_type(L, 2) == LUA_TUSERDATA) mr_bulk_free(mr_bulk_at(L, 2));
   return results;
 }
 

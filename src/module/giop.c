@@ -19,6 +19,8 @@ static const mr_framing framing_parsed = { "GIOP", mr_giop_length, parsed, MR_BU
 static int adopt(lua_State *L, mr_bytes *in) {
   const char *p = mr_bytes_at(in);
   if ((p[6] & 2) || (p[7] != GIOP_REQUEST && p[7] != GIOP_REPLY)) return 0;
+  mr_proc *self = mr_self(L);
+  if (!self->finalisers) self->finalisers = 1;
   mr_bulk *b = mr_bulk_push(L);
   if (!in->len) return lua_pop(L, 1), 0;         /* a finaliser closed the connection just now */
   mr_bytes all = *in;

@@ -5,8 +5,9 @@
  * connection's own buffer. What is wanted lies in `want`, so that the loop can be entered anew after a wait.
  */
 #include "module/net.h"
-
 #include <string.h>
+
+enum { MOST_AWAITED = 1 << 18 };               /* bytes */
 
 static int timeout(lua_State *L) { return mr_net_fail(L, "timeout", "ETIMEDOUT"); }
 
@@ -132,30 +133,46 @@ static int read_step(lua_State *L, mr_fiber *f, mr_conn *c, int *done) {
   return r == -EAGAIN;
 }
 
+/* Of a large message the reader wants much at once: each wake-up costs more than the bytes that it would bring. */
+static void await_more(mr_conn *c) {
+  size_t left = is_counted(c) && c->in.len && c->want.n > c->in.len && !c->tls ? c->want.n - c->in.len : 0;
+  int bytes = left < MR_SCRATCH * 2 ? 0 : left > MOST_AWAITED ? MOST_AWAITED : (int)left;
+  if (bytes == c->awaited) return;
+  port_net_await(c->fd, bytes ? bytes : 1);
+  c->awaited = bytes;
+}
+
+static void leave(mr_conn *c) {
+  c->reading = 0;
+  if (PORT_UNLIKELY(c->awaited) && c->fd >= 0) port_net_await(c->fd, 1);
+  c->awaited = 0;
+}
+
 static int read_on(lua_State *L, mr_fiber *f, mr_conn *c) {
   for (;;) {
     int done, n;
     if (PORT_UNLIKELY(c->fd < 0)) n = mr_conn_fail(L, c, EBADF), done = 1;
     else n = read_step(L, f, c, &done);
     if (done) {
-      c->reading = 0;
+      leave(c);
       if (n == 1 && c->want.kind == WANT_FRAME && c->want.framing->results) n += c->want.framing->results(L);
       return n;
     }
     if (!n) continue;
-    if (c->want.deadline == 0) return c->reading = 0, timeout(L);
+    if (c->want.deadline == 0) return leave(c), timeout(L);
     int err = mr_wait_open(f, L);
-    if (err) return c->reading = 0, mr_raise(L, err);
+    if (err) return leave(c), mr_raise(L, err);
     if (mr_watch_wait(c->watch, mr_conn_direction(c, MR_READ), &f->wait)) {
       mr_wait_abandon(f);
       c->dry = 0;
       continue;
     }
+    if (PORT_UNLIKELY(is_large(c) || c->awaited)) await_more(c);
     f->op = "read";
     mr_reason r = mr_park_here(L, f, c->want.deadline, (lua_KContext)c, read_k);
     if (c->watch && r != MR_WOKEN) mr_watch_unwait(c->watch, &f->wait);
     c->dry = 0;
-    if (r != MR_WOKEN) return c->reading = 0, mr_net_fail_wait(L, f, r);
+    if (r != MR_WOKEN) return leave(c), mr_net_fail_wait(L, f, r);
   }
 }
 
@@ -166,7 +183,7 @@ static int read_k(lua_State *L, int status, lua_KContext ctx) {
   (void)status;
   c->dry = 0;
   if (PORT_LIKELY(r == MR_WOKEN)) return read_on(L, f, c);
-  c->reading = 0;
+  leave(c);
   if (c->watch) mr_watch_unwait(c->watch, &f->wait);
   return mr_net_fail_wait(L, f, r);
 }

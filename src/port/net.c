@@ -326,6 +326,10 @@ int port_net_option_set(int fd, const char *name, int value) {
   return result(setsockopt(fd, level, id, &l, sizeof l));
 }
 
+void port_net_await(int fd, int bytes) {
+  setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);       /* where that is not possible, it wakes more often */
+}
+
 int port_net_nodelay(int fd) {
   int one = 1;
   return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) < 0 ? errno : 0;

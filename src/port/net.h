@@ -54,6 +54,7 @@ void port_net_unlink_own(const port_addr *a);     /* the file of a Unix socket; 
 
 /* ---- options ---- */
 /* Names: nodelay keepalive reuseaddr reuseport rcvbuf sndbuf broadcast v6only ttl (flags are 0 and 1), linger (seconds, -1 = off). */
+void port_net_await(int fd, int bytes);        /* so many are worth being woken for; 1: any */
 int  port_net_option_known(const char *name);
 int  port_net_option_get(int fd, const char *name, int *value);   /* ENOPROTOOPT: not of this kind of socket */
 int  port_net_option_set(int fd, const char *name, int value);

@@ -2,6 +2,7 @@
 local codesets = require "mare.orb.giop.codesets"
 local corbaloc = require "mare.orb.giop.corbaloc"
 local ior = require "mare.orb.giop.ior"
+local json = require "mare.cli.json"
 
 local usage = [==[
   mare ior corbaloc::localhost:2809/NameService    prints a reference: type, addresses, key, components
@@ -133,27 +134,8 @@ end
 
 -- ---- JSON ----
 
-local function string_json(s)
-  s = s:gsub('[%z\1-\31\\"]', function(c) return ("\\u%04x"):format(c:byte()) end)
-  return '"' .. (utf8.len(s) and s or s:gsub("[\128-\255]", function(c) return ("\\u%04x"):format(c:byte()) end)) .. '"'
-end
-
--- Tables with `n` are arrays; the others are objects, their keys in order.
-local function json(v)
-  if type(v) ~= "table" then return type(v) == "string" and string_json(v) or tostring(v) end
-  local parts = {}
-  if v.n then
-    for i = 1, v.n do parts[i] = json(v[i]) end
-    return "[" .. table.concat(parts, ",") .. "]"
-  end
-  for key in pairs(v) do parts[#parts + 1] = key end
-  table.sort(parts)
-  for i, key in ipairs(parts) do parts[i] = string_json(key) .. ":" .. json(v[key]) end
-  return "{" .. table.concat(parts, ",") .. "}"
-end
-
 local function array(list, f)
-  local out = { n = #list }
+  local out = {}
   for i, v in ipairs(list) do out[i] = f(v) end
   return out
 end
@@ -186,7 +168,7 @@ local function profile_data(p)
 end
 
 local function object(t, canonical)
-  return json { type_id = t.type_id, ior = ior.stringify(canonical), profiles = array(t.profiles, profile_data) } .. "\n"
+  return json.text { type_id = t.type_id, ior = ior.stringify(canonical), profiles = array(t.profiles, profile_data) } .. "\n"
 end
 
 -- ---- references on the command line ----

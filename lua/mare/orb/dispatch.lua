@@ -14,7 +14,7 @@ local core = require "mare.orb.giop.core"
 local exception = require "mare.orb.exception"
 local ior = require "mare.orb.giop.ior"
 
-local LAST = 64                                  -- of a codec: the message is not needed any more
+local BULK = 64                                  -- of a codec: long messages need not be strings, see src/cdr/bulk.h
 local BEFORE, DURING, AFTER = 1, 2, 3
 local COMPLETED = { "COMPLETED_NO", "COMPLETED_MAYBE", "COMPLETED_YES" }
 local NO_EXCEPTION, USER_EXCEPTION, SYSTEM_EXCEPTION, LOCATION_FORWARD = 0, 1, 2, 3
@@ -42,7 +42,7 @@ end
 local function answer(job, call, ...)
   job.phase = AFTER
   if job.silent then return nil end
-  return call.results:reply(job.id, job.codec, NO_EXCEPTION, nil, ...)
+  return call.results:reply(job.id, job.codec | BULK, NO_EXCEPTION, nil, ...)
 end
 
 local function invoke(job, method, servant, ...)
@@ -64,7 +64,7 @@ local function run_method(job, call, entry, message, at)
     if not method then lacks(call, entry) end
   end
   if not call.arguments then return answer(job, call, invoke(job, method, servant)) end
-  return answer(job, call, invoke(job, method, servant, call.arguments:decode(message, at, job.codec | LAST)))
+  return answer(job, call, invoke(job, method, servant, call.arguments:decode(message, at, job.codec | BULK)))
 end
 
 -- An attribute is a method _get_x, or the field x.
@@ -85,15 +85,15 @@ end
 local function run_set(job, call, entry, message, at)
   local servant = entry.servant
   local method = servant[call.operation]
-  if method ~= nil then return answer(job, call, invoke(job, method, servant, call.arguments:decode(message, at, job.codec | LAST))) end
-  store(job, servant, call.attribute, call.arguments:decode(message, at, job.codec | LAST))
+  if method ~= nil then return answer(job, call, invoke(job, method, servant, call.arguments:decode(message, at, job.codec | BULK))) end
+  store(job, servant, call.attribute, call.arguments:decode(message, at, job.codec | BULK))
   return answer(job, call)
 end
 
 -- A servant that is a function gets the operation's name and the arguments.
 local function run_dynamic(job, call, entry, message, at)
   if not call.arguments then return answer(job, call, invoke(job, entry.servant, call.operation)) end
-  return answer(job, call, invoke(job, entry.servant, call.operation, call.arguments:decode(message, at, job.codec | LAST)))
+  return answer(job, call, invoke(job, entry.servant, call.operation, call.arguments:decode(message, at, job.codec | BULK)))
 end
 
 -------------------------------------------------------------------------------------- what every object answers by itself
@@ -112,7 +112,7 @@ implicit._not_existent = implicit._non_existent
 
 local function run_implicit(job, call, entry, message, at)
   if not call.arguments then return answer(job, call, call.give(call.dispatch, entry)) end
-  return answer(job, call, call.give(call.dispatch, entry, call.arguments:decode(message, at, job.codec | LAST)))
+  return answer(job, call, call.give(call.dispatch, entry, call.arguments:decode(message, at, job.codec | BULK)))
 end
 
 function dispatch:is_a(interface, id)
@@ -260,6 +260,18 @@ local function failure(self, job, err)
   return user_reply(self, job, err)
 end
 
+-- The reply of an exception that the operation declares and has raised before, which is the way of nearly all errors; nil for all else.
+local function declared(job, err)
+  local raises = type(err) == "table" and job.call and job.call.raises
+  local program = raises and raises[err._repid]
+  if not program or job.silent then return nil end
+  local phase = job.phase
+  job.phase = AFTER
+  local fine, reply = pcall(program.reply, program, job.id, job.codec, USER_EXCEPTION, nil, err)
+  if fine then return reply end
+  job.phase = phase
+end
+
 ---------------------------------------------------------------------------------------------------------------- serving
 
 -- A canonical IOR as the body of a message in this byte order, at a multiple of 4.
@@ -308,7 +320,8 @@ function dispatch:serve(job, message, at, key, operation)
   local fine, reply = xpcall(execute, trace, self, job, message, at, key, operation)
   if fine then return reply end
   if job.cancelled then return nil end
-  local told
+  local told = declared(job, reply)
+  if told then return told end
   told, reply = pcall(failure, self, job, reply)
   if told then return reply end
   self.broker.log(1, ("%s: no reply could be made: %s"):format(where(job), tostring(reply)))

@@ -8,7 +8,7 @@ An *operation*, as the functions know it:
   name, qualified ("Hello::say"), oneway, response (what the request's header says)
   request   the program of its in parameters, with their names for error messages; `encode` is its method
   reply     that of result and out parameters, or nil if there are none; `decode` is its method
-  raises    repository id -> type of the exceptions it declares
+  raises    repository id -> type of the exceptions it declares; excepts: their programs, as they were needed
   contexts  how many in parameters there are before the context that the IDL declares, else false
 ]]
 local basic = require "mare.orb.idl.basic"
@@ -41,7 +41,8 @@ function interface.operation(env, owner, def)
   local request, reply = env:program(ins, in_names), #outs > 0 and env:program(outs, out_names) or nil
   return {
     name = def.name, qualified = owner .. "::" .. def.name, oneway = def.oneway or false, response = def.oneway and 0 or 3,
-    request = request, encode = request.request, reply = reply, decode = reply and reply.decode, raises = raises, def = def, contexts = contexts,
+    request = request, encode = request.request, reply = reply, decode = reply and reply.decode, raises = raises, excepts = {},
+    def = def, contexts = contexts,
   }
 end
 

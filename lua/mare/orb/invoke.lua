@@ -18,7 +18,7 @@ local clock = mare.clock
 local system = exception.system
 local unpack = table.unpack
 local LAST_ID, IDLE, FORWARDS = 0x7fffffff, transport.IDLE, 8
-local LAST = 64                                  -- of a codec: the message is not needed any more
+local BULK = 64                                  -- of a codec: long messages need not be strings, see src/cdr/bulk.h
 
 local invoke = {}
 
@@ -102,7 +102,7 @@ local function introduce(target, conn, op, id, ...)
   local before = conn.codec
   local contexts = conn:contexts(target.endpoint.codesets)
   local head, idat = make_head(target, op, contexts)
-  local ok, message = pcall(op.request.request, op.request, head, idat, id, target.bits | conn.codec, ...)
+  local ok, message = pcall(op.request.request, op.request, head, idat, id, target.bits | conn.codec | BULK, ...)
   if ok then
     target.ready = conn
     return message
@@ -126,7 +126,7 @@ local function attempt(target, link, op, deadline, ...)
   if conn.chosen or not target.endpoint.codesets then
     target.ready = conn
     local head = target.heads[op] or make_head(target, op)
-    message = op.request:request(head, target.idat, id, target.bits | conn.codec, ...)
+    message = op.request:request(head, target.idat, id, target.bits | conn.codec | BULK, ...)
   else
     message = introduce(target, conn, op, id, ...)
   end
@@ -140,17 +140,24 @@ end
 
 local raise = {}
 
--- A user exception.
-raise[1] = function(broker, op, reply, at, codec)
-  local id = broker.programs.string:decode(reply, at, codec)
+-- The program of an exception an operation declares.
+local function except_program(broker, op, id)
   local T = op.raises[id]
   if not T then
     completed = "COMPLETED_NO"
     error(system("UNKNOWN", 1, "COMPLETED_YES", ("%s raised '%s', which its IDL does not declare"):format(op.qualified, id)), 0)
   end
-  local value = broker:program_of(T):decode(reply, at, codec)
+  local program = broker:program_of(T)
+  op.excepts[id] = program
+  return program
+end
+
+-- A user exception.
+raise[1] = function(broker, op, reply, at, codec)
+  local id = broker.programs.string:decode(reply, at, codec)
+  local program = op.excepts[id] or except_program(broker, op, id)
+  local value = program:decode(reply, at, codec)
   completed = "COMPLETED_NO"
-  value._repid = id
   error(setmetatable(value, exception), 0)
 end
 
@@ -222,7 +229,7 @@ function finish(state, target, link, op, deadline, again, forwards, args, reply,
   if status == 0 then
     if not op.reply then return end
     completed = "COMPLETED_YES"
-    return read(op.reply:decode(reply, at, bits | link.conn.codec | LAST))
+    return read(op.reply:decode(reply, at, bits | link.conn.codec | BULK))
   end
   return otherwise(state, target, link, op, deadline, again, forwards, reply, status, at, bits, unpack(args, 1, args.n))
 end
@@ -267,7 +274,7 @@ function invoke.run(state, op, ...)
   if head and target.ready == conn and id <= LAST_ID and not link.wrapped and op.response ~= 0 then
     link.id = id
     completed = "COMPLETED_NO"
-    local message = op.encode(op.request, head, target.idat, id, target.bits | conn.codec, ...)
+    local message = op.encode(op.request, head, target.idat, id, target.bits | conn.codec | BULK, ...)
     if #message > target.limit then too_large(target, op, #message) end
     reply, status, at, bits = link:exchange(id, message, deadline)
   else
@@ -277,7 +284,7 @@ function invoke.run(state, op, ...)
     local decode = op.decode
     if not decode then return end
     completed = "COMPLETED_YES"
-    return read(decode(op.reply, reply, at, bits | conn.codec | LAST))
+    return read(decode(op.reply, reply, at, bits | conn.codec | BULK))
   end
   return otherwise(state, target, link, op, deadline, false, 0, reply, status, at, bits, ...)
 end

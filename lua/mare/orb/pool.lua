@@ -143,13 +143,6 @@ end
 
 ---------------------------------------------------------------------------------------------------------------- requests
 
-local function enter(job, peer)
-  local n = peer.n + 1
-  peer.n = n
-  peer[n] = job
-  job.slot = n
-end
-
 local function leave(job, peer)
   local n, slot = peer.n, job.slot
   if n == 0 then return end                      -- its connection was given up with all that was in progress
@@ -261,10 +254,10 @@ local function lead(self, job, peer)
       if not silent(self, peer, kind, bits) then return true end
     elseif kind == REQUEST or kind == LOCATE then
       if not peer.closing then                   -- else it is not served: the client reads CloseConnection and asks elsewhere
-        job.id = id
-        enter(job, peer)
-        local lasting = false
-        if peer.n < most then lasting = arm(self, peer) else peer.full = true end
+        local n, lasting = peer.n + 1, false
+        job.id, job.slot = id, n
+        peer.n, peer[n] = n, job
+        if n < most then lasting = arm(self, peer) else peer.full = true end
         if kind == REQUEST then request(self, job, peer, message, bits, response, key, operation, at)
         else locate(self, job, peer, bits, response) end
         if job.cancelled then return false end

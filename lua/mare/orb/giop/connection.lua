@@ -12,6 +12,7 @@ local codesets = require "mare.orb.giop.codesets"
 
 local take, parse, join, clock = core.take, core.parse, core.join, mare.clock
 local REQUEST, CANCEL, FRAGMENT = 0, 2, 7
+local FOREVER = math.huge
 
 local connection = { limits = { message = 64 << 20, pending = 64 << 20, unfinished = 64 } }
 
@@ -133,7 +134,7 @@ end
 -- Codes: those of sockets; "EPROTO" and "EMSGSIZE" for what a peer must not send.
 -- All is in fixed places, with nil behind what there is: passing on a varying number of values costs more than some of them.
 function Connection:receive(seconds)
-  local deadline = seconds and clock() + seconds
+  local deadline = seconds and seconds < FOREVER and clock() + seconds
   while true do
     local message, type, bits, more, id, a, b, c, d, e, f = take(self.socket, self.limit, seconds)
     if not message then
@@ -153,7 +154,7 @@ function Connection:receive(seconds)
       if e or type == CANCEL then note(self, type, bits, id, type == REQUEST and e) end
       return message, type, bits, id, a, b, c, d, e, f
     end
-    seconds = deadline and math.max(0, deadline - clock())
+    if deadline then seconds = math.max(0, deadline - clock()) end
   end
 end
 
