@@ -91,6 +91,8 @@ describe("mare call", function()
     prints('result = { { x = 11, y = 2.5 }, { x = 13, y = 4 } }\nnote = "moved 2"\n',
            "move", '[{"x": 1, "y": 2.5}, {x = 3, y = 4}]', "{ x = 10, y = 0 }")
     prints("{ _switch = RED, side = 4 }\n", "figure", "{ side = 4 }")
+    prints('{ _anytype = "ulonglong", _anyval = 18446744073709551615 }\n', "anything",
+           '{ _anytype = "unsigned long long", _anyval = 18446744073709551615 }')
     prints('"\\x01\\xffA"\n', "octets", "{ 1, 255, 65 }")
     prints('{ _anytype = "Calc::Point", _anyval = { x = 1, y = 2 } }\n', "anything", '{ _anytype = "Calc::Point", _anyval = { x = 1, y = 2 } }')
     prints(ref .. "\n", "same", ref)

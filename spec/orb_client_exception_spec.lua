@@ -61,6 +61,14 @@ describe("a system exception", function()
   end)
 end)
 
+describe("a system exception's name", function()
+  it("is a standard one", function()
+    assert.matches("^spec/orb_client_exception_spec.lua:%d+: there is no system exception 'NO_PERMISION'; did you mean 'NO_PERMISSION'%?",
+                   (select(2, pcall(function() orb.system("NO_PERMISION") end))))
+    assert.error_matches(function() orb.system() end, "there is no system exception 'nil'; such are NO_PERMISSION")
+  end)
+end)
+
 describe("an exception", function()
   it("is made from its type, and shows its members", function()
     local broker <close> = orb.init()
@@ -70,6 +78,11 @@ describe("an exception", function()
     assert.same({ "IDL:M/NotFound:1.0", "x\ny", 3 }, { e._repid, e.name, e.line })
     assert.equal('M::NotFound: line = 3, name = "x\\ny"', tostring(e))
     assert.equal("M::Empty", tostring(broker.types.M.Empty()))
+    local nested = broker.types.M.Empty {
+      list = { { a = "x", b = { {} } }, {} }, deep = { { { { 1 } } } }, many = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 }
+    }
+    assert.equal('M::Empty: deep = { { { { ... } } } }, list = { { a = "x", b = { {} } }, {} }, many = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ... }',
+                 tostring(nested))
     assert.is_true(exception.is(e, "IDL:M/NotFound:1.0"))
     assert.is_false(exception.is(e, "IDL:M/Empty:1.0"))
     assert.is_nil(exception.is_system(e))

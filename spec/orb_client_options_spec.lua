@@ -34,6 +34,27 @@ describe("the command line", function()
   end)
 end)
 
+describe("-ORBendPoint", function()
+  it("on the command line replaces the program's port and host", function()
+    local broker = orb.init { port = 1, host = "no.such.host.invalid", args = { "-ORBendPoint", "giop:tcp:127.0.0.1:" } }
+    assert.matches("^127%.0%.0%.1:%d+$", broker:address())
+    assert.equal(1, #broker.server.opened)
+    broker:shutdown(true)
+  end)
+end)
+
+describe("loading IDL", function()
+  it("says what it takes", function()
+    local broker <close> = orb.init()
+    assert.error_matches(function() broker:load() end, "^load takes IDL as a text, not a nil")
+    assert.error_matches(function() broker:loadfile(5) end, "^loadfile takes the path of an IDL file, not a number")
+    assert.error_matches(function() broker:loadfile("x.idl", { includes = {} }) end, "there is no option 'includes'; did you mean 'include'?")
+    assert.error_matches(function() broker:load("", { xyzzy = 1 }) end, "no option 'xyzzy'; there are define, include, name, read")
+    assert.error_matches(function() broker:load("", "x") end, "the options are a table")
+    assert.matches("^spec/orb_client_options_spec.lua:%d+: load takes", (select(2, pcall(function() broker:load() end))))
+  end)
+end)
+
 describe("a mistake", function()
   local function wrong(given, text) assert.error_matches(function() orb.init(given) end, text) end
 
@@ -58,6 +79,10 @@ describe("a mistake", function()
     wrong({ port = 70000 }, "port is a number")
     wrong({ timeout = -1 }, "timeout is a number of seconds, not '%-1'")
     wrong({ log = "x" }, "log is a function")
+    wrong({ host = 5 }, "host is a text, not '5'")
+    wrong({ limits = 5 }, "limits is a table")
+    wrong({ limits = { conections = 5 } }, "there is no limit 'conections'; there are connections, idle")
+    wrong({ limits = { idle = "x" } }, "the limit 'idle' is a number above 0, not 'x'")
   end)
 end)
 

@@ -67,8 +67,26 @@ local function loaded(self, definitions, errors)
   return definitions
 end
 
+local LOAD = { "define", "include", "name", "read" }
+
+local function check_options(what, options)
+  if options == nil then return end
+  if type(options) ~= "table" then error(what .. ": the options are a table, such as { include = { folders } }", 3) end
+  for name in pairs(options) do
+    local is = false
+    for _, known in ipairs(LOAD) do is = is or known == name end
+    if not is then
+      local meant = near(tostring(name), LOAD)
+      error(("%s: there is no option '%s'%s"):format(what, tostring(name), meant and "; did you mean " .. meant .. "?" or
+        "; there are " .. table.concat(LOAD, ", ")), 3)
+    end
+  end
+end
+
 --- Loads IDL from a text; raises its mistakes, as lines "file:line:column: message". -> the definitions
 function broker:load(text, options)
+  if type(text) ~= "string" then error("load takes IDL as a text, not a " .. type(text), 2) end
+  check_options("load", options)
   local definitions, errors = self.repository:load(text, options)
   if definitions then table.insert(self.sources, { "load", text, options }) end
   return loaded(self, definitions, errors)
@@ -76,6 +94,8 @@ end
 
 --- Loads IDL from a file. options: include = { folders }, define = { NAME = "value" }.
 function broker:loadfile(path, options)
+  if type(path) ~= "string" then error("loadfile takes the path of an IDL file, not a " .. type(path), 2) end
+  check_options("loadfile", options)
   options = options or {}
   local include = self.options.include
   if include and not options.include then options = { include = include, define = options.define, name = options.name } end

@@ -8,6 +8,8 @@ The metatable of all exceptions is this module: so they travel between processes
 
 Minor codes are kept as they are on the wire. The OMG's own ("OMG minor 2") have 0x4f4d in their upper half; system() takes the small number.
 ]]
+local near = require "mare.orb.near"
+
 local exception = { __name = "exception" }
 
 local OMG, OMNI, JACORB = 0x4f4d0000, 0x41540000, 0x4a430000
@@ -38,18 +40,27 @@ local meaning = {
   OBJ_ADAPTER = { [2] = "the servant manager gave no servant" },
 }
 
-local standard = {}
-for _, name in ipairs(exception.names) do standard["IDL:omg.org/CORBA/" .. name .. ":1.0"] = name end
+local standard, repids = {}, {}
+for _, name in ipairs(exception.names) do
+  repids[name] = "IDL:omg.org/CORBA/" .. name .. ":1.0"
+  standard[repids[name]] = name
+end
 
 local completions = { [0] = "COMPLETED_YES", "COMPLETED_NO", "COMPLETED_MAYBE" }
 local ordinals = { COMPLETED_YES = 0, COMPLETED_NO = 1, COMPLETED_MAYBE = 2 }
 
+local function unknown(name)
+  local meant = near(tostring(name), exception.names)
+  error(("there is no system exception '%s'%s"):format(tostring(name), meant and "; did you mean " .. meant .. "?" or
+    "; such are NO_PERMISSION, BAD_PARAM, TRANSIENT … (CORBA 3.3, annex A)"), 3)
+end
+
 --- A system exception to raise: its name, the minor code (small ones are the OMG's), completed, and text for people.
 function exception.system(name, minor, completed, text)
+  local repid = repids[name] or unknown(name)
   minor = minor or 0
   if minor > 0 and minor < 0x1000 then minor = OMG | minor end
-  return setmetatable({ _repid = "IDL:omg.org/CORBA/" .. name .. ":1.0", minor = minor, completed = completed or "COMPLETED_NO", text = text },
-                      exception)
+  return setmetatable({ _repid = repid, minor = minor, completed = completed or "COMPLETED_NO", text = text }, exception)
 end
 
 --- A system exception as it came from the wire. One with an identifier that is no standard one is UNKNOWN with OMG minor 2.
@@ -91,18 +102,29 @@ local function minor_text(name, minor)
   return why and text .. ": " .. why or text
 end
 
-local function show(value)
-  if type(value) == "string" then return ("%q"):format(#value > 60 and value:sub(1, 57) .. "..." or value):gsub("\\\n", "\\n") end
-  return tostring(value)
+local MOST_SHOWN, DEEPEST = 10, 3                -- elements of a list, tables in each other
+
+local members_text
+
+local function show(value, depth)
+  if type(value) == "string" then return (("%q"):format(#value > 60 and value:sub(1, 57) .. "..." or value):gsub("\\\n", "\\n")) end
+  if type(value) ~= "table" or getmetatable(value) then return tostring(value) end
+  if depth > DEEPEST and next(value) ~= nil then return "{ ... }" end
+  local items = {}
+  for i = 1, math.min(#value, MOST_SHOWN) do items[i] = show(value[i], depth + 1) end
+  if #value > MOST_SHOWN then items[#items + 1] = "..." end
+  local members = members_text(value, depth + 1)
+  if members ~= "" then items[#items + 1] = members end
+  return #items == 0 and "{}" or "{ " .. table.concat(items, ", ") .. " }"
 end
 
-local function members_text(e)
+function members_text(e, depth)
   local names = {}
   for name in pairs(e) do
-    if type(name) == "string" and name:sub(1, 1) ~= "_" then names[#names + 1] = name end
+    if type(name) == "string" and (name:sub(1, 1) ~= "_" or depth > 1) then names[#names + 1] = name end
   end
   table.sort(names)
-  for i, name in ipairs(names) do names[i] = name .. " = " .. show(e[name]) end
+  for i, name in ipairs(names) do names[i] = name .. " = " .. show(e[name], depth) end
   return table.concat(names, ", ")
 end
 
@@ -115,7 +137,7 @@ function exception.__tostring(e)
     return e.text and text .. ": " .. e.text or text
   end
   local short = (repid:match("^IDL:(.*):[%d.]+$") or repid):gsub("^omg%.org/", ""):gsub("/", "::")
-  local members = members_text(e)
+  local members = members_text(e, 1)
   return members == "" and short or short .. ": " .. members
 end
 

@@ -1,17 +1,17 @@
 -- mare.orb.near: which of these names was meant? For messages only.
 
--- Edits between two short words; beyond `most` it doesn't matter how many.
+-- Edits between two short words, of which exchanging two neighbours is one; beyond `most` it doesn't matter how many.
 local function distance(a, b, most)
   if math.abs(#a - #b) > most then return most + 1 end
+  local before, above
   local row = {}
   for j = 0, #b do row[j] = j end
   for i = 1, #a do
-    local diagonal = row[0]
-    row[0] = i
+    before, above, row = above, row, { [0] = i }
     for j = 1, #b do
-      local cost = a:byte(i) == b:byte(j) and diagonal or diagonal + 1
-      diagonal = row[j]
-      row[j] = math.min(cost, row[j] + 1, row[j - 1] + 1)
+      local d = a:byte(i) == b:byte(j) and above[j - 1] or above[j - 1] + 1
+      if before and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then d = math.min(d, before[j - 2] + 1) end
+      row[j] = math.min(d, above[j] + 1, row[j - 1] + 1)
     end
   end
   return row[#b]

@@ -67,6 +67,9 @@ local defaults = { traceLevel = 1, giopMaxMsgSize = 64 << 20, maxGIOPVersion = "
 local own = { args = true, port = true, host = true, timeout = true, connect_timeout = true, log = true, pcap = true, limits = true,
               include = true }
 
+-- Of `limits`: what there may be.
+options.limits = { "connections", "idle", "linger", "message", "pending", "reply", "requests", "resting", "unfinished" }
+
 local function all_names()
   local list = {}
   for name in pairs(known) do list[#list + 1] = name end
@@ -141,7 +144,24 @@ local function from_environment(result)
   end
 end
 
+local function check_limits(limits)
+  if limits == nil then return end
+  if type(limits) ~= "table" then error("orb.init: limits is a table, such as { connections = 1000 }", 0) end
+  local is = {}
+  for _, name in ipairs(options.limits) do is[name] = true end
+  for name, value in pairs(limits) do
+    if not is[name] then
+      error(("orb.init: there is no limit '%s'; there are %s"):format(tostring(name), table.concat(options.limits, ", ")), 0)
+    end
+    if value and not (type(value) == "number" and value > 0) then
+      error(("orb.init: the limit '%s' is a number above 0, not '%s'"):format(name, tostring(value)), 0)
+    end
+  end
+end
+
 local function check_own(given)
+  if given.host ~= nil and type(given.host) ~= "string" then error(("orb.init: host is a text, not '%s'"):format(tostring(given.host)), 0) end
+  check_limits(given.limits)
   local port = given.port
   if port ~= nil and not (math.type(port) == "integer" and port >= 0 and port <= 65535) then
     error(("orb.init: port is a number from 0 to 65535, not '%s'"):format(tostring(port)), 0)
@@ -162,6 +182,7 @@ function options.read(given)
   given = given or {}
   local result = { ignored = {} }
   if given.args then from_arguments(result, given.args) end
+  local elsewhere = result.endPoint ~= nil       -- the command line counts more than the program's port and host
   from_table(result, given)
   check_own(given)
   from_environment(result)
@@ -169,7 +190,7 @@ function options.read(given)
     if result[name] == nil then result[name] = value end
   end
   for name in pairs(own) do
-    if name ~= "args" then result[name] = given[name] end
+    if name ~= "args" and not (elsewhere and (name == "port" or name == "host")) then result[name] = given[name] end
   end
   if given.timeout == nil then result.timeout = seconds(result.clientCallTimeOutPeriod) end
   if given.connect_timeout == nil then result.connect_timeout = seconds(result.clientConnectTimeOutPeriod) end

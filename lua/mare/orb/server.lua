@@ -35,15 +35,6 @@ local LIMITS = { connections = 10000, requests = 100, message = 64 << 20, pendin
 -- options.limits, then omniORB's names for the same.
 local function limits_of(options)
   local given, limits = options.limits or {}, {}
-  for name, value in pairs(given) do
-    if LIMITS[name] == nil then
-      error(("orb.init: there is no limit '%s'; there are connections, idle, linger, message, pending, reply, requests, resting, unfinished")
-        :format(tostring(name)), 0)
-    end
-    if value and not (type(value) == "number" and value > 0) then
-      error(("orb.init: the limit '%s' is a number above 0, not '%s'"):format(name, tostring(value)), 0)
-    end
-  end
   for name, value in pairs(LIMITS) do limits[name] = given[name] or value end
   limits.idle = limits.idle or nil
   if not given.requests and options.maxServerThreadPerConnection then limits.requests = options.maxServerThreadPerConnection end

@@ -41,6 +41,9 @@ local function unquote(s, at)
   end
 end
 
+-- A number of more than 63 bits: what it is depends on the type it is for.
+local Big = {}
+
 local words = { ["true"] = true, ["false"] = false }
 local literal
 
@@ -98,6 +101,7 @@ function literal(s, at, depth)
     number = s:match("^[-+]?[%w.]+", at)
     value = number and tonumber((number:gsub("^%+", "")))
   end
+  if math.type(value) == "float" and number:find("^%d+$") then value = setmetatable({ digits = number }, Big) end
   if value then return value, at + #number end
   return fail(s, at, "a value")
 end
@@ -155,9 +159,22 @@ local function octets(values)
   return table.concat(bytes)
 end
 
+-- Decimal digits beyond 2^63 are the same 64 bits.
+local function unsigned(s)
+  local digits = s:match("^%s*(%d+)%s*$")
+  if not digits or #digits > 20 or #digits == 20 and digits > "18446744073709551615" then return nil end
+  local v = 0
+  for d in digits:gmatch("%d") do v = v * 10 + (d:byte() - 48) end
+  return v
+end
+
 function convert(broker, declared, value)
   local T = base(declared)
   local kind = T.kind
+  if getmetatable(value) == Big then
+    if kind == "fixed" then return value.digits end
+    value = kind == "ulonglong" and unsigned(value.digits) or tonumber(value.digits)
+  end
   if kind == "any" then return convert_any(broker, value) end
   if kind == "interface" and type(value) == "string" then return reference(broker, T, value) end
   if kind == "TypeCode" and type(value) == "string" then return broker:type(value) end
@@ -181,15 +198,6 @@ function convert(broker, declared, value)
     return value
   end
   return out
-end
-
--- Decimal digits beyond 2^63 are the same 64 bits.
-local function unsigned(s)
-  local digits = s:match("^%s*(%d+)%s*$")
-  if not digits or #digits > 20 or #digits == 20 and digits > "18446744073709551615" then return nil end
-  local v = 0
-  for d in digits:gmatch("%d") do v = v * 10 + (d:byte() - 48) end
-  return v
 end
 
 local function read(broker, declared, s)
