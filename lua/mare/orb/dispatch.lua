@@ -152,8 +152,8 @@ local function collect(operation, other)
 end
 
 local function compile_operation(self, interface, name, operation)
-  local call = { operation = name, owner = interface.id, run = run_method, dynamic = run_dynamic, other = KEYWORDS[name], raises = {}, declares = operation.raises,
-                 oneway = operation.oneway }
+  local call = { operation = name, owner = interface.id, run = run_method, dynamic = run_dynamic, other = KEYWORDS[name], raises = {},
+                 declares = operation.raises, oneway = operation.oneway }
   local types, names = collect(operation, "in")
   if #types > 0 then call.arguments = self.env:program(types, names) end
   types, names = collect(operation, "out")
