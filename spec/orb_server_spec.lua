@@ -105,6 +105,21 @@ describe("a request", function()
       end)
   end)
 
+  it("whose servant lacks the method gets NO_IMPLEMENT; the server's log says what is missing", function()
+    with_server({ sya = function() end }, nil, function(broker, port, log)
+      local c <close> = giop.connect(port)
+      assert.same({ "NO_IMPLEMENT", 0, "NO" }, system(c, "say", "echo", giop.string "x"))
+      c:request("note", "echo", giop.string "x", { response = 0 })
+      assert.same({ "BAD_OPERATION", OMG | 2, "NO" }, system(c, "sya", "echo"))
+      assert.equal(2, #log)
+      assert.matches("^1: operation 'say' of the object \"echo\": the servant has no method 'say' of IDL:Spec/Echo:1.0$", log[1])
+      assert.matches("operation 'note' of the object \"echo\": the servant has no method 'note'", log[2])
+      local key = ior.parse(ior.destring(tostring(broker:serve({ say = 5 }, "Spec::Echo")))).profiles[1].key
+      assert.same({ "UNKNOWN", 0, "MAYBE" }, system(c, "say", key, giop.string "x"))
+      assert.matches("^1: operation 'say' of an object IDL:Spec/Echo:1.0: .*attempt to call a number value", log[3])
+    end)
+  end)
+
   it("gets the declared exception, and UNKNOWN for one that is not declared", function()
     local servant = {}
     function servant.refuse(_, why)
@@ -137,7 +152,13 @@ describe("a request", function()
 
   it("without a reply runs; an error of it is only logged", function()
     local notes = channel.new(10)
-    with_server({ note = function(_, text) notes:send(text) if text == "bad" then error "oops" end end }, nil, function(_, port, log)
+    local servant = {}
+    function servant.note(_, text)
+      notes:send(text)
+      if text == "bad" then error "oops" end
+      if text == "refused" then error(orb.system("NO_PERMISSION", 3)) end
+    end
+    with_server(servant, nil, function(_, port, log)
       local c <close> = giop.connect(port)
       c:request("note", "echo", giop.string "one", { response = 0 })
       c:request("note", "echo", giop.string "bad", { response = 0 })
@@ -147,6 +168,9 @@ describe("a request", function()
       assert.equal(3, c:call("_is_a", "echo", giop.string "IDL:Spec/Echo:1.0").message:byte(8) + 2)
       assert.equal(1, #log)
       assert.matches("oops", log[1])
+      c:request("note", "echo", giop.string "refused", { response = 0 })
+      c:call("_is_a", "echo", giop.string "IDL:Spec/Echo:1.0")
+      assert.matches("operation 'note' of the object \"echo\" raised CORBA::NO_PERMISSION", log[2])
     end)
   end)
 

@@ -54,7 +54,9 @@ end
 local function lacks(call, entry)
   local what = call.attribute and ("the servant has neither a field '%s' nor a method '%s'"):format(call.attribute, call.operation)
     or ("the servant has no method '%s'"):format(call.operation)
-  error(system("NO_IMPLEMENT", 0, "COMPLETED_NO", what .. " of " .. entry.id), 0)
+  local err = system("NO_IMPLEMENT", 0, "COMPLETED_NO", what .. " of " .. entry.id)
+  err.lacking = true                             -- the program's mistake: its log says so
+  error(err, 0)
 end
 
 local function run_method(job, call, entry, message, at)
@@ -132,9 +134,9 @@ local function is_reference(T)
   return T.kind == "interface" or T.kind == "any"
 end
 
-local function compile_implicit(self, name)
+local function compile_implicit(self, interface, name)
   local rule = implicit[name]
-  local call = { operation = name, run = run_implicit, dynamic = run_implicit, give = rule.give, dispatch = self }
+  local call = { operation = name, owner = interface.id, run = run_implicit, dynamic = run_implicit, give = rule.give, dispatch = self }
   if rule.params then call.arguments = self.env:program(rule.params) end
   call.results = self.env:program({ rule.result }, { "result" })
   call.reply = call.results.reply
@@ -151,9 +153,9 @@ local function collect(operation, other)
   return types, names
 end
 
-local function compile_operation(self, name, operation)
-  local call = { operation = name, run = run_method, dynamic = run_dynamic, other = KEYWORDS[name], raises = {}, declares = operation.raises,
-                 oneway = operation.oneway }
+local function compile_operation(self, interface, name, operation)
+  local call = { operation = name, owner = interface.id, run = run_method, dynamic = run_dynamic, other = KEYWORDS[name], raises = {},
+                 declares = operation.raises, oneway = operation.oneway }
   local types, names = collect(operation, "in")
   if #types > 0 then call.arguments = self.env:program(types, names) end
   types, names = collect(operation, "out")
@@ -168,14 +170,14 @@ local function compile_operation(self, name, operation)
 end
 
 local function compile(self, interface, name)
-  if implicit[name] then return compile_implicit(self, name) end
+  if implicit[name] then return compile_implicit(self, interface, name) end
   local operations = self.operations[interface]
   if not operations then
     operations = self.repository:operations(interface)
     self.operations[interface] = operations
   end
   local operation = operations[name]
-  return operation and compile_operation(self, name, operation)
+  return operation and compile_operation(self, interface, name, operation)
 end
 
 --- operation -> call of an interface; nil for what it doesn't have.
@@ -219,8 +221,10 @@ end
 
 local function plain(text) return (tostring(text):sub(1, 100):gsub("[^%g ]", ".")) end      -- a stranger may have written it
 
+-- Keys that the adapter made say nothing to people; the interface does.
 local function where(job)
-  return ("operation '%s' of the object \"%s\""):format(plain(job.operation), plain(job.key))
+  local object = job.call and job.key:find("^\xff") and "an object " .. job.call.owner or ('the object "%s"'):format(plain(job.key))
+  return ("operation '%s' of %s"):format(plain(job.operation), object)
 end
 
 -- Our own failures while values were read or written tell how far the request got, whatever raised them.
@@ -253,7 +257,9 @@ end
 -- The reply that tells of an error.
 local function failure(self, job, err)
   if type(err) ~= "table" then err = { text = tostring(err) } end
-  if not err._repid then err = accident(self, job, err) end
+  if err.lacking and exception.is_system(err) then self.broker.log(1, ("%s: %s"):format(where(job), err.text))
+  elseif not err._repid then err = accident(self, job, err)
+  elseif job.silent and job.phase == DURING then self.broker.log(1, ("%s raised %s"):format(where(job), exception.__tostring(err))) end
   if job.silent then return nil end
   if exception.is_system(err) then
     if job.phase == AFTER then self.broker.log(1, ("%s: its results can't be sent: %s"):format(where(job), tostring(err))) end

@@ -67,7 +67,7 @@ end
 function exception.received(repid, minor, completed)
   completed = completions[completed] or "COMPLETED_MAYBE"
   if standard[repid] then return setmetatable({ _repid = repid, minor = minor, completed = completed }, exception) end
-  return exception.system("UNKNOWN", 2, completed, "the peer raised '" .. repid .. "'")
+  return exception.system("UNKNOWN", 2, completed, "the peer raised '" .. repid:sub(1, 100) .. "'")
 end
 
 --- The ordinal of `completed` on the wire.

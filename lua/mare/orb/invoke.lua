@@ -146,7 +146,7 @@ local function except_program(broker, op, id)
   local T = op.raises[id]
   if not T then
     completed = "COMPLETED_NO"
-    error(system("UNKNOWN", 1, "COMPLETED_YES", ("%s raised '%s', which its IDL does not declare"):format(op.qualified, id)), 0)
+    error(system("UNKNOWN", 1, "COMPLETED_YES", ("%s raised '%s', which its IDL does not declare"):format(op.qualified, id:sub(1, 100))), 0)
   end
   local program = broker:program_of(T)
   op.excepts[id] = program

@@ -31,7 +31,8 @@ local function inherited(server)
   end
   local copy = { host = host ~= "" and host or nil, ORBendPointPublish = rules[1] and rules }
   for _, name in ipairs { "timeout", "connect_timeout", "limits", "include" } do copy[name] = options[name] end
-  for _, name in ipairs { "InitRef", "DefaultInitRef", "giopMaxMsgSize", "maxGIOPVersion", "inConScanPeriod", "maxServerThreadPerConnection" } do
+  for _, name in ipairs { "InitRef", "DefaultInitRef", "giopMaxMsgSize", "maxGIOPVersion", "inConScanPeriod", "maxServerThreadPerConnection",
+                          "traceLevel", "traceFile", "verifyObjectExistsAndType" } do
     copy["ORB" .. name] = options[name]
   end
   if options.InitRef then
