@@ -104,13 +104,13 @@ function link:fail(why, text)
   if self.dead then return end
   self.dead, self.over, self.text = why, true, text
   self.transport:forget(self)
+  self.conn:close()                               -- first: who waits for his turn to write must not add to half a message
   local waiting = self.waiting
   self.waiting, self.count = {}, 0
   for _, w in pairs(waiting) do
     w.failed = why
     w.channel:send("failed")
   end
-  self.conn:close()
 end
 
 -- What is no reply; nothing after it can be one.
