@@ -65,7 +65,7 @@ local function call(...)
   local command = { proc.bin, "call", ... }
   command.timeout, command.stderr = 30 * proc.slow, "pipe"
   local r = assert(subprocess.run(command))
-  return r.out, r.code, r.err
+  return r.out, r.code, (r.err:gsub("MARE_CHAOS=%d+\n", ""))
 end
 
 local function prints(expected, ...)

@@ -42,6 +42,12 @@ static void pass_turn(mr_conn *c, mr_fiber *f) {
   }
 }
 
+/* An error ends the fiber's operation, and nobody learns how much of its bytes is out: what others wrote now would be taken for the rest. */
+static void break_off(mr_conn *c, mr_fiber *f) {
+  if (c->job.done && !c->werr) c->werr = ECANCELED;
+  pass_turn(c, f);
+}
+
 static int gather(lua_State *L, mr_conn *c, port_slice *s, size_t *total) {
   int n = 0;
   *total = 0;
@@ -130,7 +136,7 @@ static int write_on(lua_State *L, mr_fiber *f, mr_conn *c) {
     if (err != EAGAIN) return ended(L, f, c, err);
     if (c->job.deadline == 0) return ended(L, f, c, ETIMEDOUT);
     if ((err = mr_wait_open(f, L)) != 0) {
-      pass_turn(c, f);
+      break_off(c, f);
       return mr_raise(L, err);
     }
     int dir = mr_conn_direction(c, MR_WRITE);
@@ -146,7 +152,7 @@ static int write_on(lua_State *L, mr_fiber *f, mr_conn *c) {
     if (r == MR_WOKEN) continue;
     if (c->watch) mr_watch_unwait(c->watch, &f->wait);
     if (r == MR_TIMEOUT || r == MR_CLOSED) return ended(L, f, c, r == MR_TIMEOUT ? ETIMEDOUT : EBADF);
-    pass_turn(c, f);
+    break_off(c, f);
     return mr_net_fail_wait(L, f, r);
   }
 }
@@ -160,7 +166,7 @@ static int write_k(lua_State *L, int status, lua_KContext ctx) {
   if (r == MR_WOKEN) return write_on(L, f, c);
   if (c->watch) mr_watch_unwait(c->watch, &f->wait);
   if (r == MR_TIMEOUT || r == MR_CLOSED) return ended(L, f, c, r == MR_TIMEOUT ? ETIMEDOUT : EBADF);
-  pass_turn(c, f);
+  break_off(c, f);
   return mr_net_fail_wait(L, f, r);
 }
 

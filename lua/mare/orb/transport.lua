@@ -125,21 +125,22 @@ local function other(self, kind)
   end
 end
 
--- Who is cut off while he writes leaves half a message behind, and nothing can follow it.
+-- Who is cut off while he writes leaves half a message behind, and nothing can follow it. (A fiber that was cancelled and waits once more is
+-- closed without an error.)
 local writing = {}
-function writing.__close(w, err)
-  if err ~= nil then w.link:fail("lost", "the fiber that wrote a request was cancelled") end
+function writing.__close(w)
+  if not w.over then w.link:fail("lost", "the fiber that wrote a request was cancelled") end
 end
 
 -- -> true | nil, text, code. Small messages don't wait as a rule, so they do without the guard.
 local function send(self, message, deadline)
   local conn = self.conn
   if not deadline and #message <= SMALL then return conn:send(message) end
-  local guard <close> = setmetatable({ link = self }, writing)      -- luacheck: ignore guard
-  if not deadline then return conn:send(message) end
-  conn.socket:timeout(remaining(deadline))
+  local guard <close> = setmetatable({ link = self, over = false }, writing)
+  if deadline then conn.socket:timeout(remaining(deadline)) end
   local ok, err, code, sent = conn:send(message)
-  conn.socket:timeout()
+  guard.over = true
+  if deadline then conn.socket:timeout() end
   if not ok and sent and sent > 0 then self:fail("lost", "a request could not be written in time") end
   return ok, err, code
 end
