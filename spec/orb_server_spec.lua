@@ -200,6 +200,32 @@ describe("a request", function()
     end)
   end)
 
+  it("is read on every connection, whatever the fibers of the pool did before", function()
+    local gates, entered = { channel.new(), channel.new(), channel.new() }, channel.new(9)
+    local function wait(_, n) entered:send(n) gates[n]:receive() return n end
+    with_server({ wait = wait, say = echo.say }, nil, function(broker, port)
+      local pool = broker.server.pool
+      local function rest(n) while #pool.resting ~= n do mare.sleep(0.001) end end
+      local function ask(c, n) c:request("wait", "echo", string.pack("<i4", n), { id = n }) entered:receive() end
+      local first <close> = giop.connect(port)
+      ask(first, 1)
+      gates[1]:send(true)
+      first:receive()
+      rest(1)
+      ask(first, 2)                              -- its fiber waits in the servant: the one that rested leads
+      first:close()
+      rest(1)                                    -- and rests again, before the other
+      gates[2]:send(true)
+      rest(2)
+      local second <close> = giop.connect(port)
+      ask(second, 3)
+      local third <close> = giop.connect(port)
+      assert.equal("hello, you", giop.text(third:call("say", "echo", giop.string "you").body))
+      gates[3]:send(true)
+      assert.equal(3, second:receive().id)
+    end)
+  end)
+
   it("costs no new fiber when others were served before", function()
     with_server(echo, nil, function(broker, port)
       local c <close> = giop.connect(port)

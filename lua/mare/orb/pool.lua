@@ -136,6 +136,7 @@ end
 -- Waits for a connection: true, or false when the fiber is to end.
 local function rest(self, job)
   local resting = self.resting
+  if self.standby == job then self.standby = nil end   -- it was used: now it is one of those that rest, or none
   if self.stopped or #resting >= self.limits.resting then return false end
   resting[#resting + 1] = job
   job.peer = nil
