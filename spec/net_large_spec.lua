@@ -74,3 +74,17 @@ describe("a large read", function()
     b:close()
   end)
 end)
+
+describe("a large write", function()
+  it("that is cancelled in the middle is the last: what followed would be taken for its rest", function()
+    local a, b = pair()
+    local writer = fiber.spawn(function() a:write(text:rep(16)) end)
+    b:read(1, 20)                                -- it has begun
+    while writer:status() ~= "waiting" do mare.sleep(0.001) end
+    writer:cancel()
+    assert.is_false((writer:wait()))
+    assert.same({ nil, "Operation canceled", "ECANCELED", 0 }, { a:write("x") })
+    a:close()
+    b:close()
+  end)
+end)
