@@ -96,6 +96,7 @@ void mr_conn_destroy(mr_shared *o) {
 const char *mr_conn_busy(mr_shared *o) {
   mr_conn *c = (mr_conn *)o;
   if (c->reading || c->writing || c->selected) return "connection is in use: another fiber reads, writes or selects it. Send it when that is over";
+  if (c->lost) return "connection has lost bytes, there was no memory for them: it can only be closed";
   return NULL;
 }
 

@@ -11,7 +11,16 @@ enum { MOST_AWAITED = 1 << 18 };               /* bytes */
 
 static int timeout(lua_State *L) { return mr_net_fail(L, "timeout", "ETIMEDOUT"); }
 
-/* The string is made before anything can be collected; should there be no memory for it, the stream has a hole. */
+/*
+ * Whatever is pushed may fail for want of memory, and run finalisers. So the reader has left before that; while bytes are given, `lost` keeps
+ * everybody away, and stays set when there was no memory for them: the stream has a hole.
+ */
+static void leave(mr_conn *c) {
+  c->reading = 0;
+  if (PORT_UNLIKELY(c->awaited) && c->fd >= 0) port_net_await(c->fd, 1);
+  c->awaited = 0;
+}
+
 static int give(lua_State *L, mr_conn *c, const char *p, size_t n) {
   c->lost = 1;
   lua_pushlstring(L, p, n);
@@ -28,7 +37,11 @@ static mr_pattern pattern_of(lua_State *L, const mr_conn *c) {
 
 static int adopted(lua_State *L, mr_conn *c, size_t n) {
   const mr_framing *how = c->want.kind == WANT_FRAME ? c->want.framing : NULL;
-  return how && how->large && n >= how->large && n == c->in.len && how->adopt(L, &c->in);
+  if (!how || !how->large || n < how->large || n != c->in.len) return 0;
+  c->lost = 1;
+  int done = how->adopt(L, &c->in);
+  c->lost = 0;
+  return done;
 }
 
 static int give_held(lua_State *L, mr_conn *c, size_t used, size_t n) {
@@ -91,6 +104,7 @@ static long fetch(lua_State *L, mr_fiber *f, mr_conn *c, int *given) {
     long used = mr_conn_match(c, s, (size_t)r, &pattern, &n);
     if (PORT_LIKELY(used > 0)) {
       if (used < r && !mr_bytes_add(&c->in, s + used, (size_t)(r - used))) return c->rerr = ENOMEM, -ENOMEM;
+      leave(c);
       *given = give(L, c, s, n);
       return r;
     }
@@ -113,7 +127,7 @@ static int mismatch(lua_State *L, mr_conn *c) {
   return 3;
 }
 
-/* One turn of a read; *done: the results are on the stack. */
+/* One turn of a read; *done: the reader has left, the results are on the stack. */
 static int read_step(lua_State *L, mr_fiber *f, mr_conn *c, int *done) {
   size_t n;
   int given = 0;
@@ -121,14 +135,15 @@ static int read_step(lua_State *L, mr_fiber *f, mr_conn *c, int *done) {
   if (c->in.len) {
     mr_pattern pattern = pattern_of(L, c);
     long used = mr_conn_match(c, mr_bytes_at(&c->in), c->in.len, &pattern, &n);
+    if (used != 0) leave(c);
     if (used > 0) return give_held(L, c, (size_t)used, n);
     if (used < 0) return mismatch(L, c);
   }
-  if (c->rerr) return mr_conn_fail(L, c, c->rerr);
-  if (c->eof) return at_end(L, c);
+  if (c->rerr) return leave(c), mr_conn_fail(L, c, c->rerr);
+  if (c->eof) return leave(c), at_end(L, c);
   long r = fetch(L, f, c, &given);
   if (given) return given;
-  if (r == -ENOMEM) return mr_conn_fail(L, c, ENOMEM);
+  if (r == -ENOMEM) return leave(c), mr_conn_fail(L, c, ENOMEM);
   *done = 0;
   return r == -EAGAIN;
 }
@@ -142,19 +157,12 @@ static void await_more(mr_conn *c) {
   c->awaited = bytes;
 }
 
-static void leave(mr_conn *c) {
-  c->reading = 0;
-  if (PORT_UNLIKELY(c->awaited) && c->fd >= 0) port_net_await(c->fd, 1);
-  c->awaited = 0;
-}
-
 static int read_on(lua_State *L, mr_fiber *f, mr_conn *c) {
   for (;;) {
     int done, n;
-    if (PORT_UNLIKELY(c->fd < 0)) n = mr_conn_fail(L, c, EBADF), done = 1;
-    else n = read_step(L, f, c, &done);
+    if (PORT_UNLIKELY(c->fd < 0)) return leave(c), mr_conn_fail(L, c, EBADF);
+    n = read_step(L, f, c, &done);
     if (done) {
-      leave(c);
       if (n == 1 && c->want.kind == WANT_FRAME && c->want.framing->results) n += c->want.framing->results(L);
       return n;
     }

@@ -1,0 +1,125 @@
+/*
+ * Every allocation of the thread that runs a script fails once: Lua's, and (where no sanitizer stands before it) those of the C library. The works
+ * are in spec/support/oom.lua. What comes is the memory error; afterwards the same work succeeds, no descriptor stays open, and nothing leaks
+ * (the sanitizer build sees that). Other threads - the workers, those of files and names - are left alone.
+ * time limit: 180 s
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <lualib.h>
+#include "module/module.h"
+#include "module/net.h"
+
+static int failures, checks;
+#define CHECK(c) do { checks++; if (!(c)) { failures++; fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #c); } } while (0)
+
+static _Thread_local long left = -1;           /* allocations until one fails; -1: none does */
+static _Thread_local int failed, active, once; /* once: all after it succeed, as when a full collection made room */
+
+static int fails(void) {
+  if (!active || left < 0) return 0;
+  if (left > 0) { left--; return 0; }
+  if (once) left = -1;
+  failed = 1;
+  return 1;
+}
+
+#if !defined(PORT_ASAN) && !defined(PORT_TSAN) && defined(__GLIBC__)
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t m);
+void *__libc_realloc(void *p, size_t n);
+void *malloc(size_t n) { return fails() ? NULL : __libc_malloc(n); }
+void *calloc(size_t n, size_t m) { return fails() ? NULL : __libc_calloc(n, m); }
+void *realloc(void *p, size_t n) { return fails() ? NULL : __libc_realloc(p, n); }
+#define REALLOC __libc_realloc
+#else
+#define REALLOC realloc
+#endif
+
+static void *allocate(void *ud, void *p, size_t was, size_t n) {
+  (void)ud;
+  if (n == 0) { free(p); return NULL; }
+  if ((!p || n > was) && fails()) return NULL;
+  return REALLOC(p, n);
+}
+
+static int descriptors(void) {
+  int n = 0;
+  DIR *d = opendir("/proc/self/fd");
+  while (d && readdir(d)) n++;
+  if (d) closedir(d);
+  return n;
+}
+
+static int call(lua_State *L) {
+  lua_settop(L, 2);
+  lua_pushvalue(L, 2);
+  active = 1;
+  int status = lua_pcall(L, 0, 0, 0);
+  active = 0;
+  return status;
+}
+
+static int of_memory(lua_State *L) {
+  const char *e = lua_tostring(L, -1);
+  return e && (strstr(e, "not enough memory") || strstr(e, "Cannot allocate memory") || strstr(e, "ENOMEM"));
+}
+
+/* The work is at index 2. */
+static long each_allocation(lua_State *L, const char *name) {
+  long n = 0;
+  for (int more = 1; more && failures < 20; n++) {
+    failed = 0;
+    left = n;
+    int status = call(L);
+    left = -1;
+    more = failed;
+    int good = status == LUA_OK || (failed && of_memory(L));
+    if (!good) fprintf(stderr, "%s, allocation %ld%s: %s\n", name, n, once ? ", once" : "", lua_tostring(L, -1));
+    CHECK(good);
+    status = call(L);
+    if (status != LUA_OK) fprintf(stderr, "%s, after allocation %ld%s: %s\n", name, n, once ? ", once" : "", lua_tostring(L, -1));
+    CHECK(status == LUA_OK);
+  }
+  return n;
+}
+
+int main(int argc, char **argv) {
+  lua_State *L = lua_newstate(allocate, NULL);
+  luaL_openlibs(L);
+  luaL_requiref(L, "mare", luaopen_mare, 0);
+  luaL_requiref(L, "mare.net", luaopen_mare_net, 0);
+  luaL_requiref(L, "mare.orb.cdr", luaopen_mare_orb_cdr, 0);
+  luaL_requiref(L, "mare.orb.giop.core", luaopen_mare_orb_giop_core, 0);
+  lua_settop(L, 1);
+  if (luaL_dofile(L, "spec/support/oom.lua")) { fprintf(stderr, "%s\n", lua_tostring(L, -1)); return 2; }
+  lua_replace(L, 1);                           /* the table of works */
+  lua_settop(L, 1);
+  lua_State *names = lua_newthread(L);         /* walks the table; L's stack is each work's */
+  lua_pushvalue(L, 1);
+  lua_xmove(L, names, 1);
+  lua_setfield(L, LUA_REGISTRYINDEX, "names");
+  for (lua_pushnil(names); lua_next(names, 1); lua_settop(names, 2)) {
+    const char *name = lua_tostring(names, 2);
+    if (argc > 1 && strcmp(argv[1], name) != 0) continue;
+    lua_settop(L, 1);
+    lua_xmove(names, L, 1);
+    for (int i = 0; i < 3; i++) CHECK(call(L) == LUA_OK);   /* what is made once is made */
+    lua_gc(L, LUA_GCCOLLECT);
+    int before = descriptors();
+    long n = 0;
+    for (once = 0; once < 2; once++) n += each_allocation(L, name);
+    once = 0;
+    lua_gc(L, LUA_GCCOLLECT);
+    lua_gc(L, LUA_GCCOLLECT);
+    for (int i = 0; i < 200 && descriptors() > before; i++) port_sleep(10000000);   /* some are closed by another thread */
+    CHECK(descriptors() <= before);
+    printf("%s: %ld allocations\n", name, n);
+    fflush(stdout);
+  }
+  lua_close(L);
+  printf("%d checks, %d failures\n", checks, failures);
+  return failures != 0;
+}
