@@ -56,9 +56,11 @@ static int descriptors(void) {
 static int call(lua_State *L) {
   lua_settop(L, 2);
   lua_pushvalue(L, 2);
+  lua_gc(L, LUA_GCSTOP);                       /* Lua loses a finaliser that it has no memory to call */
   active = 1;
   int status = lua_pcall(L, 0, 0, 0);
   active = 0;
+  lua_gc(L, LUA_GCRESTART);
   return status;
 }
 
