@@ -3,7 +3,8 @@
   truth.py ties STUDIES     one library under two names must tie: neither wholly above the other, both or neither recommended. Wanted: 95 % of studies
   truth.py slowed STUDIES   a wrapper slowed by twice the margin (its spin is calibrated first) must be found: not recommended
 
-Prints JSON. Run it on a quiet machine; each study takes some seconds.
+Prints JSON. Run it on a quiet machine; each study takes some seconds. A study ends, as choose does, when the intervals are within half the margin,
+or after 60 blocks: then the machine was too noisy for the question, and choose says so. Both are counted.
 """
 
 import json
@@ -81,19 +82,20 @@ def main() -> None:
             slow, reached = calibrate(plain)
             used, pair = [plain, slow], ("plain", "slowed")
             print(f"calibrated: {reached:.3f} times, {dict(slow.env)}", file=sys.stderr)
-        right, blocks, ratios = 0, [], []
+        right, narrow, narrow_right, blocks, ratios = 0, 0, 0, [], []
         with progress.bar(studies, question, "study") as bar:
             for seed in range(studies):
                 s = study(used, seed)
                 i, j = (s.names.index(n) for n in pair)
                 ratios.append(float(np.exp(s.pairs.difference[j, i])))
                 blocks.append(s.blocks)
-                if question == "ties":
-                    right += s.pairs.low[i, j] <= 0 <= s.pairs.high[i, j]
-                else:
-                    right += "slowed" not in s.recommended
+                answer = s.pairs.low[i, j] <= 0 <= s.pairs.high[i, j] if question == "ties" else "slowed" not in s.recommended
+                right += answer
+                if s.widest() <= MARGIN / 2:
+                    narrow, narrow_right = narrow + 1, narrow_right + answer
                 bar.update(1)
     print(json.dumps({"question": question, "studies": studies, "right": int(right), "share": right / studies,
+                      "narrow": narrow, "narrow_right": int(narrow_right),  # those that ended because the intervals were within half the margin
                       "blocks_median": float(np.median(blocks)),
                       "ratio_median": float(np.median(ratios)), "ratio_range": [min(ratios), max(ratios)], "margin": MARGIN, "response": "cpu",
                       "program": list(PROGRAM), "machine": env.machine()}, indent=1))
