@@ -1,5 +1,5 @@
 -- Work for src/module/oom_test.c, which lets each allocation of it fail in turn. A work either does all it should, or fails with an error, or a
--- result, that says there is no memory; then the next run works, and nothing is left open. Each is a function; what it keeps between runs is above it.
+-- result, that says there is no memory; then the next run works, and nothing is left open. What a work keeps between runs stands above it.
 local mare = require "mare"
 local channel, fiber, timer, process = mare.channel, mare.fiber, mare.timer, mare.process
 local net, file, subprocess, signal = require "mare.net", mare.file, mare.subprocess, mare.signal
@@ -21,7 +21,7 @@ end
 
 -- with(things, f): f(), and whatever comes of it, each of things is closed
 local function with(things, f)
-  local guard <close> = setmetatable({}, { __close = function()
+  local guard <close> = setmetatable({}, { __close = function()   -- luacheck: ignore guard
     for i = 1, #things do things[i]:close() end
   end })
   return f(things)
@@ -117,7 +117,7 @@ end
 
 function work.files()
   local f, path = ok(file.temp())
-  local guard <close> = setmetatable({}, { __close = function() f:close() os.remove(path) end })
+  local guard <close> = setmetatable({}, { __close = function() f:close() os.remove(path) end })   -- luacheck: ignore guard
   ok(f:write(("line\n"):rep(3000)))
   ok(f:seek("set", 0))
   assert(ok(f:read("l")) == "line")
@@ -129,7 +129,12 @@ end
 
 function work.programs()
   local h = ok(subprocess.spawn { "/bin/cat", stdin = "pipe", env = { OOM = "yes" } })
-  local guard <close> = setmetatable({}, { __close = function() h:kill("KILL") h:wait(PATIENCE) h.stdin:close() h.stdout:close() end })
+  local guard <close> = setmetatable({}, { __close = function()   -- luacheck: ignore guard
+    h:kill("KILL")
+    h:wait(PATIENCE)
+    h.stdin:close()
+    h.stdout:close()
+  end })
   ok(h.stdin:write("through cat"))
   ok(h.stdin:close())
   assert(ok(h.stdout:read("a", PATIENCE)) == "through cat")
