@@ -73,7 +73,7 @@ describe("long requests on one connection", function()
     local cancelled, n = 0, 0
     while working > 0 do
       n = n + 1
-      local data = bytes(1000, n, 6 * largest)         -- long enough to be in the middle of it
+      local data = bytes(1000, n, 12 << 20)            -- long enough to be in the middle of it
       if n % 4 == 0 then
         local ok, e = pcall(store.echo, store:_with { timeout = random() * 0.1 }, data)
         if not ok then
