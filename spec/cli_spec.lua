@@ -2,16 +2,7 @@
 -- time limit: 180 s
 -- runs under: mare
 local proc = require "spec.support.proc"
-
-local function with_file(text, f)
-  local name = os.tmpname()
-  local file = assert(io.open(name, "w"))
-  file:write(text)
-  file:close()
-  local ok, err = pcall(f, name)
-  os.remove(name)
-  if not ok then error(err, 0) end
-end
+local with_file = proc.with_file
 
 local quiet = { LUA_INIT = false, LUA_INIT_5_4 = false }
 local function run(args, options)

@@ -68,6 +68,37 @@ describe("a fiber's failure", function()
     end
   end)
 
+  it("is told by what its error says of itself, and by its type if that fails, too", function()
+    for _, host in ipairs { false, true } do
+      local out, err, code = script([[
+        local e = setmetatable({}, { __tostring = function() return "no such thing\nat all" end })
+        local waits = setmetatable({}, { __tostring = function() mare.sleep(0.01) return "it waited" end })
+        local fails = setmetatable({}, { __tostring = function() error("no text", 0) end })
+        local none = setmetatable({}, { __tostring = function() return {} end })
+        for i, what in ipairs { e, waits, fails, none, 12.5, false } do
+          fiber.spawn { name = "f" .. i, main = function() error(what, 0) end }
+        end
+        local kept = fiber.spawn(function() error(e, 0) end)
+        fiber.yield()
+        print(kept:status())
+        kept = nil
+        collectgarbage() collectgarbage()
+        local observed = fiber.spawn(function() error(e, 0) end)
+        print(select(2, observed:wait()) == e)
+        print(fiber.count())]], host)
+      assert.equal("failed\ntrue\n1\n", out)
+      local function has(i, text) assert.truthy(err:find(("'f%d' of the main process failed: %s\nstack traceback"):format(i, text), 1, true), err) end
+      has(1, "no such thing\nat all")
+      for i = 2, 4 do has(i, "(error object is a table value)") end
+      has(5, "12.5")
+      has(6, "false")
+      assert.truthy(err:find("mare: fiber #7 of the main process failed: no such thing\nat all\n", 1, true), err)
+      local _, n = err:gsub("mare: fiber", "")
+      assert.equal(7, n, err)
+      assert.equal(0, code)
+    end
+  end)
+
   it("for want of memory is its own", function()
     local p = process.spawn { memory = 400 * 1024, main = function()
       local n, failed = 0, 0
@@ -80,6 +111,52 @@ describe("a fiber's failure", function()
       return n, failed, fiber.count()
     end }
     assert.same(pack(true, 20, 20, 1), pack(p:wait()))
+  end)
+end)
+
+describe("a daemon", function()
+  it("keeps no process alive: it is cancelled when only such are left, and closes what it has", function()
+    local out, err, code = script([[
+      for i = 1, 3 do
+        fiber.spawn { name = "daemon", daemon = true, main = function()
+          local guard <close> = setmetatable({}, { __close = function(_, e) print("closed " .. i .. ": " .. tostring(e):gsub("^.*: ", "")) end })
+          if i == 1 then while true do mare.sleep(3600) end end
+          if i == 2 then while true do pcall(mare.sleep, 3600) end end
+          if i == 3 then channel.new():receive() end
+        end }
+      end
+      fiber.spawn { daemon = true, main = function() return "ends before" end }
+      fiber.spawn(function() mare.sleep(0.01) print("the last") end)
+      print(fiber.count())]])
+    local lines = {}
+    for line in out:gmatch("[^\n]+") do lines[#lines + 1] = line end
+    assert.same({ "6", "the last" }, { lines[1], lines[2] })
+    table.sort(lines)
+    assert.same({ "6", "closed 1: the fiber was cancelled", "closed 2: nil", "closed 3: the fiber was cancelled", "the last" }, lines)
+    assert.equal("", err)
+    assert.equal(0, code)
+  end)
+
+  it("ends with a main function that fails, as others do", function()
+    local _, err, code = script([[
+      fiber.spawn { daemon = true, main = function() mare.sleep(3600) end }
+      fiber.yield()
+      error("main fails", 0)]])
+    assert.matches("^mare: main fails\n", err)
+    assert.equal(1, code)
+  end)
+
+  it("leaves the results of its process alone", function()
+    local p = process.spawn(function()
+      fiber.spawn { daemon = true, main = function() while true do mare.sleep(0.001) end end }
+      mare.sleep(0.01)
+      return "result", 2
+    end)
+    assert.same(pack(true, "result", 2), pack(p:wait(20)))
+  end)
+
+  it("is checked", function()
+    assert.error_matches(function() fiber.spawn { main = print, daemon = 1 } end, "'daemon' must be a boolean")
   end)
 end)
 

@@ -1,8 +1,11 @@
 -- Forwards, addressing modes and exceptions in replies; the server does what the test says: spec/support/peer.lua.
+-- luacheck: ignore 211/broker   (they are kept to be closed)
 local orb = require "mare.orb"
 local ior = require "mare.orb.giop.ior"
 local core = require "mare.orb.giop.core"
+local calling = require "spec.support.calling"
 local peer = require "spec.support.peer"
+local raised = calling.raised
 
 local IDL = [[
   module Spec {
@@ -17,21 +20,8 @@ local IDL = [[
   };
 ]]
 
-local function client(options)
-  options = options or {}
-  options.timeout = peer.LIMIT
-  if options.ORBverifyObjectExistsAndType == nil then options.ORBverifyObjectExistsAndType = 0 end
-  local broker = orb.init(options)
-  broker:load(IDL)
-  return broker
-end
-
-local function raised(f, ...)
-  local ok, e = pcall(f, ...)
-  assert.is_false(ok)
-  assert.equal("table", type(e), tostring(e))
-  return ("%s %d %s"):format(orb.exception.is_system(e) or e._repid, (e.minor or 0) & 0xfff, e.completed or ""), e
-end
+local function client(options) return calling.broker(IDL, calling.limited(options)) end
+local function echo_of(ref, options) return calling.proxy(IDL, "Spec::Echo", ref, calling.limited(options)) end
 
 -- Answers every request with a forward to the reference in place[1].
 local function forwards(place, status)
@@ -51,8 +41,7 @@ describe("a forward", function()
         c:reply(q, place[1], 3)
       end
     end)
-    local broker <close> = client()
-    local hello = broker:proxy(here.ref, "Spec::Echo")
+    local broker <close>, hello = echo_of(here.ref)
     for i = 1, 3 do assert.equal("x" .. i, hello:say("x" .. i)) end
     assert.equal(1, asked)
     assert.equal("corbaloc", here.ref:sub(1, 8))
@@ -68,8 +57,7 @@ describe("a forward", function()
           if asked == 1 then c:reply(q, place[1], status) else c:reply(q, q.body) end
         end
       end)
-      local broker <close> = client()
-      local hello = broker:proxy(here.ref, "Spec::Echo")
+      local broker <close>, hello = echo_of(here.ref)
       do
         local there <close> = peer.serve(peer.echo)
         place[1] = peer.reference({ { "127.0.0.1", there.port } })
@@ -97,8 +85,7 @@ describe("a forward", function()
       end
     end)
     place[1] = peer.reference({ { "127.0.0.1", a.port } })
-    local broker <close> = client()
-    local hello = broker:proxy(a.ref, "Spec::Echo")
+    local broker <close>, hello = echo_of(a.ref)
     local what, e = raised(hello.say, hello, "x")
     assert.equal("TRANSIENT 0 COMPLETED_NO", what)
     assert.matches("forwarded more than 8 times", tostring(e))
@@ -108,8 +95,7 @@ describe("a forward", function()
   it("to nil or to nonsense is an error", function()
     local place = { ior.null:sub(5) }
     local a <close> = peer.serve(forwards(place))
-    local broker <close> = client()
-    local hello = broker:proxy(a.ref, "Spec::Echo")
+    local broker <close>, hello = echo_of(a.ref)
     assert.equal("INV_OBJREF 0 COMPLETED_NO", (raised(hello.say, hello, "x")))
     place[1] = "\1\2"
     assert.matches("^MARSHAL", (raised(hello.say, hello, "x")))
@@ -155,8 +141,7 @@ describe("an exception in a reply", function()
   it("of the operation is an object with its members", function()
     local body = string.pack("<!4s4s4i4", "IDL:Spec/Refused:1.0\0", "no reason\0", -7)
     local server <close> = answering(body, 1)
-    local broker <close> = client()
-    local hello = broker:proxy(server.ref, "Spec::Echo")
+    local broker <close>, hello = echo_of(server.ref)
     local ok, e = pcall(hello.refuse, hello)
     assert.is_false(ok)
     assert.same({ "IDL:Spec/Refused:1.0", "no reason", -7 }, { e._repid, e.why, e.code })
@@ -166,8 +151,7 @@ describe("an exception in a reply", function()
 
   it("that the operation doesn't declare is UNKNOWN minor 1", function()
     local server <close> = answering(peer.string("IDL:Other/Thing:1.0"), 1)
-    local broker <close> = client()
-    local hello = broker:proxy(server.ref, "Spec::Echo")
+    local broker <close>, hello = echo_of(server.ref)
     local what, e = raised(hello.refuse, hello)
     assert.equal("UNKNOWN 1 COMPLETED_YES", what)
     assert.matches("IDL:Other/Thing:1.0", tostring(e))
@@ -176,8 +160,7 @@ describe("an exception in a reply", function()
   it("of the system keeps minor code and completion", function()
     for completed, word in pairs { [0] = "COMPLETED_YES", "COMPLETED_NO", "COMPLETED_MAYBE" } do
       local server <close> = answering(peer.system("NO_RESOURCES", 0x41540003, completed), 2)
-      local broker <close> = client()
-      local hello = broker:proxy(server.ref, "Spec::Echo")
+      local broker <close>, hello = echo_of(server.ref)
       local what, e = raised(hello.say, hello, "x")
       assert.equal("NO_RESOURCES 3 " .. word, what)
       assert.equal(("CORBA::NO_RESOURCES (omniORB minor 3, %s)"):format(word), tostring(e))
@@ -187,8 +170,7 @@ describe("an exception in a reply", function()
 
   it("that is cut off is MARSHAL", function()
     local server <close> = answering(peer.system("NO_RESOURCES", 1, 1):sub(1, -6), 2)
-    local broker <close> = client()
-    local hello = broker:proxy(server.ref, "Spec::Echo")
+    local broker <close>, hello = echo_of(server.ref)
     assert.matches("^MARSHAL", (raised(hello.say, hello, "x")))
   end)
 end)
@@ -209,8 +191,7 @@ describe("the interface of a reference", function()
   it("is asked for once where the type id doesn't tell it", function()
     local log = {}
     local server <close> = asked("\1", log)
-    local broker <close> = client { ORBverifyObjectExistsAndType = 1 }
-    local hello = broker:proxy(server.ref, "Spec::Echo")
+    local broker <close>, hello = echo_of(server.ref, { ORBverifyObjectExistsAndType = 1 })
     assert.same({}, log)
     for _ = 1, 2 do assert.equal("x", hello:say("x")) end
     assert.equal("x", hello:_with { timeout = peer.LIMIT }:say("x"))
@@ -222,8 +203,7 @@ describe("the interface of a reference", function()
 
   it("that it hasn't is INV_OBJREF", function()
     local server <close> = asked("\0", {})
-    local broker <close> = client { ORBverifyObjectExistsAndType = 1 }
-    local hello = broker:proxy(server.ref, "Spec::Echo")
+    local broker <close>, hello = echo_of(server.ref, { ORBverifyObjectExistsAndType = 1 })
     local what, e = raised(hello.say, hello, "x")
     assert.equal("INV_OBJREF 0 COMPLETED_NO", what)
     assert.matches("the object is no 'Spec::Echo'", tostring(e))

@@ -1,6 +1,8 @@
 -- Time limits, cancellation and futures of calls; the server does what the test says: spec/support/peer.lua.
+-- luacheck: ignore 211/broker   (they are kept to be closed)
 local mare = require "mare"
 local orb = require "mare.orb"
+local calling = require "spec.support.calling"
 local peer = require "spec.support.peer"
 local fiber, channel = mare.fiber, mare.channel
 local LIMIT = peer.LIMIT
@@ -9,13 +11,8 @@ local IDL = "interface Echo { string say(in string who); long add(in long a, in 
 
 local function pack(...) return { n = select("#", ...), ... } end
 
-local function client(options)
-  options = options or {}
-  options.ORBverifyObjectExistsAndType = 0
-  local broker = orb.init(options)
-  broker:load(IDL)
-  return broker
-end
+local function client(options) return calling.broker(IDL, options) end
+local function echo_of(ref, options) return calling.proxy(IDL, "Echo", ref, options) end
 
 local function what(e) return ("%s %s"):format(orb.exception.is_system(e) or tostring(e), e.completed) end
 
@@ -45,21 +42,19 @@ describe("a time limit", function()
   it("is TIMEOUT COMPLETED_MAYBE with a CancelRequest, and the late reply is nobody's", function()
     local log, gate = {}, channel.new(1)
     local server <close> = peer.serve(slow(log, gate))
-    local broker <close> = client()
-    local hello = broker:proxy(server.ref, "Echo")
+    local broker <close>, hello = echo_of(server.ref)
     assert.equal("TIMEOUT COMPLETED_MAYBE", raised(function() hello:_with { timeout = 0.02 }:say("x") end))
     gate:receive()
     for i = 1, 3 do assert.equal("y" .. i, hello:say("y" .. i)) end
     assert.same({ "Request 1", "CancelRequest 1", "Request 2", "Request 3", "Request 4" }, log)
     assert.equal(1, server.accepted)
-    local link = broker.transport.links[server.host .. ":" .. server.port]
+    local link = calling.link(broker, server)
     assert.is_nil(next(link.abandoned))
   end)
 
   it("of the broker holds for every call, -ORBclientCallTimeOutPeriod in milliseconds, and _with changes it", function()
     local server <close> = peer.serve(slow({}))
-    local broker <close> = client { args = { "-ORBclientCallTimeOutPeriod", "20" } }
-    local hello = broker:proxy(server.ref, "Echo")
+    local broker <close>, hello = echo_of(server.ref, { args = { "-ORBclientCallTimeOutPeriod", "20" } })
     assert.equal("TIMEOUT COMPLETED_MAYBE", raised(hello.say, hello, "x"))
     assert.equal("y", hello:_with { timeout = 0 }:say("y"))
     assert.equal("y", hello:_with { timeout = LIMIT }:say("y"))
@@ -74,8 +69,7 @@ describe("a time limit", function()
       for i = 1, 4 do c:reply(q[i], q[i].body) end
       peer.echo(c)
     end)
-    local broker <close> = client()
-    local hello = broker:proxy(server.ref, "Echo")
+    local broker <close>, hello = echo_of(server.ref)
     local hasty = hello:_with { timeout = 0.02 }
     local list = { hasty._async:say("1"), hello._async:say("2"), hasty._async:say("3"), hello._async:say("4") }
     for _, i in ipairs { 1, 3 } do
@@ -95,8 +89,7 @@ describe("a time limit", function()
     local server <close> = peer.serve(function(c, n)
       if n == 1 then gate:receive() else peer.echo(c) end
     end)
-    local broker <close> = client()
-    local hello = broker:proxy(server.ref, "Echo")
+    local broker <close>, hello = echo_of(server.ref)
     assert.equal("TIMEOUT COMPLETED_NO", raised(function() hello:_with { timeout = 0.05 }:bytes(("x"):rep(32 << 20)) end))
     assert.equal("y", hello:say("y"))
     assert.equal(2, server.accepted)
@@ -105,8 +98,7 @@ describe("a time limit", function()
 
   it("is checked", function()
     local server <close> = peer.serve(peer.echo)
-    local broker <close> = client()
-    local hello = broker:proxy(server.ref, "Echo")
+    local broker <close>, hello = echo_of(server.ref)
     assert.error_matches(function() hello:_with { timeout = -1 } end, "timeout is a number of seconds")
     assert.error_matches(function() hello:_with { timout = 1 } end, "_with has no option 'timout'; did you mean 'timeout'%?")
     assert.error_matches(function() hello:_with(1) end, "_with takes a table")
@@ -127,8 +119,7 @@ describe("a cancelled fiber", function()
       for i = 1, 3 do c:reply(q[i], q[i].body) end
       peer.echo(c)
     end)
-    local broker <close> = client()
-    local hello = broker:proxy(server.ref, "Echo")
+    local broker <close>, hello = echo_of(server.ref)
     local list = { hello._async:say("1"), hello._async:say("2"), hello._async:say("3") }
     for _ = 1, 3 do there:receive() end
     assert.is_true(list[1]:cancel())                    -- the leader
@@ -140,7 +131,7 @@ describe("a cancelled fiber", function()
     assert.equal("4", hello:say("4"))
     assert.equal(1, server.accepted)
     for i = 1, 2 do assert.same({ "CancelRequest", i }, { cancelled[i].type, cancelled[i].id }) end
-    local link = broker.transport.links[server.host .. ":" .. server.port]
+    local link = calling.link(broker, server)
     assert.is_nil(link.leader)
     assert.equal(0, link.count)
   end)
@@ -153,8 +144,7 @@ describe("a cancelled fiber", function()
       there:send(true)
       gate:receive()
     end)
-    local broker <close> = client()
-    local hello = broker:proxy(server.ref, "Echo")
+    local broker <close>, hello = echo_of(server.ref)
     local waits = hello._async:say("x")
     there:receive()
     local writes = hello._async:bytes(("x"):rep(32 << 20))
@@ -175,10 +165,9 @@ describe("cancelled requests", function()
         if m.type == "Request" and not peer.text(m.body):find("never") then c:reply(m, m.body) end
       end
     end)
-    local broker <close> = client()
-    local hello = broker:proxy(server.ref, "Echo")
+    local broker <close>, hello = echo_of(server.ref)
     assert.equal("x", hello:say("x"))
-    local link = broker.transport.links[server.host .. ":" .. server.port]
+    local link = calling.link(broker, server)
     link.nabandoned = 9999                             -- as if so many had been
     for _ = 1, 3 do assert.equal("TIMEOUT COMPLETED_MAYBE", raised(function() hello:_with { timeout = 0.001 }:say("never") end)) end
     assert.equal(2, link.nabandoned)
@@ -198,8 +187,7 @@ describe("a future", function()
       c:reply(q, peer.system("NO_PERMISSION", 7, 1), 2)
       peer.echo(c)
     end)
-    local broker <close> = client()
-    local hello = broker:proxy(server.ref, "Echo")
+    local broker <close>, hello = echo_of(server.ref)
     local f = hello._async:say("x")
     assert.same(pack(nil, "timeout"), pack(f:wait(0.01)))
     gate:close()
@@ -218,8 +206,7 @@ describe("a future", function()
         if #seen == 3 then c:reply(q, q.body) end
       end
     end)
-    local broker <close> = client()
-    local hello = broker:proxy(server.ref, "Echo")
+    local broker <close>, hello = echo_of(server.ref)
     local f = { hello._async:say("a"), hello._async:say("b"), hello._async:say("c") }
     assert.same(pack(3, true, "c"), pack(mare.select { f[1], f[2], f[3], timeout = LIMIT }))
     assert.same({ "a", "b", "c" }, seen)

@@ -1,21 +1,12 @@
 -- mare idl check, mare idl show.
 -- runs under: mare
 local proc = require "spec.support.proc"
+local with_file = proc.with_file
 
 local root = os.getenv("MARE_ROOT") or "."
 local own = root .. "/spec/support/idl/"
 
 local function mare(...) return proc.mare_command({ "idl", ... }) end
-
-local function with_file(text, f)
-  local name = os.tmpname()
-  local file = assert(io.open(name, "w"))
-  file:write(text)
-  file:close()
-  local ok, err = pcall(f, name)
-  os.remove(name)
-  if not ok then error(err, 0) end
-end
 
 local function without_comments(text) return (text:gsub(" *//[^\n]*", "")) end
 

@@ -24,6 +24,8 @@
 --   signals  list of { after = "text in stdout" | seconds, name = "INT" | number }, done in turn: a number counts from the
 --            previous one. Only with an argument list, proc.mare and proc.lua. The program must flush its output.
 --
+-- proc.with_file(text, f)   f(path) with a temporary file of that text
+--
 -- From CTest: MARE_BIN, MARE_CPATH, MARE_LUA (the interpreter that can load mare.so), MARE_SUPERVISE, MARE_CONFIG.
 -- Without CTest the plain build is used: build/plain.
 local proc = {}
@@ -62,6 +64,13 @@ local function with_files(f)
   for _, suffix in ipairs { "", ".in", ".out", ".err", ".result", ".lua" } do os.remove(base .. suffix) end
   if not results[1] then error(results[2], 0) end
   return table.unpack(results, 2, results.n)
+end
+
+function proc.with_file(text, f)
+  return with_files(function(base)
+    write(base, text)
+    return f(base)
+  end)
 end
 
 local function environment(env)

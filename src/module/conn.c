@@ -282,6 +282,14 @@ static int l_conn_shutdown(lua_State *L) {
   return start(L, mr_self_fiber(L), c, JOB_SHUTDOWN, 1, deadline);
 }
 
+/* connection:cut() -> true: nothing more is written */
+static int l_conn_cut(lua_State *L) {
+  mr_conn *c = mr_check_conn(L, 1);
+  if (!c->werr) c->werr = ECANCELED;
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
 /* connection:closed() -> boolean: was it closed here? */
 static int l_conn_closed(lua_State *L) {
   lua_pushboolean(L, mr_check_conn(L, 1)->fd < 0);
@@ -379,6 +387,7 @@ static const luaL_Reg methods[] = {
   { "timeout", l_conn_timeout },
   { "shutdown", l_conn_shutdown },
   { "close", l_conn_close },
+  { "cut", l_conn_cut },
   { "closed", l_conn_closed },
   { "peer", l_conn_peer },
   { "buffered", l_conn_buffered },

@@ -33,18 +33,22 @@ static void push_kept(lua_State *L, const char *key) {
 }
 
 static void check_fields(lua_State *L) {
-  static const char *const known[] = { "main", "args", "name", NULL };
+  static const char *const known[] = { "main", "args", "name", "daemon", NULL };
   for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
     int ok = 0;
     for (int i = 0; known[i] && !ok; i++) ok = lua_type(L, -2) == LUA_TSTRING && strcmp(lua_tostring(L, -2), known[i]) == 0;
-    if (!ok) luaL_error(L, "spawn: unknown field '%s'; there are main, args, name", luaL_tolstring(L, -2, NULL));
+    if (!ok) luaL_error(L, "spawn: unknown field '%s'; there are main, args, name, daemon", luaL_tolstring(L, -2, NULL));
   }
 }
 
 /* spawn{…} at 1 becomes main, args…; the name stays on the stack above them: returns its index, or 0. */
-static int options(lua_State *L) {
+static int options(lua_State *L, int *daemon) {
   lua_settop(L, 1);
   check_fields(L);
+  int given = lua_getfield(L, 1, "daemon");
+  if (given != LUA_TNIL && given != LUA_TBOOLEAN) luaL_error(L, "spawn: 'daemon' must be a boolean");
+  *daemon = lua_toboolean(L, -1);
+  lua_pop(L, 1);
   int named = lua_getfield(L, 1, "name");
   if (named != LUA_TNIL && (named != LUA_TSTRING || strlen(lua_tostring(L, -1)) != lua_rawlen(L, -1)))
     luaL_error(L, "spawn: 'name' must be a string without zero bytes");
@@ -95,9 +99,9 @@ mr_strand *mr_fiber_spawn(lua_State *L, int n, const char *name) {
   return s;
 }
 
-/* fiber.spawn(f, args…) -> handle;  fiber.spawn{ main=, args=, name= } -> handle */
+/* fiber.spawn(f, args…) -> handle;  fiber.spawn{ main=, args=, name=, daemon= } -> handle */
 static int l_spawn(lua_State *L) {
-  int named = lua_type(L, 1) == LUA_TTABLE ? options(L) : 0;
+  int daemon = 0, named = lua_type(L, 1) == LUA_TTABLE ? options(L, &daemon) : 0;
   if (lua_type(L, 1) != LUA_TFUNCTION)
     return luaL_error(L, "bad argument to 'spawn': a function or {main = …} expected, got %s", luaL_typename(L, 1));
   const char *name = NULL;
@@ -105,7 +109,8 @@ static int l_spawn(lua_State *L) {
     name = lua_tostring(L, named);
     lua_rotate(L, 1, 2);
   }
-  mr_fiber_spawn(L, lua_gettop(L) - (named ? 2 : 0), name);
+  mr_strand *s = mr_fiber_spawn(L, lua_gettop(L) - (named ? 2 : 0), name);
+  if (daemon) mr_strand_daemon(s);
   return 1;
 }
 
@@ -212,20 +217,41 @@ static int l_handle_tostring(lua_State *L) {
 
 /* ---- the last reference is gone: its handle was collected, and it has ended ---- */
 
+/* error value -> its text, as a process's failure is told */
+static int l_text(lua_State *L) {
+  if (lua_type(L, 1) == LUA_TTABLE && luaL_getmetafield(L, 1, "__tostring") == LUA_TNIL) return 0;
+  luaL_tolstring(L, 1, NULL);
+  return 1;
+}
+
+/* Leaves its text above the error value, or what can be said of one that has none. Where its __tostring would have to wait it fails. */
+static const char *text_of(mr_strand *s, char *other, size_t size) {
+  lua_State *co = s->fiber.L;
+  if (lua_type(co, -1) == LUA_TSTRING) return lua_tostring(co, -1);
+  snprintf(other, size, "(error object is a %s value)", luaL_typename(co, -1));
+  if (!lua_checkstack(co, LUA_MINSTACK)) return other;
+  s->fiber.cancelled = s->fiber.told = 1;        /* it has ended: nothing waits in its name */
+  s->fiber.top_ok = 0;
+  uintptr_t *space = lua_getextraspace(co), marked = *space;
+  if (s->fiber.proc->kind != PROC_HOST) *space = marked & ~(uintptr_t)3;     /* while it runs, see mr_crew_resume */
+  lua_pushcfunction(co, l_text);
+  lua_pushvalue(co, -2);
+  int ok = lua_pcall(co, 1, 1, 0) == LUA_OK && lua_type(co, -1) == LUA_TSTRING;
+  *space = marked;
+  return ok ? lua_tostring(co, -1) : other;
+}
+
 /* A failure nobody learnt of, on one line of its own with what it says. */
 static void print_failure(mr_strand *s) {
-  lua_State *co = s->fiber.L;
   mr_proc *p = s->fiber.proc;
-  char of[96];
-  const char *text = lua_type(co, -1) == LUA_TSTRING ? lua_tostring(co, -1) : NULL;
+  char of[96], other[64];
+  const char *text = text_of(s, other, sizeof other);
   if (p->kind == PROC_HOST || p->kind == PROC_MAIN) snprintf(of, sizeof of, "the main process");
   else if (p->name) snprintf(of, sizeof of, "process '%.60s' (#%llu)", p->name, (unsigned long long)p->id);
   else snprintf(of, sizeof of, "process #%llu", (unsigned long long)p->id);
   const char *a = s->name ? " '" : "", *b = s->name ? "'" : "", *trace = s->trace ? s->trace : "";
-  char other[64];
-  snprintf(other, sizeof other, "(error object is a %s value)", lua_typename(co, lua_type(co, -1)));
-  fprintf(stderr, "mare: fiber #%llu%s%s%s of %s failed: %s\n%s%s", (unsigned long long)s->id, a, s->name ? s->name : "", b, of,
-          text ? text : other, trace, *trace ? "\n" : "");
+  fprintf(stderr, "mare: fiber #%llu%s%s%s of %s failed: %s\n%s%s", (unsigned long long)s->id, a, s->name ? s->name : "", b, of, text, trace,
+          *trace ? "\n" : "");
 }
 
 static void destroy(mr_shared *o) {

@@ -274,7 +274,7 @@ static int raise_ended(lua_State *L, mr_fiber *f) {
     return lua_yield(L, 0);
   }
   f->told = 1;
-  return luaL_error(L, "%s", mr_err_text(f->crew->ending ? MR_EENDED : MR_ECANCELLED));
+  return luaL_error(L, "%s", mr_err_text(f->crew->ending == CREW_FAILED ? MR_EENDED : MR_ECANCELLED));
 }
 
 int mr_raise(lua_State *L, int err) {

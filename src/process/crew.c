@@ -142,7 +142,7 @@ void mr_strand_start(mr_strand *s) {
 }
 
 /*
- * The first fiber has failed, or this one was cancelled. One that waited is resumed to get its error, and may clean up; one that did not
+ * All are to end, or this one was cancelled. One that waited is resumed to get its error, and may clean up; one that did not
  * begin or waits once more ends here, as coroutine.close does it, and so does one that computes in a process that failed: no pcall can
  * keep it alive.
  */
@@ -174,6 +174,11 @@ int mr_crew_resume(mr_fiber *f, int nargs, int *nres) {
   int status = lua_resume(L, NULL, nargs, nres);
   if (status == LUA_YIELD) mark(f, 1, 0);
   return status;
+}
+
+void mr_strand_daemon(mr_strand *s) {
+  s->daemon = 1;
+  s->fiber.crew->daemons++;
 }
 
 /* ---- end ---- */
@@ -225,10 +230,10 @@ static void claim(mr_fiber *f, void *ud) {
   all->first = f;
 }
 
-/* The first fiber has failed: the others get an error where they wait. */
-static void end_all(mr_crew *c, mr_fiber *near) {
+/* The first fiber has failed, or only daemons are left: they get an error where they wait. */
+static void end_all(mr_crew *c, int why, mr_fiber *near) {
   claimed all = { NULL };
-  c->ending = 1;
+  c->ending = (unsigned char)why;
   mr_crew_each(c->proc, claim, &all);
   while (all.first) {
     mr_fiber *f = all.first;
@@ -288,11 +293,15 @@ int mr_crew_ended(mr_thread *t, mr_fiber *f, int status, int nres) {
   if (f == &p->main) {
     p->end = (unsigned char)mr_proc_outcome(p, status, nres);
     atomic_store_explicit(&f->state, FIBER_DONE, memory_order_relaxed);
-    if (c->alive > 1 && has_failed(p)) end_all(c, f);
+    if (c->alive > 1 && has_failed(p)) end_all(c, CREW_FAILED, f);
   } else {
+    c->daemons -= ((mr_strand *)f)->daemon;
     strand_end(f, status, nres);
   }
-  if (--c->alive > 0) return 0;
+  if (--c->alive > 0) {
+    if (c->alive == c->daemons && !c->ending) end_all(c, CREW_OVER, NULL);
+    return 0;
+  }
   p->fiber = &p->main;
   p->main.thread = t;
   mr_proc_close(t, p, destroy);

@@ -23,6 +23,7 @@
 #include "process/waitable.h"
 
 enum { CREW_IDLE, CREW_QUEUED, CREW_RUNNING };
+enum { CREW_FAILED = 1, CREW_OVER };
 
 typedef struct mr_strand mr_strand;
 
@@ -34,8 +35,9 @@ typedef struct mr_crew {
   mr_fiber *interrupted;             /* was preempted: goes on first */
   mr_fiber *due;                     /* the last in the list of those at its front whose time was due; NULL: none */
   unsigned char state;
-  unsigned char ending;              /* the first fiber has failed: nothing waits any more */
+  unsigned char ending;              /* CREW_FAILED: the first fiber has, CREW_OVER: only daemons are left. Nothing waits any more */
   size_t alive;                      /* (owner) fibers that have not ended, the first included */
+  size_t daemons;                    /* (owner) of them, those that keep no process alive */
   uint64_t next_id;                  /* (owner) */
   mr_strand *all;                    /* circular, through an empty head */
   int bell;                          /* a host's: descriptor that is readable while fibers are ready, -1: none */
@@ -47,6 +49,7 @@ struct mr_strand {
   mr_strand *next, *prev;
   mr_event ended;
   unsigned char done, failed, observed;
+  unsigned char daemon;              /* ends when only such are left */
   int nres;                          /* results, on top of the coroutine's stack */
   uint64_t id;
   char *name;                        /* owned, or NULL */
@@ -57,6 +60,7 @@ mr_crew   *mr_crew_of(mr_proc *p);                    /* made if need be, on the
 /* A strand that will run co, whose stack holds a function and its arguments. One reference; NULL: no memory. */
 mr_strand *mr_strand_new(mr_crew *c, lua_State *co, const char *name, const mr_sharetype *type);
 void       mr_strand_start(mr_strand *s);             /* on the thread that runs its process */
+void       mr_strand_daemon(mr_strand *s);            /* it has been started just now */
 void       mr_strand_free(mr_strand *s);              /* ended, and nobody holds its handle: by the type's destroy */
 static inline mr_strand *mr_strand_of(void *shared) { return (mr_strand *)(void *)((char *)shared - offsetof(mr_strand, shared)); }
 /* Calls fn for every fiber of p that has not ended, the lock of its crew held. */
@@ -67,7 +71,7 @@ void       mr_crew_abandon(mr_proc *host);
 int        mr_crew_state(mr_proc *p);                    /* CREW_*, -1: it has none */
 int        mr_crew_bell(mr_crew *c);                  /* the descriptor, or -1 */
 
-/* Its waits raise: the first fiber has failed, or a sibling has cancelled it. */
+/* Its waits raise: all are to end, or a sibling has cancelled it. */
 static inline int mr_fiber_ending(const mr_fiber *f) { return f->crew && (f->crew->ending || f->cancelled); }
 int        mr_fiber_wake(mr_fiber *f, mr_fiber *near);     /* a resting sibling; 0: it doesn't rest */
 void       mr_fiber_relieve(mr_fiber *f);              /* wakes who is to go on while f waits */

@@ -15,6 +15,7 @@ local fiber = {}
 ---@field main function
 ---@field args? { n?: integer, [integer]: any } arguments; with `n` they are `args[1]` to `args[n]`, nils among them; at most 250
 ---@field name? string for reports of failures and deadlocks
+---@field daemon? boolean it keeps no process alive: it is ended when only such fibers are left
 
 ---Starts a fiber that calls `main` with the arguments. It begins when this one waits or yields; nothing is copied.
 ---

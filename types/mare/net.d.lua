@@ -127,6 +127,10 @@ function connection:setvbuf(mode, bytes) end
 ---@return string? code
 function connection:shutdown(way) end
 
+---Nothing more is written from now on. Doesn't wait.
+---@return true
+function connection:cut() end
+
 ---Sends what is buffered and closes. It is closed in any case.
 ---@param seconds? number
 ---@return true? done

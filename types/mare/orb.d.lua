@@ -16,7 +16,7 @@ local orblib = {}
 ---@field log? fun(level: string|integer, text: string)
 ---@field pcap? string a file that keeps what goes over the network
 ---@field include? string[] folders for #include
----@field limits? table<string, number>
+---@field limits? mare.orb.limits
 
 ---@param options? mare.orb.options
 ---@return mare.orb.broker

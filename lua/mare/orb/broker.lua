@@ -40,7 +40,7 @@ function broker.new(options, log, capture)
     options = options, log = log, capture = capture, repository = idl.repository(), everywhere = object.methods,
     classes = {}, typed = {}, targets = setmetatable({}, { __mode = "v" }), known = {}, operations = {},
     excepts = setmetatable({}, { __mode = "k" }),
-    transport = transport.new { connect_timeout = options.connect_timeout, max_minor = options.max_minor, capture = capture,
+    transport = transport.new { connect_timeout = options.connect_timeout, max_minor = options.max_minor, capture = capture, unused = options.unused,
                                 limits = { message = options.giopMaxMsgSize, pending = options.limits and options.limits.pending,
                                            unfinished = options.limits and options.limits.unfinished } },
     references = reference.initial(options),

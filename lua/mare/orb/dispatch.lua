@@ -1,8 +1,8 @@
 --[[
 mare.orb.dispatch: from a request to its reply.
 
-A request is served by the fiber that read it, and its state is that fiber's *job* (see pool): `id`, `codec` and `response` of the request, `phase`,
-`connection`. So serving makes no table and no closure: what a servant gets are the decoded values, what it returns goes into the encoder as it is.
+A request is served by the fiber that read it, and its state is that fiber's *job* (see pool): `id`, `codec` and `response` of the request, `phase`.
+So serving makes no table and no closure: what a servant gets are the decoded values, what it returns goes into the encoder as it is.
 
 How an operation of an interface is called is worked out at its first use and kept in a table of *calls* that all objects of the interface
 share. A call has `run(job, call, entry, message, at)`, which gives the reply, programs for its arguments, results (`reply` is their method)
@@ -31,7 +31,7 @@ dispatch.__index = dispatch
 ---@param broker table
 function dispatch.new(broker)
   local env = broker.env
-  return setmetatable({
+  return setmetatable({                          -- the pool adds how a reply goes ahead of its servant: arrived(job, reply)
     broker = broker, repository = broker.repository, env = env, interfaces = {}, operations = {},
     system_body = env:program({ { kind = "string", bound = 0 }, { kind = "ulong" }, { kind = "ulong" } }),
     nothing = env:program({}),
@@ -233,9 +233,12 @@ local function system_reply(self, job, e)
   return self.system_body:reply(job.id, job.codec, SYSTEM_EXCEPTION, nil, e._repid, (e.minor or 0) & 0xffffffff, exception.completion(e))
 end
 
+--- To the log; one that fails is no reason to fail.
+function dispatch:note(level, text) pcall(self.broker.log, level, text) end
+
 -- A Lua error in a servant; lack of memory is said as such.
 local function accident(self, job, err)
-  self.broker.log(1, ("%s: %s"):format(where(job), err.traceback or err.text))
+  self:note(1, ("%s: %s"):format(where(job), err.traceback or err.text))
   local memory = err.text == "not enough memory"
   return system(memory and "NO_MEMORY" or "UNKNOWN", 0, COMPLETED[job.phase], err.text)
 end
@@ -247,22 +250,22 @@ local function user_reply(self, job, e)
     job.phase = AFTER
     local fine, reply = pcall(program.reply, program, job.id, job.codec, USER_EXCEPTION, nil, e)
     if fine then return reply end
-    self.broker.log(1, ("%s: its exception can't be sent: %s"):format(where(job), tostring(reply)))
+    self:note(1, ("%s: its exception can't be sent: %s"):format(where(job), tostring(reply)))
     return system_reply(self, job, exception.is_system(reply) and reply or system("MARSHAL", 0, "COMPLETED_YES"))
   end
-  self.broker.log(1, ("%s raised %s, which its interface does not declare"):format(where(job), exception.__tostring(e)))
+  self:note(1, ("%s raised %s, which its interface does not declare"):format(where(job), exception.__tostring(e)))
   return system_reply(self, job, system("UNKNOWN", 1, "COMPLETED_YES"))
 end
 
 -- The reply that tells of an error.
 local function failure(self, job, err)
   if type(err) ~= "table" then err = { text = tostring(err) } end
-  if err.lacking and exception.is_system(err) then self.broker.log(1, ("%s: %s"):format(where(job), err.text))
+  if err.lacking and exception.is_system(err) then self:note(1, ("%s: %s"):format(where(job), err.text))
   elseif not err._repid then err = accident(self, job, err)
-  elseif job.silent and job.phase == DURING then self.broker.log(1, ("%s raised %s"):format(where(job), exception.__tostring(err))) end
+  elseif job.silent and job.phase == DURING then self:note(1, ("%s raised %s"):format(where(job), exception.__tostring(err))) end
   if job.silent then return nil end
   if exception.is_system(err) then
-    if job.phase == AFTER then self.broker.log(1, ("%s: its results can't be sent: %s"):format(where(job), tostring(err))) end
+    if job.phase == AFTER then self:note(1, ("%s: its results can't be sent: %s"):format(where(job), tostring(err))) end
     return system_reply(self, job, err)
   end
   if err._repid:find("^IDL:omg%.org/CORBA/") then return system_reply(self, job, system("UNKNOWN", 2, err.completed)) end
@@ -316,14 +319,15 @@ local function execute(self, job, message, at, key, operation)
   local call = entry.calls[operation] or no_operation(entry, operation)
   job.call = call
   if job.response == ALWAYS_LATER then
-    job.connection:send(self.nothing:reply(job.id, job.codec, NO_EXCEPTION, nil))
+    local reply = self.nothing:reply(job.id, job.codec, NO_EXCEPTION, nil)
     job.silent = true
+    self.arrived(job, reply)
   end
   if entry.dynamic then return call.dynamic(job, call, entry, message, at) end
   return call.run(job, call, entry, message, at)
 end
 
---- Serves a request: the reply, or nil if there is to be none. Raises nothing.
+--- Serves a request: the reply, or nil if there is to be none. Raises nothing, unless there is no memory even to say that.
 function dispatch:serve(job, message, at, key, operation)
   job.phase, job.call, job.key, job.operation, job.silent = BEFORE, nil, key, operation, job.response == NONE
   local fine, reply = xpcall(execute, trace, self, job, message, at, key, operation)
@@ -333,8 +337,8 @@ function dispatch:serve(job, message, at, key, operation)
   if told then return told end
   told, reply = pcall(failure, self, job, reply)
   if told then return reply end
-  self.broker.log(1, ("%s: no reply could be made: %s"):format(where(job), tostring(reply)))
-  return nil
+  self:note(1, ("%s: no reply could be made: %s"):format(where(job), tostring(reply)))
+  return not job.silent and system_reply(self, job, system("UNKNOWN", 0, "COMPLETED_MAYBE")) or nil
 end
 
 --- Refuses a request without looking for its object.
@@ -343,14 +347,21 @@ function dispatch:refuse(job, name, minor, text)
   return failure(self, job, system(name, minor, "COMPLETED_NO", text))
 end
 
---- The answer to "is it here?": status and body of a LocateReply; the same as a request would find.
-function dispatch:locate(key, bits)
+-- The answer to "is it here?".
+local function located(self, key, bits)
   local fine, entry = pcall(find, self, key, nil)
   if fine and entry.forward then return OBJECT_FORWARD, reference_body(entry.forward, bits) end
   if fine then return OBJECT_HERE end
   if exception.is_system(entry) == "OBJECT_NOT_EXIST" then return UNKNOWN_OBJECT end
   if bits >> 1 < 2 or not exception.is_system(entry) then return OBJECT_HERE end   -- the request will tell what is wrong
-  return LOC_SYSTEM_EXCEPTION, self.system_body:encode(bits, entry._repid, entry.minor & 0xffffffff, exception.completion(entry))
+  return LOC_SYSTEM_EXCEPTION, self.system_body:encode(bits, entry._repid, (entry.minor or 0) & 0xffffffff, exception.completion(entry))
+end
+
+--- The answer to "is it here?": status and body of a LocateReply; the same as a request would find.
+function dispatch:locate(key, bits)
+  local fine, status, body = pcall(located, self, key, bits)
+  if fine then return status, body end
+  return OBJECT_HERE                             -- the request will tell what is wrong
 end
 
 ----------------------------------------------------------------------------------------------------------- local callers

@@ -6,7 +6,8 @@ once per operation for the address in use; `ready` is the connection whose code 
 interface and time limit. See proxy.lua, transport.lua.
 
 What is sent again, and what is not (CORBA 3.3 part 2, 9.4.7 and orb.md): a request that the server has said it did not process (CloseConnection), or
-that could not be written whole, once and within its deadline; a forwarded one, at most 8 times; nothing else.
+that could not be written whole, once and within its deadline; one of which no byte was written, as others ended the connection meanwhile; a forwarded
+one, at most 8 times; nothing else.
 ]]
 local mare = require "mare"
 local core = require "mare.orb.giop.core"
@@ -98,23 +99,29 @@ local function make_head(target, op, contexts)
   return head, idat
 end
 
--- The first request on a connection says which code sets will be used. If its arguments are wrong nothing has been said.
+local function too_large(target, op, size)
+  error(system("MARSHAL", 0, "COMPLETED_NO", ("the request of %s has %d bytes, more than giopMaxMsgSize allows (%d)")
+    :format(op.qualified, size, target.broker.options.giopMaxMsgSize)), 0)
+end
+
+local function encode(target, conn, op, head, idat, id, ...)
+  local message = op.request:request(head, idat, id, target.bits | conn.codec | BULK, ...)
+  if #message > target.limit then too_large(target, op, #message) end
+  return message
+end
+
+-- The first request on a connection says which code sets will be used. If it can't be made nothing has been said. -> message, does it say so
 local function introduce(target, conn, op, id, ...)
   local before = conn.codec
   local contexts = conn:contexts(target.endpoint.codesets)
   local head, idat = make_head(target, op, contexts)
-  local ok, message = pcall(op.request.request, op.request, head, idat, id, target.bits | conn.codec | BULK, ...)
+  local ok, message = pcall(encode, target, conn, op, head, idat, id, ...)
   if ok then
     target.ready = conn
-    return message
+    return message, contexts ~= nil
   end
   conn.chosen, conn.codec = nil, before
   error(message, 0)
-end
-
-local function too_large(target, op, size)
-  error(system("MARSHAL", 0, "COMPLETED_NO", ("the request of %s has %d bytes, more than giopMaxMsgSize allows (%d)")
-    :format(op.qualified, size, target.broker.options.giopMaxMsgSize)), 0)
 end
 
 local function attempt(target, link, op, deadline, ...)
@@ -123,17 +130,15 @@ local function attempt(target, link, op, deadline, ...)
   if id > LAST_ID or link.wrapped then id = link:fresh() end
   link.id = id
   completed = "COMPLETED_NO"
-  local message
+  local message, first
   if conn.chosen or not target.endpoint.codesets then
     target.ready = conn
-    local head = target.heads[op] or make_head(target, op)
-    message = op.request:request(head, target.idat, id, target.bits | conn.codec | BULK, ...)
+    message = encode(target, conn, op, target.heads[op] or make_head(target, op), target.idat, id, ...)
   else
-    message = introduce(target, conn, op, id, ...)
+    message, first = introduce(target, conn, op, id, ...)
   end
-  if #message > target.limit then too_large(target, op, #message) end
-  if op.response ~= 0 then return link:exchange(id, message, deadline) end
-  local ok, why = link:post(message, deadline)
+  if op.response ~= 0 then return link:exchange(id, message, deadline, first) end
+  local ok, why = link:post(message, deadline, first)
   return nil, ok and "posted" or why
 end
 
@@ -181,6 +186,7 @@ end
 -- NEEDS_ADDRESSING_MODE: the server wants a profile, or the whole reference, instead of the key.
 local function address(target, reply, at, codec)
   local mode = target.broker.programs.short:decode(reply, at, codec)
+  if not target.endpoint then return end         -- another call has been sent elsewhere meanwhile
   target.addressing = addressing.target(target.ior, target.endpoint, mode)
   target.heads = {}
 end
@@ -205,9 +211,11 @@ local finish
 local function otherwise(state, target, link, op, deadline, again, forwards, reply, status, at, bits, ...)
   if not reply then
     if status == "posted" then return end
-    if status ~= "again" or again then failed(target, link, op, status) end
+    if status ~= "turned" then
+      if status ~= "again" or again then failed(target, link, op, status) end
+      again = true
+    end
     if deadline and clock() >= deadline then failed(target, link, op, "unsent") end
-    again = true
   else
     local codec = bits | link.conn.codec
     completed = "COMPLETED_MAYBE"

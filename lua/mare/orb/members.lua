@@ -15,6 +15,7 @@ local ior = require "mare.orb.giop.ior"
 
 local fiber, channel, process = mare.fiber, mare.channel, mare.process
 local MOST, QUEUE, PAUSE, LONGEST = 256, 16, 0.05, 5
+local FULL = 0.01                                -- seconds
 
 local members = {}
 
@@ -31,8 +32,8 @@ local function inherited(server)
   end
   local copy = { host = host ~= "" and host or nil, ORBendPointPublish = rules[1] and rules }
   for _, name in ipairs { "timeout", "connect_timeout", "limits", "include" } do copy[name] = options[name] end
-  for _, name in ipairs { "InitRef", "DefaultInitRef", "giopMaxMsgSize", "maxGIOPVersion", "inConScanPeriod", "maxServerThreadPerConnection",
-                          "traceLevel", "traceFile", "verifyObjectExistsAndType" } do
+  for _, name in ipairs { "InitRef", "DefaultInitRef", "giopMaxMsgSize", "maxGIOPVersion", "inConScanPeriod", "outConScanPeriod",
+                          "maxServerThreadPerConnection", "traceLevel", "traceFile", "verifyObjectExistsAndType" } do
     copy["ORB" .. name] = options[name]
   end
   if options.InitRef then
@@ -74,12 +75,16 @@ local function watch(self, member)
     local began = mare.clock()
     local fine, err, trace = member.process:wait()
     if self.stopping then return end
-    self.server.broker.log(1, ("process %d of '%s' ended%s; another takes its place"):format(member.index, self.interface.name,
+    member.down = true
+    self.server.dispatch:note(1, ("process %d of '%s' ended%s; another takes its place"):format(member.index, self.interface.name,
       fine and "" or ": " .. tostring(err) .. (trace and "\n" .. trace or "")))
     pause = mare.clock() - began > LONGEST and 0 or math.min(LONGEST, pause == 0 and PAUSE or 2 * pause)
-    self.quit:receive(pause)
-    if self.stopping then return end
-    start(self, member)
+    repeat
+      self.quit:receive(pause)
+      if self.stopping then return end
+      pause = math.max(pause, PAUSE)
+    until pcall(start, self, member)             -- there may be no memory for it just now
+    member.down = false
   end
 end
 
@@ -111,17 +116,28 @@ local function close_channels(self)
   for _, member in ipairs(self) do member.connections:close() end
 end
 
--- The next one in turn that has room; if none has, it waits for the next.
-local function hand(self, socket)
+-- The next one in turn that has room, of those that run if there are any: true; nil: there is none; false: the end.
+local function offer(self, socket, down)
   local n = #self
   for _ = 1, n do
     self.turn = self.turn % n + 1
-    local ok, why = self[self.turn].connections:try_send(socket)
-    if ok then return true end
-    if why == "closed" then return false end
+    local member = self[self.turn]
+    if down or not member.down then
+      local ok, why = member.connections:try_send(socket)
+      if ok then return true end
+      if why == "closed" then return false end
+    end
   end
-  self.turn = self.turn % n + 1
-  return self[self.turn].connections:send(socket)
+end
+
+-- When all have as many as they should, it waits for whoever is the first to take one: one that is stuck holds up nobody else.
+local function hand(self, socket)
+  while true do
+    local done = offer(self, socket)
+    if done == nil then done = offer(self, socket, true) end
+    if done ~= nil then return done end
+    self.quit:receive(FULL)
+  end
 end
 
 -- Should the process fail, the members learn of it here.

@@ -44,14 +44,14 @@ local known = {
   endPoint = { text, many = true }, endPointPublish = { text, many = true }, endPointNoListen = { text, many = true },
   clientCallTimeOutPeriod = { number }, clientConnectTimeOutPeriod = { number },
   giopMaxMsgSize = { number }, maxGIOPVersion = { giop_version }, verifyObjectExistsAndType = { flag },
-  inConScanPeriod = { number }, maxServerThreadPerConnection = { number }, listenBacklog = { number },
+  inConScanPeriod = { number }, outConScanPeriod = { number }, maxServerThreadPerConnection = { number }, listenBacklog = { number },
 }
 
 -- omniORB's other options. All take a value.
 local ignored = {}
 for name in ([[
   abortOnInternalError abortOnNativeException acceptBiDirectionalGIOP acceptMisalignedTcIndirections bootstrapAgentHostname bootstrapAgentPort
-  clientTransportRule endPointNoPublish endPointPublishAllIFs maxServerThreadPoolSize outConScanPeriod scanGranularity
+  clientTransportRule endPointNoPublish endPointPublishAllIFs maxServerThreadPoolSize scanGranularity
   serverCallTimeOutPeriod configFile connectionWatchImmediate connectionWatchPeriod copyValuesInLocalCalls diiThrowsSysExceptions dumpConfiguration
   giopBufferSize giopTargetAddressMode idleThreadTimeout immediateAddressSwitch lcdMode maxGIOPConnectionPerServer maxSocketRecv maxSocketSend
   nativeCharCodeSet nativeWCharCodeSet objectTableSize offerBiDirectionalGIOP oneCallPerConnection poaHoldRequestTimeout
@@ -61,14 +61,14 @@ for name in ([[
   traceThreadId traceTime traceTimestamp unixTransportDirectory unixTransportPermission useTypeCodeIndirections validateUTF8 id
 ]]):gmatch("%S+") do ignored[name] = true end
 
-local defaults = { traceLevel = 1, giopMaxMsgSize = 64 << 20, maxGIOPVersion = "1.2", verifyObjectExistsAndType = true }
+local defaults = { traceLevel = 1, giopMaxMsgSize = 64 << 20, maxGIOPVersion = "1.2", verifyObjectExistsAndType = true, outConScanPeriod = 120 }
 
 -- Fields of orb.init's table that are not omniORB's.
 local own = { args = true, port = true, host = true, timeout = true, connect_timeout = true, log = true, pcap = true, limits = true,
               include = true }
 
 -- Of `limits`: what there may be.
-options.limits = { "connections", "idle", "linger", "message", "pending", "reply", "requests", "resting", "unfinished" }
+options.limits = { "connections", "idle", "linger", "message", "pending", "reply", "requests", "resting", "unfinished", "unused" }
 
 local function all_names()
   local list = {}
@@ -175,6 +175,13 @@ local function check_own(given)
   if given.log ~= nil and type(given.log) ~= "function" then error("orb.init: log is a function(level, text)", 0) end
 end
 
+-- How long a connection to a server may be unused; nil: for ever.
+local function unused_of(given, result)
+  local limit = given.limits and given.limits.unused
+  if limit == nil then limit = result.outConScanPeriod end
+  return limit and limit > 0 and limit or nil
+end
+
 local function seconds(milliseconds) return milliseconds and milliseconds > 0 and milliseconds / 1000 or nil end
 
 --- The options of a broker: those of omniORB by their names, `timeout` and `connect_timeout` in seconds, and what the program gave.
@@ -195,6 +202,7 @@ function options.read(given)
   if given.timeout == nil then result.timeout = seconds(result.clientCallTimeOutPeriod) end
   if given.connect_timeout == nil then result.connect_timeout = seconds(result.clientConnectTimeOutPeriod) end
   if result.timeout == 0 then result.timeout = nil end
+  result.unused = unused_of(given, result)
   result.max_minor = tonumber(result.maxGIOPVersion:sub(3))
   return result
 end

@@ -6,10 +6,11 @@ socket, a fiber of the pool takes the lead (fiber.relief). So a request that doe
 local variables, and a servant that waits holds up nobody. A fiber that has served and leads nothing any more *rests* in the pool until
 it is given a connection; so none is made or ended in the steady state.
 
-A *job* is a fiber's own record, for all its life: the request it serves, `slot` its place in the connection's list.
+A *job* is a fiber's own record, for all its life: the request it serves, `slot` its place in the connection's list. `id`: the request's,
+ANSWERED once its reply has gone ahead of the servant, nil when there is none that could be cancelled.
 A *peer* is a connection's record: `n` requests in progress, whose jobs are peer[1..n]; `closing` no more is accepted; `gone` the client
 has ended. `full`: n has reached the limit, so its leader serves and nobody reads: what the client
-sends waits in its socket, until the first who has finished takes the lead.
+sends, also that it cancels something, waits in its socket, until the first who has finished takes the lead.
 
 Who takes n to 0 settles the peer: a closing one gets CloseConnection, then its leader reads on until the client closes (closing
 first could make the client's system throw away replies it has not read), but not beyond `linger` seconds; a gone one is closed.
@@ -23,17 +24,21 @@ local relief = fiber.relief
 local send, receive = connection.send, connection.receive
 local REQUEST, REPLY, CANCEL, LOCATE, LOCATED, CLOSE, ERROR = 0, 1, 2, 3, 4, 5, 6
 local KEY_ADDRESS = "\0\0"
+local ANSWERED = -1                              -- no request's id
 local QUIET = 0.1                                -- seconds
-local TURN = 64                                  -- requests of one connection before others get their turn, if none of them waited
+local TURN = 64                                  -- messages of one connection before others get their turn, if none of them waited
 
 local pool = {}
 pool.__index = pool
+
+local arrived
 
 ---@param dispatch table
 ---@param log fun(level: integer, text: string)
 ---@param limits table { connections, requests, idle, linger, reply, resting, message, pending, unfinished }
 ---@param capture? table of giop/pcap
 function pool.new(dispatch, log, limits, capture)
+  dispatch.arrived = arrived
   return setmetatable({
     dispatch = dispatch, serve = dispatch.serve, log = log, limits = limits, capture = capture, peers = {}, count = 0, accepted = 0, parting = 0,
     resting = {}, jobs = {},
@@ -170,12 +175,22 @@ local function cancel(self, peer, id)
   end
 end
 
+-- A client that takes no replies: nobody reads there, and what this one was begun with nothing can follow.
+local function give(peer, reply)
+  if send(peer.connection, reply) or peer.gone then return end
+  peer.gone = true
+  peer.connection:close(0)
+end
+
+-- The reply that only says that a request is here: what its servant does is not cancelled any more.
+function arrived(job, reply)
+  job.id = ANSWERED
+  give(job.peer, reply)
+end
+
 local function finish(self, job, peer, reply)
   job.id = nil                                   -- what is being written is not cancelled any more
-  if reply and not job.cancelled and not send(peer.connection, reply) and not peer.gone then
-    peer.gone = true                             -- it takes no replies: nobody reads there
-    peer.connection.socket:shutdown("both")
-  end
+  if reply and not job.cancelled then give(peer, reply) end
   if job.cancelled then return end
   leave(job, peer)
   if peer.closing or peer.gone then settle(self, peer) end
@@ -250,8 +265,12 @@ end
 -- Reads from a connection and serves what comes until somebody else does, or it is over. False: the fiber was cancelled.
 local function lead(self, job, peer)
   local connection_, most, turns = peer.connection, self.limits.requests, 0
-  job.connection = connection_
   while true do
+    if turns == TURN then
+      turns = 0
+      fiber.yield()
+    end
+    turns = turns + 1
     local message, kind, bits, id, response, key, operation, at = receive(connection_, peer.patience)
     if not message then
       if not silent(self, peer, kind, bits) then return true end
@@ -267,11 +286,6 @@ local function lead(self, job, peer)
         if lasting then lasting = relief() end
         if peer.full then peer.full, lasting = false, true end
         if not lasting or peer.gone then return true end
-        turns = turns + 1
-        if turns == TURN then
-          turns = 0
-          fiber.yield()
-        end
       end
     elseif not other(self, peer, kind, id) then
       return true
@@ -305,7 +319,10 @@ function pool:add(socket)
   self.peers[peer] = true
   self.count = self.count + 1
   self.accepted = self.accepted + 1
-  self:give(peer)
+  local fine, why = pcall(self.give, self, peer)
+  if fine then return end
+  drop(self, peer)
+  error(why, 0)
 end
 
 -- One that has nothing to do gives its place to a newcomer; its client connects again when it needs to.

@@ -55,17 +55,26 @@ function server.new(broker)
   self.adapter.forward_of = function(value) return broker.env.iors[value] end
   self.dispatch.adapter, self.dispatch.objects = self.adapter, self.adapter.objects
   self.limits = limits_of(broker.options)
-  self.pool = pool.new(self.dispatch, broker.log, self.limits, broker.capture)
+  self.pool = pool.new(self.dispatch, function(level, text) self.dispatch:note(level, text) end, self.limits, broker.capture)
   return self
+end
+
+local function admit(self, socket)
+  if self.pool:room() then self.pool:add(socket) else socket:close(0) end
 end
 
 local function accept(self, listener)
   while self.state == "open" do
     local socket, err, code = listener:accept()
     if socket then
-      if self.pool:room() then self.pool:add(socket) else socket:close(0) end
+      local fine, why = pcall(admit, self, socket)
+      if not fine then                           -- no memory for one more: no reason to be deaf
+        socket:close(0)
+        self.dispatch:note(2, "cannot serve a connection: " .. tostring(why))
+        self.pool.vacancy:receive(1)
+      end
     elseif code == "EMFILE" or code == "ENFILE" or code == "ENOMEM" or code == "ENOBUFS" then
-      self.broker.log(2, "cannot accept a connection: " .. err)
+      self.dispatch:note(2, "cannot accept a connection: " .. err)
       self.pool.vacancy:receive(1)               -- until one closes, or somebody else gives back a descriptor
     elseif code == "EBADF" then
       return

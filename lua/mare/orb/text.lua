@@ -6,6 +6,8 @@ mare.orb.text: values as people write them, by their type: for command lines and
 Texts are never code. A literal is JSON or a Lua table of literals: 1, 0x1f, 1.5, "text", 'text', true, nil, null, { 1, 2 }, [1, 2],
 { a = 1 }, {"a": 1}. A string, a char, an enum and a reference need no quotes when they stand alone.
 ]]
+local json_string = require "mare.cli.json".text
+
 local text = {}
 
 -- ---- literals ----
@@ -225,14 +227,6 @@ local function quote(s)
     return c == "\n" and "\\n" or c == '"' and '\\"' or c == "\\" and "\\\\" or ("\\x%02x"):format(c:byte())
   end)
   if not utf8.len(s) then s = s:gsub("[\128-\255]", function(c) return ("\\x%02x"):format(c:byte()) end) end
-  return '"' .. s .. '"'
-end
-
-local function json_string(s)
-  s = s:gsub('[%c"\\]', function(c)
-    return c == '"' and '\\"' or c == "\\" and "\\\\" or c == "\n" and "\\n" or ("\\u%04x"):format(c:byte())
-  end)
-  if not utf8.len(s) then s = s:gsub("[\128-\255]", function(c) return ("\\u%04x"):format(c:byte()) end) end
   return '"' .. s .. '"'
 end
 

@@ -9,16 +9,18 @@ followers becomes the leader. So a lone caller reads its reply itself, and no fi
 Invariants:
   - link.leader is true while a fiber reads, the waiter that was told to while it has not begun, else nil. If anybody waits there is a leader.
   - link.waiting[id] are the followers; link.count is how many. An id that is in neither, a late reply's, is dropped.
-  - a link that is over takes no more requests; it is dead at once, or when its leader has read what the server still had to say.
+  - a link that is over takes no more requests; it is dead at once, or when those who wait have their replies or no more come.
   - a dead link is in no table of the transport, its socket is closed, and all its followers have been woken.
   - between the choice of an id and the end of conn:send nothing else is written for that request.
+  - hurried: the socket has the time limit of one write. Whoever writes sets his own, or none, just before: a write that has begun keeps its own.
+  - a waiter's channel is told once: who finds it full was told something else just now, and looks at the waiter's fields all the same.
 ]]
 local mare = require "mare"
 local net = require "mare.net"
 local connection = require "mare.orb.giop.connection"
 local core = require "mare.orb.giop.core"
 
-local channel, clock = mare.channel, mare.clock
+local channel, clock, fiber = mare.channel, mare.clock, mare.fiber
 local remove = table.remove
 local receive = connection.receive
 
@@ -26,6 +28,9 @@ local REPLY, LOCATE_REPLY, CLOSE, ERROR = 1, 4, 5, 6
 local LAST_ID = 0x7fffffff
 local SMALL, MOST_ABANDONED = 8192, 10000
 local IDLE = 0.05                                 -- seconds after which a connection is looked at before it is used
+local PATIENCE = 2                                -- seconds without a reply after which a connection that can't be written to any more is closed
+local FOREVER = math.huge
+local TURN = 64                                   -- replies that are others', or nobody's, before other fibers get their turn
 
 local write                                       -- the method of connections
 
@@ -65,10 +70,13 @@ link.__index = link
 
 function link.leave(self)
   self.leader = nil
-  if self.count == 0 then return end
+  if self.count == 0 then
+    if self.over then self:fail("lost", "the connection had ended") end
+    return
+  end
   local _, w = next(self.waiting)
   self.leader = w
-  w.channel:send("lead")
+  w.channel:try_send("lead")
 end
 
 function link.__close(self, err)
@@ -96,21 +104,58 @@ local function deliver(self, id, message, kind, bits, status, at, contexts)
   self.waiting[id] = nil
   self.count = self.count - 1
   w.message, w.kind, w.bits, w.status, w.at, w.contexts = message, kind, bits, status, at, contexts
-  w.channel:send("reply")
+  w.channel:try_send("reply")
 end
 
 --- The connection is over; why: "again" if the server has not touched what is unanswered, else "lost".
 function link:fail(why, text)
   if self.dead then return end
-  self.dead, self.over, self.text = why, true, text
+  self.dead, self.over, self.text = why, true, self.text or text
   self.transport:forget(self)
   self.conn:close()                               -- first: who waits for his turn to write must not add to half a message
   local waiting = self.waiting
   self.waiting, self.count = {}, 0
   for _, w in pairs(waiting) do
     w.failed = why
-    w.channel:send("failed")
+    w.channel:try_send("failed")
   end
+  if self.ended then self.ended:close() end
+end
+
+-- Waits for those who wait for replies.
+local function patient(self)
+  local n
+  repeat
+    n = self.count
+    self.ended:receive(PATIENCE)
+  until self.dead or self.count == n
+  self:fail("lost", self.text)
+end
+
+-- Half a message is in the stream, so nothing can follow it. Who waits may have his reply all the same, as long as such come: they asked before.
+local function spoil(self, text)
+  if self.over then return end
+  self.over, self.text = true, text
+  self.transport:forget(self)
+  if not self.leader then return self:fail("lost", text) end
+  self.ended = channel.new()
+  local fine = pcall(fiber.spawn, { name = "orb link", main = patient, args = { self }, daemon = true })
+  if not fine then self:fail("lost", text) end
+end
+
+-- Writes without waiting. -> as a socket's write
+local function say(self, message)
+  self.socket:timeout(0)
+  self.hurried = true
+  return self.conn:send(message)
+end
+
+-- What a write would fail with, if it had to begin now: "ETIMEDOUT" while somebody writes; nil: it would not.
+local function state(self)
+  self.socket:timeout(0)
+  self.hurried = true
+  local _, _, code = self.socket:write("")
+  return code
 end
 
 -- What is no reply; nothing after it can be one.
@@ -120,29 +165,42 @@ local function other(self, kind)
   elseif kind == ERROR then
     self:fail("lost", "the server did not understand a message")
   else
-    self.conn:send(core.error(self.minor, true))
+    say(self, core.error(self.minor, true))
     self:fail("lost", "the server sent a message of type " .. tostring(kind))
   end
 end
 
--- Who is cut off while he writes leaves half a message behind, and nothing can follow it. (A fiber that was cancelled and waits once more is
--- closed without an error.)
-local writing = {}
-function writing.__close(w)
-  if not w.over then w.link:fail("lost", "the fiber that wrote a request was cancelled") end
+local function cut(self, text)
+  if self.dead then return end
+  self.socket:cut()
+  spoil(self, text)
 end
 
--- -> true | nil, text, code. Small messages don't wait as a rule, so they do without the guard.
-local function send(self, message, deadline)
-  local conn = self.conn
-  if not deadline and #message <= SMALL then return conn:send(message) end
-  local guard <close> = setmetatable({ link = self, over = false }, writing)
-  if deadline then conn.socket:timeout(remaining(deadline)) end
-  local ok, err, code, sent = conn:send(message)
+-- Who is cut off while he writes may leave half a message behind: then the socket takes nothing any more, which the next one finds out who has been
+-- given the turn, or else we do. (A fiber that was cancelled and waits once more is closed without an error.)
+local writing = {}
+function writing.__close(w)
+  local self = w.link
+  if w.over or self.dead then return end
+  if w.first or state(self) == "ECANCELED" then cut(self, "the fiber that wrote a request was cancelled") end
+end
+
+-- `first`: what others write is understood only behind this message, so without it nothing is written.
+-- -> true | nil, text, code, bytes sent. Small messages don't wait as a rule, so they do without the guard.
+local function send(self, message, deadline, first)
+  if deadline then
+    self.socket:timeout(remaining(deadline))
+    self.hurried = true
+  elseif self.hurried then
+    self.socket:timeout()
+    self.hurried = false
+  end
+  if not deadline and not first and #message <= SMALL then return self.conn:send(message) end
+  local guard <close> = setmetatable({ link = self, over = false, first = first }, writing)
+  local ok, err, code, sent = self.conn:send(message)
   guard.over = true
-  if deadline then conn.socket:timeout() end
-  if not ok and sent and sent > 0 then self:fail("lost", "a request could not be written in time") end
-  return ok, err, code
+  if not ok and (first or (sent or 0) > 0) then cut(self, code == "ETIMEDOUT" and "a request could not be written in time" or err) end
+  return ok, err, code, sent
 end
 
 local function broken(self, text, code)
@@ -156,24 +214,24 @@ function cancel(self, id)
   if self.nabandoned >= MOST_ABANDONED then self.abandoned, self.nabandoned = {}, 0 end
   self.abandoned[id] = true
   self.nabandoned = self.nabandoned + 1
-  self.socket:timeout(0)
-  local ok, _, _, sent = self.conn:send(core.cancel(self.minor, true, id))
-  if self.dead then return end
-  self.socket:timeout()
-  if not ok and sent and sent > 0 then self:fail("lost", "a cancellation could not be written whole") end
+  local ok, _, _, sent = say(self, core.cancel(self.minor, true, id))
+  if not ok and sent and sent > 0 then cut(self, "a cancellation could not be written whole") end
 end
 
 -- Reads until the reply to `id` has come.
 local function lead(self, id, deadline)
   local guard <close> = self                      -- luacheck: ignore guard
   self.leader, self.leading = true, id
-  local conn = self.conn
+  local conn, turns = self.conn, 0
   while true do
-    local message, kind, bits, from, status, at, contexts = receive(conn, deadline and remaining(deadline))
+    local message, kind, bits, from, status, at, contexts = receive(conn, deadline and remaining(deadline) or FOREVER)
     if kind == REPLY and from == id then return message, status, at, bits, contexts end
     if kind == REPLY or kind == LOCATE_REPLY then
       if from == id then return message, status, at, bits, contexts end
       deliver(self, from, message, kind, bits, status, at, contexts)
+      if deadline and clock() >= deadline then return nil, "timeout" end
+      turns = turns + 1
+      if turns % TURN == 0 then fiber.yield() end
     elseif message then
       other(self, kind)
     elseif bits ~= "ETIMEDOUT" then
@@ -214,8 +272,10 @@ end
 
 -- A message could not be written whole, so its receiver can't act on it. What the server said before it left decides nothing for this
 -- request, but there may be replies for others: who reads will find them.
-local function unsent(self, text, code)
+local function unsent(self, text, code, sent)
   if code == "ETIMEDOUT" then return nil, "unsent" end
+  if code == "ECANCELED" then spoil(self, "the fiber that wrote a request was cancelled") end
+  if (code == "ECANCELED" or code == "EBADF") and (sent or 0) == 0 then return nil, "turned" end
   self.over = true
   self.transport:forget(self)
   if not self.leader then self:fail("lost", text) end
@@ -223,13 +283,14 @@ local function unsent(self, text, code)
 end
 
 --- Sends a request and waits for its reply: message, status, where its body begins, bits of the codec, contexts
---- | nil, "again" (not processed, may be sent again), "lost" (maybe processed), "large" (lost, as the reply is larger than allowed),
---- "timeout" or "unsent" (the time was over before it was written).
-function link:exchange(id, message, deadline)
-  local ok, err, code
-  if deadline or self.tap or #message > SMALL then ok, err, code = send(self, message, deadline)
-  else ok, err, code = write(self.socket, message) end
-  if not ok then return unsent(self, err, code) end
+--- | nil, "again" (not processed, may be sent again), "turned" (not a byte of it went out, as others have ended the connection), "lost" (maybe
+--- processed), "large" (lost, as the reply is larger than allowed), "timeout" or "unsent" (the time was over before it was written).
+--- `first`: it says with which code sets all others are written.
+function link:exchange(id, message, deadline, first)
+  local ok, err, code, sent
+  if deadline or first or self.hurried or self.tap or #message > SMALL then ok, err, code, sent = send(self, message, deadline, first)
+  else ok, err, code, sent = write(self.socket, message) end
+  if not ok then return unsent(self, err, code, sent) end
   if self.dead then return nil, self.dead end
   local reply, status, at, bits, contexts
   if self.leader then
@@ -241,16 +302,27 @@ function link:exchange(id, message, deadline)
   return reply, status, at, bits, contexts
 end
 
---- Sends what has no reply. -> true | nil, "again"
-function link:post(message, deadline)
-  local ok, err, code = send(self, message, deadline)
-  if not ok then return unsent(self, err, code) end
+--- Sends what has no reply. -> true | nil, "again", "turned", "unsent"
+function link:post(message, deadline, first)
+  local ok, err, code, sent = send(self, message, deadline, first)
+  if not ok then return unsent(self, err, code, sent) end
   return true
 end
 
---- Is it as it was? Servers close connections that are idle for long, and say so: that is read here. Doesn't wait.
+--- Closes it if nobody has used it since a moment; else: when it was used last.
+function link:expire(since)
+  if self.used > since then return self.used end
+  if self.leader or state(self) == "ETIMEDOUT" then
+    self.used = clock()
+    return self.used
+  end
+  self:fail("lost", "the connection was closed, as nobody used it")
+end
+
+--- Is it as it was? Servers close connections that are idle for long, and say so: that is read here. Doesn't wait, and doesn't listen for long.
 function link:alive()
-  while not self.dead and not self.leader do
+  for _ = 1, TURN do
+    if self.dead or self.leader then break end
     local message, kind, bits, from = self.conn:receive(0)
     if not message then
       if bits == "ETIMEDOUT" then break end
@@ -277,9 +349,25 @@ function attempt.__close(a)
   a.over:close()
 end
 
---- options: connect_timeout, max_minor; limits as connection.new takes them; capture (giop/pcap)
+--- options: connect_timeout, max_minor; unused: seconds after which a connection that nobody uses is closed, or nil; limits as connection.new takes
+--- them; capture (giop/pcap)
 function transport.new(options)
-  return setmetatable({ links = {}, attempts = {}, options = options, opened = 0 }, transport)
+  return setmetatable({ links = {}, attempts = {}, options = options, opened = 0, closing = channel.new() }, transport)
+end
+
+-- Closes what nobody has used for long: one fiber for all links, while there are any.
+local function sweep(self)
+  local unused = self.options.unused
+  while next(self.links) do
+    local now, first = clock(), FOREVER
+    for _, l in pairs(self.links) do
+      local used = l:expire(now - unused)
+      if used and used < first then first = used end
+    end
+    if first < FOREVER then self.closing:receive(first + unused - now) end
+    if self.closed then break end
+  end
+  self.sweeping = false
 end
 
 function transport:forget(l)
@@ -297,7 +385,7 @@ local function open(self, address, host, port, deadline)
   self.attempts[address] = a
   local sock, err, code = net.connect(host, port, { timeout = sooner(options.connect_timeout, remaining(deadline)) })
   if not sock then
-    a.err, a.code = err, code
+    if code ~= "ETIMEDOUT" or not deadline or clock() < deadline then a.err, a.code = err, code end     -- else the time was over for one call alone
     return nil, err, code
   end
   if self.closed then
@@ -313,6 +401,10 @@ local function open(self, address, host, port, deadline)
     id = 0, waiting = {}, count = 0, abandoned = {}, nabandoned = 0, spare = {}, used = clock(),
   }, link)
   self.links[address] = l
+  if options.unused and not self.sweeping then
+    self.sweeping = true
+    fiber.spawn { name = "orb idle connections", main = sweep, args = { self }, daemon = true }
+  end
   return l
 end
 
@@ -337,6 +429,7 @@ end
 --- Closes all connections; who waits for a reply learns that they are lost.
 function transport:close()
   self.closed = true
+  self.closing:close()
   for _, l in pairs(self.links) do l:fail("lost", "the broker was closed") end
 end
 

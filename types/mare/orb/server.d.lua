@@ -23,6 +23,7 @@ local broker = {}
 ---@field reply? number seconds a client may take to accept a reply, 60
 ---@field linger? number seconds a client has to leave, 2
 ---@field resting? integer fibers kept for the next requests, 256
+---@field unused? number|false seconds after which a connection to a server that nobody uses is closed, 120; false: never
 
 ---Makes an object of a servant. Listens, if the broker doesn't yet.
 ---@param servant mare.orb.servant|fun(broker: mare.orb.broker, index: integer, ...: any): mare.orb.servant

@@ -3,16 +3,19 @@
 -- One fiber receives, any number of fibers send: what one call of send writes stays together. Fragments are put together here, so what is
 -- received is always a whole message, in 1.2 also those whose fragments come interleaved. What a peer may make us keep is bounded:
 -- `limits.message` bytes of one message, `limits.pending` bytes of messages that are not complete, headers included, `limits.unfinished` of
--- them at once.
+-- them at once; and pieces so small that their strings would take much more than they hold are taken for what they are. What a peer may make us do is
+-- bounded by turns: who sends pieces without a pause holds up no other fiber, and no time limit.
 --
 -- After bytes that are no GIOP a MessageError has been sent when receive returns; the owner closes. Nothing is ever sent in fragments.
 local mare = require "mare"
 local core = require "mare.orb.giop.core"
 local codesets = require "mare.orb.giop.codesets"
 
-local take, parse, join, clock = core.take, core.parse, core.join, mare.clock
+local take, parse, join, clock, yield = core.take, core.parse, core.join, mare.clock, mare.fiber.yield
 local REQUEST, CANCEL, FRAGMENT = 0, 2, 7
 local FOREVER = math.huge
+local TURN = 256                                  -- pieces
+local MANY, SMALL = 1000, 64                      -- so many pieces of a message may be small; more have so many bytes each, on average
 
 local connection = { limits = { message = 64 << 20, pending = 64 << 20, unfinished = 64 } }
 
@@ -73,7 +76,11 @@ local function keep(self, pieces, message)
   if self.pending > self.most_pending then
     return nil, ("unfinished messages grew beyond the limit of %d bytes"):format(self.most_pending), "EMSGSIZE"
   end
-  pieces[#pieces + 1] = message
+  local n = #pieces + 1
+  if n > MANY and pieces.size < n * SMALL then
+    return nil, ("a message in more than %d pieces of less than %d bytes"):format(n - 1, SMALL), "EMSGSIZE"
+  end
+  pieces[n] = message
   return true
 end
 
@@ -136,6 +143,7 @@ end
 -- All is in fixed places, with nil behind what there is: passing on a varying number of values costs more than some of them.
 function Connection:receive(seconds)
   local deadline = seconds and seconds < FOREVER and clock() + seconds
+  local turns = 0
   while true do
     local message, type, bits, more, id, a, b, c, d, e, f = take(self.socket, self.limit, seconds)
     if not message then
@@ -155,7 +163,15 @@ function Connection:receive(seconds)
       if e or type == CANCEL then note(self, type, bits, id, type == REQUEST and e) end
       return message, type, bits, id, a, b, c, d, e, f
     end
-    if deadline then seconds = math.max(0, deadline - clock()) end
+    if deadline then
+      seconds = deadline - clock()
+      if seconds <= 0 then return nil, "timeout", "ETIMEDOUT" end
+    end
+    turns = turns + 1
+    if turns == TURN then
+      turns = 0
+      yield()
+    end
   end
 end
 
