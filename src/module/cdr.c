@@ -41,8 +41,12 @@ static int l_decode(lua_State *L) {
   int codec = check_codec(L, 4);
   lua_settop(L, 4);
   luaL_argcheck(L, at >= 1, 3, "positions count from 1");
+  mr_bulk *b = PORT_UNLIKELY(n >= MR_BULK_FROM) ? mr_bulk_at(L, 2) : NULL;
+  if (PORT_UNLIKELY(b != NULL)) b->uses++;       /* what decoding calls may want to decode it, too */
   int results = mr_program_decode(L, p, codec & ~CDR_BULK, s, n, (lua_Unsigned)at > n ? n : (size_t)at - 1);
-  if (PORT_UNLIKELY((codec & CDR_BULK) && n >= MR_BULK_FROM) && lua_type(L, 2) == LUA_TUSERDATA) mr_bulk_free(mr_bulk_at(L, 2));
+  if (PORT_LIKELY(b == NULL)) return results;
+  b->uses--;
+  if (codec & CDR_BULK) mr_bulk_free(b);
   return results;
 }
 
@@ -89,7 +93,6 @@ static void compile_all(lua_State *L, mr_program *p, int fields, int needs) {
   for (uint32_t i = 0; i < p->n; i++) {
     lua_rawgeti(L, 2, (lua_Integer)i + 1);
     p->types[i] = mr_type_get(L, p->env, fields, 0);
-    p->flags |= p->types[i]->flags;
     lua_rawseti(L, needs, 2 * (lua_Integer)i + 2);
     if (!p->names) continue;
     if (lua_rawgeti(L, 3, (lua_Integer)i + 1) != LUA_TSTRING) luaL_argerror(L, 3, "a name for each type expected");
@@ -111,7 +114,6 @@ static int l_program(lua_State *L) {
   p->tag = 0;
   p->env = env;
   p->n = n;
-  p->flags = 0;
   p->types = (const mr_type **)(void *)(p + 1);
   p->names = named ? (const char **)(void *)(p->types + n) : NULL;
   lua_getiuservalue(L, 1, 1);

@@ -11,7 +11,10 @@ enum { MOST_AWAITED = 1 << 18 };               /* bytes */
 
 static int timeout(lua_State *L) { return mr_net_fail(L, "timeout", "ETIMEDOUT"); }
 
-/* The string is made before anything can be collected; should there be no memory for it, the stream has a hole. */
+/*
+ * The string is made before anything can be collected; should there be no memory for it, the stream has a hole, and `reading` and `lost` stay.
+ * They are also set while a finaliser runs in here: see is_lost.
+ */
 static int give(lua_State *L, mr_conn *c, const char *p, size_t n) {
   c->lost = 1;
   lua_pushlstring(L, p, n);
@@ -28,11 +31,16 @@ static mr_pattern pattern_of(lua_State *L, const mr_conn *c) {
 
 static int adopted(lua_State *L, mr_conn *c, size_t n) {
   const mr_framing *how = c->want.kind == WANT_FRAME ? c->want.framing : NULL;
-  return how && how->large && n >= how->large && n == c->in.len && how->adopt(L, &c->in);
+  if (!how || !how->large || n < how->large || n != c->in.len) return 0;
+  c->lost = 1;
+  int r = how->adopt(L, &c->in);
+  c->lost = 0;
+  return r;
 }
 
 static int give_held(lua_State *L, mr_conn *c, size_t used, size_t n) {
-  if (adopted(L, c, n)) return 1;
+  int r = adopted(L, c, n);
+  if (r) return r > 0 ? 1 : mr_conn_fail(L, c, EBADF);
   give(L, c, c->in.len ? mr_bytes_at(&c->in) : "", n);
   if (c->fd >= 0 && used) mr_bytes_drop(&c->in, used);   /* a finaliser may have closed it just now */
   return 1;
@@ -188,10 +196,13 @@ static int read_k(lua_State *L, int status, lua_KContext ctx) {
   return mr_net_fail_wait(L, f, r);
 }
 
+/* The read that gave the bytes did not come back. */
+static int is_lost(lua_State *L, const mr_conn *c) { return c->lost && lua_gc(L, LUA_GCCOUNT, 0) != -1; }
+
 static int read_begin(lua_State *L, mr_fiber *f, mr_conn *c, int kind, int seconds) {
   if (PORT_UNLIKELY(c->fd < 0)) return mr_conn_fail(L, c, EBADF);
+  if (PORT_UNLIKELY(is_lost(L, c))) return leave(c), mr_net_fail(L, "bytes were lost, there was no memory for them", "ENOMEM");
   if (PORT_UNLIKELY(c->reading || c->selects_read)) return mr_net_fail(L, "another fiber reads from this connection", "EBUSY");
-  if (PORT_UNLIKELY(c->lost)) return mr_net_fail(L, "bytes were lost, there was no memory for them", "ENOMEM");
   c->want.kind = (unsigned char)kind;
   c->want.seen = 0;
   c->want.deadline = mr_deadline_or(L, seconds, c->patience);
