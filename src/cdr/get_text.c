@@ -91,6 +91,7 @@ void mr_get_wstring(mr_dec *d, const mr_type *t) {
     push_marked(d, s, n, 0, t->n);
     return;
   }
+  if (n > mr_in_left(&d->in) / 2) { mr_in_fail(&d->in, "the bytes end before the value does"); return; }
   const char *s = n ? mr_in_take(&d->in, 2, 2 * n) : NULL;
   if (n == 0 || (s && (s[2 * n - 1] || s[2 * n - 2]))) mr_dec_raise(d, "MARSHAL", 0, "a wstring without the zero that ends it");
   if (!s) return;

@@ -22,6 +22,7 @@ static int push_fields(lua_State *L, int program) {
 static PORT_NOINLINE void raise_refused(mr_enc *e, const mr_program *p, uint32_t i) {
   char text[600], place[32] = "value";
   lua_State *L = e->L;
+  mr_out_end();
   if (e->raised) {
     lua_settop(L, e->fields + 1);
     lua_error(L);
