@@ -20,14 +20,15 @@
 #include <lua.h>
 #include "port/port.h"
 
-/* A codec: how one message is written. */
+/* A codec: how one message is written. Without CDR_AS_IS and CDR_FROM_LATIN the program has UTF-8 and the message ISO 8859-1. */
 enum {
   CDR_LITTLE = 1,                              /* byte order */
   CDR_MINOR = 6, CDR_MINOR_SHIFT = 1,          /* GIOP 1.0, 1.1, 1.2 */
-  CDR_UTF8 = 8,                                /* char is UTF-8, else ISO 8859-1 */
+  CDR_AS_IS = 8,                               /* char has the code set of the program's strings: nothing is converted */
   CDR_UTF16 = 16,                              /* wchar is UTF-16, else it can't be sent */
   CDR_SERVER = 32,                             /* which exception says so */
-  CDR_BULK = 64                                /* long messages may be made in pieces, and are freed when they were decoded: bulk.h */
+  CDR_BULK = 64,                               /* long messages may be made in pieces, and are freed when they were decoded: bulk.h */
+  CDR_FROM_LATIN = 128                         /* the program has ISO 8859-1, the message UTF-8 */
 };
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__

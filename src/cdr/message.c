@@ -88,7 +88,7 @@ static int is_bulk(const mr_enc *e, const mr_program *p, int idx) {
   if (t->kind != TK_STRING) return 0;
   size_t n;
   const char *s = lua_tolstring(e->L, idx, &n);
-  return !memchr(s, 0, n) && ((e->codec & CDR_UTF8) || mr_text_ascii(s, n));
+  return !memchr(s, 0, n) && ((e->codec & CDR_AS_IS) || mr_text_ascii(s, n));
 }
 
 /* All but the last value has been written: the message's pieces, see bulk.h. */

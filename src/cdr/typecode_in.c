@@ -110,7 +110,7 @@ static void read_label(reader *r, mr_in *in, const mr_type *t) {
   mr_in whole = d->in;
   int codec = d->codec;
   d->in = *in;
-  d->codec = (codec & CDR_LITTLE) | 2 << CDR_MINOR_SHIFT | CDR_UTF8 | CDR_UTF16;
+  d->codec = (codec & CDR_LITTLE) | 2 << CDR_MINOR_SHIFT | CDR_AS_IS | CDR_UTF16;
   mr_get(d, t);
   *in = d->in;
   d->in = whole;

@@ -19,7 +19,8 @@ static mr_program *check_program(lua_State *L) {
 
 static int check_codec(lua_State *L, int idx) {
   lua_Integer n = luaL_checkinteger(L, idx);
-  luaL_argcheck(L, n >= 0 && n < 128 && (n & CDR_MINOR) != CDR_MINOR, idx, "no codec");
+  luaL_argcheck(L, n >= 0 && n < 256 && (n & CDR_MINOR) != CDR_MINOR && (n & (CDR_AS_IS | CDR_FROM_LATIN)) != (CDR_AS_IS | CDR_FROM_LATIN), idx,
+                "no codec");
   return (int)n;
 }
 

@@ -277,7 +277,7 @@ function attempt.__close(a)
   a.over:close()
 end
 
---- options: connect_timeout, max_minor; limits as connection.new takes them; capture (giop/pcap)
+--- options: connect_timeout, max_minor; limits, native as connection.new takes them; capture (giop/pcap)
 function transport.new(options)
   return setmetatable({ links = {}, attempts = {}, options = options, opened = 0 }, transport)
 end
@@ -306,7 +306,7 @@ local function open(self, address, host, port, deadline)
   end
   self.opened = self.opened + 1
   local tap = options.capture and options.capture:tap(sock, "client")
-  local conn = connection.new(sock, { role = "client", limits = options.limits, tap = tap })
+  local conn = connection.new(sock, { role = "client", limits = options.limits, tap = tap, native = options.native })
   write = sock.write
   local l = setmetatable({
     transport = self, address = address, conn = conn, socket = sock, tap = tap or false, minor = options.max_minor or 2,
