@@ -125,7 +125,9 @@ describe("wide data in GIOP 1.2", function()
     unread(T.wchar, "04 d834dd1e", "one unit")
     unread(T.wstring, "ffffffff 0061", "end before")
     unread(c.bounded("wstring", 1), "06000000 006100610061", "longer than its type allows")
-    unsent(T.wstring, "\xff", "value: a wstring must be UTF-8", c.LITTLE, "DATA_CONVERSION", 1)
+    for _, no_utf8 in ipairs { "\xff", ("\xa0"):rep(12), "\xff" .. ("\x80"):rep(12), "\xc1\x80", "\xf5\x80\x80\x80" } do
+      unsent(T.wstring, no_utf8, "value: a wstring must be UTF-8", c.LITTLE, "DATA_CONVERSION", 1)
+    end
     unsent(T.wstring, "a\0", "value: wstring without zero characters expected")
     unsent(c.bounded("wstring", 2), "abc", "value: wstring of at most 2 expected, got 3")
     unsent(T.wchar, "𝄞", "value: a wchar holds no character above U+FFFF", c.LITTLE, "DATA_CONVERSION", 1)
