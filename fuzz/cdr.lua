@@ -89,7 +89,8 @@ end
 
 local function again(program, codec, values)
   local ok, first = pcall(function() return program:encode(codec, table.unpack(values, 2, values.n)) end)
-  if not ok and tostring(first):find "without zero %a+ expected" then return end      -- what peers may send, but we don't
+  local sent = not ok and tostring(first) or ""                                       -- what peers may send, but we don't
+  if sent:find "without zero %a+ expected" or sent:find("the peer takes single bytes of UTF-8", 1, true) then return end
   if not ok and ambiguous(values, {}) then return end
   if not ok then error(("what was decoded does not encode: %s"):format(tostring(first)), 0) end
   local second = table.pack(pcall(program.decode, program, first, 1, codec))
@@ -104,8 +105,9 @@ end
 local function run(data)
   if #data < 3 then return end
   local program = list[data:byte(1) % #list + 1]
-  local codec = data:byte(2) & 63
+  local codec = data:byte(2) & 191
   if codec & 6 == 6 then codec = codec & ~2 end
+  if codec & 136 == 136 then codec = codec & ~8 end
   local bytes, at = data, 9
   if codec & 6 == 2 and data:byte(3) & 1 == 1 then         -- a 1.1 message from fragments, with the list of its seams behind it
     bytes, at = "GIOP\1\1\128\1\0\0\0\0" .. data:sub(9), 13

@@ -43,6 +43,35 @@ describe("strings", function()
   end)
 end)
 
+describe("strings of a program with ISO 8859-1", function()
+  local FROM_LATIN = (c.LITTLE & ~8) | 128
+
+  it("are UTF-8 on the wire", function()
+    is(T.string, FROM_LATIN, "abc", "04000000 61626300")
+    is(T.string, FROM_LATIN, "a\xe9\xff", "06000000 61c3a9c3bf00")
+    is(T.string, FROM_LATIN, ("\xe9"):rep(2000), "a10f0000" .. ("c3a9"):rep(2000) .. "00")
+    is(c.bounded("string", 4), FROM_LATIN, "\xe9\xff", "05000000 c3a9c3bf00")
+    unsent(c.bounded("string", 3), "\xe9\xff", "value: string of at most 3 expected, got 4", FROM_LATIN)
+    is(T.wstring, FROM_LATIN, "é", "02000000 00e9")        -- wide ones stay UTF-8
+  end)
+
+  it("have no more characters than that", function()
+    unread(T.string, "04000000 e282ac00", "beyond ISO 8859-1", FROM_LATIN, "DATA_CONVERSION", 1)
+    unread(T.string, "02000000 e900", "not UTF-8", FROM_LATIN, "DATA_CONVERSION", 1)
+  end)
+
+  it("have chars of one octet, however the peer means them", function()
+    is(T.char, FROM_LATIN, "a", "61")
+    assert.equal("\xe9", c.decode(T.char, FROM_LATIN, "\xe9"))
+    assert.equal("a\xe9", c.decode(c.seq(T.char), FROM_LATIN, c.bytes "02000000 61e9"))
+    for _, type in ipairs { T.char, c.seq(T.char), c.array(T.char, 1) } do
+      unsent(type, "\xe9", "value: the peer takes single bytes of UTF-8, and not every character of this string exists there", FROM_LATIN,
+             "DATA_CONVERSION", 1)
+    end
+    unsent(T.char, "ab", "value: char (a string of one character) expected, got 'ab'", FROM_LATIN)
+  end)
+end)
+
 describe("characters", function()
   it("are one byte on the wire", function()
     both(T.char, "a", "61", "61")
@@ -96,7 +125,9 @@ describe("wide data in GIOP 1.2", function()
     unread(T.wchar, "04 d834dd1e", "one unit")
     unread(T.wstring, "ffffffff 0061", "end before")
     unread(c.bounded("wstring", 1), "06000000 006100610061", "longer than its type allows")
-    unsent(T.wstring, "\xff", "value: a wstring must be UTF-8", c.LITTLE, "DATA_CONVERSION", 1)
+    for _, no_utf8 in ipairs { "\xff", ("\xa0"):rep(12), "\xff" .. ("\x80"):rep(12), "\xc1\x80", "\xf5\x80\x80\x80" } do
+      unsent(T.wstring, no_utf8, "value: a wstring must be UTF-8", c.LITTLE, "DATA_CONVERSION", 1)
+    end
     unsent(T.wstring, "a\0", "value: wstring without zero characters expected")
     unsent(c.bounded("wstring", 2), "abc", "value: wstring of at most 2 expected, got 3")
     unsent(T.wchar, "𝄞", "value: a wchar holds no character above U+FFFF", c.LITTLE, "DATA_CONVERSION", 1)

@@ -427,6 +427,24 @@ describe("code sets", function()
     assert.is_nil(codesets.choose("\1\0\0\0" .. ("\255"):rep(8)))
   end)
 
+  it("are those of a program with ISO 8859-1 where it says so", function()
+    local AS_IS, WIDE, FROM_LATIN = codesets.AS_IS, codesets.WIDE_UTF16, codesets.FROM_LATIN
+    assert.same({ native = L1, U8 }, codesets.parse(codesets.component_of(L1)).char)
+    assert.same({ native = U8, L1 }, codesets.parse(codesets.component_of()).char)
+    for _, case in ipairs {
+      { component(U8, { L1 }, U16, {}), L1, AS_IS | WIDE }, { component(L1, {}, 0, {}), L1, AS_IS }, { codesets.component, L1, AS_IS | WIDE },
+      { component(U8, {}, U16, {}), U8, FROM_LATIN | WIDE }, { component(0x10002, {}, U16, {}), U8, FROM_LATIN | WIDE },
+    } do
+      local data, bits = codesets.choose(case[1], L1)
+      assert.same({ case[2], case[3] }, { string.unpack("<I4", data, 5), bits })
+      assert.equal(bits, codesets.accept(data, L1))
+    end
+    assert.equal(AS_IS | WIDE, codesets.accept(string.pack("<I4I4I4", 1, 0, U16), L1))
+    assert.same({ 0, AS_IS }, { codesets.silent(), codesets.silent(L1) })
+    assert.same({ U8, L1, L1 }, { codesets.read "UTF-8", codesets.read "ISO-8859-1", codesets.read "iso8859_1" })
+    assert.is_nil(codesets.read "KOI8-R")
+  end)
+
   it("go with the first request that has a choice, once", function()
     local c, s = peers()
     assert.equal(0, c.codec)

@@ -4,6 +4,7 @@
 --   pairs_of.missing "jacorb"                       nil, or why its programs can't be built here
 --   pairs_of.list                                   the pairs: { id, client, server, options }
 --   pairs_of.run(pair) -> { { name, "ok" | "FAIL" | "skip", why }, … }
+--   pairs_of.start(pair) -> its server's handle and reference; pair.serve: the server's options
 local subprocess = require "mare.subprocess"
 local proc = require "spec.support.proc"
 local record = require "spec.orb_peers.record"
@@ -84,6 +85,8 @@ local function start(pair)
   end
   return handle, line
 end
+
+runner.start = start
 
 local function talk(pair, reference)
   local command = words(peers[pair.client].client, { reference }, pair.options or {})

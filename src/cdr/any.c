@@ -31,13 +31,10 @@ static int l_code(lua_State *L) {
 }
 
 static const mr_type *known_type(mr_enc *e, mr_val table) {
-  lua_State *L = e->L;
-  lua_rawgeti(L, e->fields, ENV_TYPES);
   mr_push_val(e, table);
-  lua_rawget(L, -2);
-  const mr_type *t = (const mr_type *)lua_touserdata(L, -1);
-  lua_pop(L, 2);
-  return t && t->ready ? t : NULL;
+  const mr_type *t = mr_type_known(e->L, e->fields, -1);
+  lua_pop(e->L, 1);
+  return t;
 }
 
 /* The TypeCode's bytes; NULL: failed. Afterwards the type is compiled. */
@@ -62,6 +59,7 @@ static const mr_type *put_code(mr_enc *e, mr_val table) {
     lua_pushboolean(L, e->codec & CDR_LITTLE);
     if (mr_foreign(e, l_code, 4)) return NULL;
     t = known_type(e, table);
+    if (!t) { mr_refuse(e, "BAD_TYPECODE", 0, "a type that changed while it was compiled"); return NULL; }
   } else {
     lua_replace(L, -3);
     lua_pop(L, 1);
@@ -117,28 +115,19 @@ int mr_put_any(mr_enc *e, mr_val v) {
   if ((v.tt & RAW_COLLECTABLE) && v.tt != RAW_SHORT && v.tt != RAW_LONG && mr_knows_reference(e, v)) return put_object(e, v);
   if (v.tt != RAW_TABLE) return put_plain(e, v);
   if (mr_enter(e, v)) return -1;
-  mr_val type = mr_field(e, v, &e->env->any->members[0]), x = mr_field(e, v, &e->env->any->members[1]);
+  mr_val type = mr_field(e, v, &e->env->any->members[0]);
   if (type.tt == RAW_NIL) return mr_wrong(e, "_anytype and _anyval, as this table needs a type", v);
+  mr_push_val(e, type);                        /* keeps the type while the value's metamethods run, whatever they do to this table */
+  e->strays++;
   const mr_type *t = put_code(e, type);
   if (!t) return mr_in_member(e, "_anytype");
-  if (mr_put(e, t, x)) return mr_in_member(e, "_anyval");
+  if (mr_put(e, t, mr_field(e, v, &e->env->any->members[1]))) return mr_in_member(e, "_anyval");
   if (e->strays != strays) mr_drop(e, strays);
   mr_leave(e);
   return 0;
 }
 
 /* ---- decoding ---- */
-
-static int hash_of(const char *s, size_t n) {
-  uint64_t h = n * UINT64_C(0x9E3779B97F4A7C15), word;
-  for (; n >= 8; s += 8, n -= 8) {
-    memcpy(&word, s, 8);
-    h = (h ^ word) * UINT64_C(0xff51afd7ed558ccd);
-    h ^= h >> 32;
-  }
-  for (; n; n--) h = (h ^ (unsigned char)*s++) * UINT64_C(0x9E3779B97F4A7C15);
-  return (int)((h >> 32) % PLACES) * 2 + 1;
-}
 
 /* The bytes that the TypeCode takes, 0: a short one, which isn't kept. */
 static size_t extent_of(const mr_dec *d) {
@@ -165,11 +154,7 @@ static void resolve(mr_dec *d) {
       lua_getfield(L, at + 1, "kind");
       int same = lua_rawequal(L, -1, -2);
       lua_settop(L, at + 1);
-      if (same) {
-        mr_typecode_bytes(L, d->env, d->fields, at, 1);
-        mr_typecode_bytes(L, d->env, d->fields, at + 1, 1);
-        if (lua_rawequal(L, -1, -2)) lua_copy(L, at + 1, at);
-      }
+      if (same && mr_typecode_same(L, d->env, d->fields, at + 1, at)) lua_copy(L, at + 1, at);
     }
   }
   lua_settop(L, at);
@@ -198,7 +183,7 @@ const mr_type *mr_typecode_read(mr_dec *d) {
   }
   mr_in before = d->in;
   const char *s = mr_in_take(&d->in, 4, n);
-  int place = hash_of(s, n);
+  int place = (int)(mr_hash(s, n) % PLACES) * 2 + 1;
   lua_rawgeti(L, d->fields, ENV_READ);
   if (lua_rawgeti(L, -1, place) == LUA_TSTRING) {
     const char *known = lua_tolstring(L, -1, &length);
@@ -214,8 +199,11 @@ const mr_type *mr_typecode_read(mr_dec *d) {
   lua_pop(L, 1);
   d->in = before;
   const mr_type *t = read_anew(d);             /* ENV_READ, table, userdata */
-  lua_rawseti(L, -3, place + 1);
   lua_pushlstring(L, s, n);
+  lua_pushnil(L);                              /* there is no memory for the rest: then nothing is in this place */
+  lua_rawseti(L, -5, place);
+  lua_insert(L, -2);
+  lua_rawseti(L, -4, place + 1);
   lua_rawseti(L, -3, place);
   lua_replace(L, -2);
   return t;

@@ -44,7 +44,7 @@ void mr_out_begin(mr_out *o, lua_State *L, int little) {
 
 void mr_out_grow(mr_out *o, size_t n) {
   size_t length = mr_out_length(o), base = (size_t)(o->base - o->start), size = scratch.size;
-  if (n > MOST) mr_raise_memory(o->L);
+  if (n > MOST - length) mr_raise_memory(o->L);
   while (size - length < n && size < LARGE_SIZE) size *= 2;
   if (size - length < n) size = (length + n + length / 4) / LARGE_SIZE * LARGE_SIZE + LARGE_SIZE;   /* doubled, it would not be kept */
   resize(o, size);
@@ -53,9 +53,13 @@ void mr_out_grow(mr_out *o, size_t n) {
   o->base = o->start + base;
 }
 
+void mr_out_end(void) {
+  if (PORT_UNLIKELY(scratch.size > KEEP_SIZE)) drop();
+}
+
 void mr_out_push(mr_out *o) {
   lua_pushlstring(o->L, o->start, mr_out_length(o));
-  if (PORT_UNLIKELY(scratch.size > KEEP_SIZE)) drop();
+  mr_out_end();
 }
 
 void mr_out_leave(mr_out *o) {

@@ -18,13 +18,14 @@
 
 #define MR_BULK_OWED ((size_t)16 << 20)        /* bytes of a state from which the collector has to know */
 
-typedef struct mr_bulk { uintptr_t tag; char *block; const char *p; size_t len, *owed; } mr_bulk;
+/* uses: who reads its bytes now; one that an error ended stays counted, and the collector frees them. */
+typedef struct mr_bulk { uintptr_t tag; char *block; const char *p; size_t len, *owed; unsigned uses; } mr_bulk;
 
 mr_bulk *mr_bulk_push(lua_State *L);           /* empty */
 /* It owns the block (malloc's), in which the bytes lie. May collect garbage. */
 void     mr_bulk_fill(lua_State *L, mr_bulk *b, char *block, const char *p, size_t len);
 mr_bulk *mr_bulk_at(lua_State *L, int idx);    /* NULL: it is none */
-void     mr_bulk_free(mr_bulk *b);
+void     mr_bulk_free(mr_bulk *b);             /* unless somebody uses it */
 /* The bytes of a string or a bulk at idx; NULL: it is neither, or was freed. */
 const char *mr_bulk_bytes(lua_State *L, int idx, size_t *len);
 

@@ -20,14 +20,15 @@
 #include <lua.h>
 #include "port/port.h"
 
-/* A codec: how one message is written. */
+/* A codec: how one message is written. Without CDR_AS_IS and CDR_FROM_LATIN the program has UTF-8 and the message ISO 8859-1. */
 enum {
   CDR_LITTLE = 1,                              /* byte order */
   CDR_MINOR = 6, CDR_MINOR_SHIFT = 1,          /* GIOP 1.0, 1.1, 1.2 */
-  CDR_UTF8 = 8,                                /* char is UTF-8, else ISO 8859-1 */
+  CDR_AS_IS = 8,                               /* char has the code set of the program's strings: nothing is converted */
   CDR_UTF16 = 16,                              /* wchar is UTF-16, else it can't be sent */
   CDR_SERVER = 32,                             /* which exception says so */
-  CDR_BULK = 64                                /* long messages may be made in pieces, and are freed when they were decoded: bulk.h */
+  CDR_BULK = 64,                               /* long messages may be made in pieces, and are freed when they were decoded: bulk.h */
+  CDR_FROM_LATIN = 128                         /* the program has ISO 8859-1, the message UTF-8 */
 };
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -55,6 +56,7 @@ typedef struct mr_out {
 void mr_out_begin(mr_out *o, lua_State *L, int little);
 void mr_out_grow(mr_out *o, size_t n);         /* makes room for n more bytes */
 void mr_out_push(mr_out *o);                   /* all of it as a string; o is done */
+void mr_out_end(void);                         /* whatever wrote in this thread is done */
 void mr_out_leave(mr_out *o);
 void mr_out_return(mr_out *o);
 size_t mr_out_open(mr_out *o);                 /* begins a counted encapsulation: length, byte order; the result is for mr_out_close */
@@ -78,27 +80,15 @@ static inline void mr_out_pad(mr_out *o, size_t n) {
 static inline void mr_out_align(mr_out *o, size_t n) { mr_out_room(o, OUT_SLACK); mr_out_pad(o, n); }
 
 static inline void mr_out_u8(mr_out *o, unsigned v) { mr_out_room(o, 1); *o->at++ = (char)v; }
-static inline void mr_out_u16(mr_out *o, uint16_t v) {
-  mr_out_room(o, 2 + OUT_SLACK);
-  mr_out_pad(o, 2);
-  if (o->swap) v = cdr_swap16(v);
-  memcpy(o->at, &v, 2);
-  o->at += 2;
+static inline void mr_out_number(mr_out *o, const void *v, size_t n) {
+  mr_out_room(o, n + OUT_SLACK);
+  mr_out_pad(o, n);
+  memcpy(o->at, v, n);
+  o->at += n;
 }
-static inline void mr_out_u32(mr_out *o, uint32_t v) {
-  mr_out_room(o, 4 + OUT_SLACK);
-  mr_out_pad(o, 4);
-  if (o->swap) v = cdr_swap32(v);
-  memcpy(o->at, &v, 4);
-  o->at += 4;
-}
-static inline void mr_out_u64(mr_out *o, uint64_t v) {
-  mr_out_room(o, 8 + OUT_SLACK);
-  mr_out_pad(o, 8);
-  if (o->swap) v = cdr_swap64(v);
-  memcpy(o->at, &v, 8);
-  o->at += 8;
-}
+static inline void mr_out_u16(mr_out *o, uint16_t v) { if (o->swap) v = cdr_swap16(v); mr_out_number(o, &v, 2); }
+static inline void mr_out_u32(mr_out *o, uint32_t v) { if (o->swap) v = cdr_swap32(v); mr_out_number(o, &v, 4); }
+static inline void mr_out_u64(mr_out *o, uint64_t v) { if (o->swap) v = cdr_swap64(v); mr_out_number(o, &v, 8); }
 static inline void mr_out_bytes(mr_out *o, const void *p, size_t n) {
   mr_out_room(o, n);
   if (n) memcpy(o->at, p, n);
@@ -158,24 +148,25 @@ static inline uint8_t mr_in_u8(mr_in *in) {
   const char *p = mr_in_take(in, 1, 1);
   return p ? (uint8_t)*p : 0;
 }
-static inline uint16_t mr_in_u16(mr_in *in) {
-  uint16_t v = 0;
-  const char *p = mr_in_take(in, 2, 2);
-  if (p) memcpy(&v, p, 2);
-  return in->swap ? cdr_swap16(v) : v;
+static inline void mr_in_number(mr_in *in, void *v, size_t n) {
+  const char *p = mr_in_take(in, n, n);
+  if (p) memcpy(v, p, n);
 }
-static inline uint32_t mr_in_u32(mr_in *in) {
-  uint32_t v = 0;
-  const char *p = mr_in_take(in, 4, 4);
-  if (p) memcpy(&v, p, 4);
-  return in->swap ? cdr_swap32(v) : v;
+static inline uint16_t mr_in_u16(mr_in *in) { uint16_t v = 0; mr_in_number(in, &v, 2); return in->swap ? cdr_swap16(v) : v; }
+static inline uint32_t mr_in_u32(mr_in *in) { uint32_t v = 0; mr_in_number(in, &v, 4); return in->swap ? cdr_swap32(v) : v; }
+static inline uint64_t mr_in_u64(mr_in *in) { uint64_t v = 0; mr_in_number(in, &v, 8); return in->swap ? cdr_swap64(v) : v; }
+/* Of bytes, for small caches. */
+static inline uint32_t mr_hash(const char *s, size_t n) {
+  uint64_t h = n * UINT64_C(0x9E3779B97F4A7C15), word;
+  for (; n >= 8; s += 8, n -= 8) {
+    memcpy(&word, s, 8);
+    h = (h ^ word) * UINT64_C(0xff51afd7ed558ccd);
+    h ^= h >> 32;
+  }
+  for (; n; n--) h = (h ^ (unsigned char)*s++) * UINT64_C(0x9E3779B97F4A7C15);
+  return (uint32_t)(h >> 32);
 }
-static inline uint64_t mr_in_u64(mr_in *in) {
-  uint64_t v = 0;
-  const char *p = mr_in_take(in, 8, 8);
-  if (p) memcpy(&v, p, 8);
-  return in->swap ? cdr_swap64(v) : v;
-}
+
 /* A counted run of octets: its place and length, NULL when it doesn't fit. */
 const char *mr_in_octets(mr_in *in, size_t *n);
 /* A string of the protocol's own: its place and length without the zero that ends it, which must be there; NULL: none. */

@@ -1,8 +1,11 @@
 /*
  * compile: from the Lua tables that describe types to mr_type. See type.h.
  *
- * A type's userdata goes into the cache before its parts are compiled, so that a recursive type finds itself. It is `ready` when all of it is
- * there; one left behind by a compilation that failed is made anew. A type may contain itself only through a sequence.
+ * A type's userdata goes into the cache before its parts are compiled, so that a recursive type finds itself. It is SOUND when the compilation
+ * that made it has ended well: before, a part that is ready may point to one that never will be. What a compilation that failed left behind is
+ * made anew. A type may contain itself only through a sequence.
+ *
+ * Reading a type's table may run metamethods, which compile, marshal, and answer otherwise the next time: nothing is read twice and believed.
  */
 #include <stdlib.h>
 #include <stdio.h>
@@ -19,6 +22,7 @@ typedef struct compiler {
   int fields;
   uint32_t serial, level, depth;
   int wire;
+  mr_type *made;                               /* the last; all of them are kept by the first one's references */
 } compiler;
 
 static PORT_NORETURN void bad(compiler *c, const char *format, ...) {
@@ -67,9 +71,13 @@ static lua_Integer number_field(compiler *c, int at, const char *name, lua_Integ
   int type = lua_getfield(L, at, name), isint = 0;
   lua_Integer n = lua_tointegerx(L, -1, &isint);
   if (type == LUA_TNIL && missing >= 0) { n = missing; isint = 1; }
-  if (!isint || n < 0 || n > most) bad(c, "its '%s' is no number from 0 to %d", name, (int)most);
+  if (!isint || n < 0 || n > most) bad(c, "its '%s' is no number from 0 to %lld", name, (long long)most);
   lua_pop(L, 1);
   return n;
+}
+
+static void push_list(compiler *c, int at, const char *name) {
+  if (lua_getfield(c->L, at, name) != LUA_TTABLE) bad(c, "its '%s' is a %s", name, luaL_typename(c->L, -1));
 }
 
 /* The string stays alive by the list at `refs`. */
@@ -132,18 +140,20 @@ static void make_template(compiler *c, mr_type *t) {
   lua_pop(L, 1);
 }
 
+/* A type may be so large that nothing could hold a value of it. */
+static uint64_t plus(uint64_t a, uint64_t b) { return a + b < a || a + b > UINT64_MAX / 2 ? UINT64_MAX / 2 : a + b; }
+
 /* `at` is the type, its members are in its list; for a union the same name may come more than once. */
 static void struct_members(compiler *c, mr_type *t, int at, int refs) {
   lua_State *L = c->L;
-  lua_getfield(L, at, "members");
+  push_list(c, at, "members");
   int list = lua_gettop(L);
   for (uint32_t i = 0; i < t->n; i++) {
     mr_member *m = &t->members[i];
     if (lua_rawgeti(L, list, (lua_Integer)i + 1) != LUA_TTABLE) bad(c, "its member %d is no table", (int)i + 1);
     member_name(c, m, list + 1, refs);
     m->type = part(c, list + 1, "type", refs);
-    t->flags |= m->type->flags;
-    t->min += m->type->min;
+    t->min = plus(t->min, m->type->min);
     lua_settop(L, list);
   }
   lua_settop(L, list - 1);
@@ -152,9 +162,39 @@ static void struct_members(compiler *c, mr_type *t, int at, int refs) {
 
 /* ---- the kinds ---- */
 
+/* The references of an enum have such labels as keys. An alias has them from the enum, whose labels lie behind it. */
+int64_t mr_long_label(lua_State *L, int fields, const mr_type *t) {
+  lua_rawgeti(L, fields, ENV_ADDRESSES);
+  lua_rawgetp(L, -1, (const mr_type *)(const void *)t->members - 1);
+  lua_getiuservalue(L, -1, 2);
+  lua_pushvalue(L, -4);
+  lua_rawget(L, -2);
+  int64_t i = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : -1;
+  lua_pop(L, 5);
+  return i;
+}
+
+/* The label on top, whose ordinal is i, can be found. Of labels that are the same the first counts. */
+static void enter_label(compiler *c, mr_type *t, uint32_t i, int refs) {
+  lua_State *L = c->L;
+  uint64_t key = t->members[i].key;
+  if (key) {
+    uint32_t slot = mr_short_label(t, key);
+    if (!t->slots[slot]) t->slots[slot] = i + 1;
+  }
+  if (key && mr_layout) return;                /* else the address may be one of many, as is that of a long string */
+  lua_pushvalue(L, -1);
+  if (lua_rawget(L, refs) == LUA_TNIL) {
+    lua_pushvalue(L, -2);
+    lua_pushinteger(L, i);
+    lua_rawset(L, refs);
+  }
+  lua_pop(L, 1);
+}
+
 static void enum_labels(compiler *c, mr_type *t, int at, int refs) {
   lua_State *L = c->L;
-  lua_getfield(L, at, "labels");
+  push_list(c, at, "labels");
   for (uint32_t i = 0; i < t->n; i++) {
     size_t length;
     mr_member *m = &t->members[i];
@@ -162,12 +202,19 @@ static void enum_labels(compiler *c, mr_type *t, int at, int refs) {
     m->key = address_of(L);
     m->name = lua_tolstring(L, -1, &length);
     m->length = (uint32_t)length;
+    enter_label(c, t, i, refs);
     lua_rawseti(L, refs, (lua_Integer)lua_rawlen(L, refs) + 1);
-    uint32_t slot = (uint32_t)((m->key * UINT64_C(0x9E3779B97F4A7C15)) >> 40) & t->map;
-    while (t->slots[slot]) slot = (slot + 1) & t->map;
-    t->slots[slot] = i + 1;
   }
   lua_pop(L, 1);
+}
+
+/* Of the label on top, which is taken off; -1: the enum has none such. */
+static int64_t ordinal_of(compiler *c, const mr_type *t) {
+  uint64_t key = address_of(c->L);
+  uint32_t found = key ? t->slots[mr_short_label(t, key)] : 0;
+  if (!found) return mr_long_label(c->L, c->fields, t);
+  lua_pop(c->L, 1);
+  return found - 1;
 }
 
 /* The number of the label on top of the stack, as its discriminator's type has it. */
@@ -182,8 +229,11 @@ static int64_t label_value(compiler *c, const mr_type *t) {
     if (t->kind == TK_CHAR && n == 1) return (unsigned char)*s;
     uint32_t wide = t->kind == TK_WCHAR && n ? mr_text_read(s, n, &used) : UINT32_MAX;
     if (wide <= 0xffff && used == n) return wide;
-    for (uint32_t k = 0; t->kind == TK_ENUM && k < t->n; k++)
-      if (t->members[k].length == n && memcmp(t->members[k].name, s, n) == 0) return k;
+    if (t->kind == TK_ENUM) {
+      lua_pushvalue(L, -1);
+      int64_t k = ordinal_of(c, t);
+      if (k >= 0) return k;
+    }
   } else if (isint && t->kind != TK_BOOLEAN && t->kind != TK_CHAR && t->kind != TK_WCHAR && t->kind != TK_ENUM) return i;
   bad(c, "the label '%s' is no %s", luaL_tolstring(L, -1, NULL), t->name ? t->name : mr_kind_name(t));
 }
@@ -195,7 +245,7 @@ static void union_members(compiler *c, mr_type *t, int at, int refs) {
   t->fallback = (int32_t)number_field(c, at, "default", 0, t->n) - 1;
   struct_members(c, t, at, refs);
   t->min = t->element->min;
-  lua_getfield(L, at, "members");
+  push_list(c, at, "members");
   for (uint32_t i = 0; i < t->n; i++) {
     if ((int32_t)i == t->fallback) continue;
     lua_rawgeti(L, -1, (lua_Integer)i + 1);
@@ -215,7 +265,6 @@ static void sequence(compiler *c, mr_type *t, int at, int refs) {
   c->level += (uint32_t)!isarray;
   t->element = part(c, at, "element", refs);
   c->level -= (uint32_t)!isarray;
-  t->flags |= t->element->flags;
   if (t->element->kind == TK_OCTET) t->kind = TK_OCTETS;
   if (t->element->kind == TK_CHAR) t->kind = TK_CHARS;
   if (isarray) t->min = t->n && t->element->min > UINT64_MAX / 2 / t->n ? UINT64_MAX / 2 : t->n * t->element->min;
@@ -224,17 +273,18 @@ static void sequence(compiler *c, mr_type *t, int at, int refs) {
 static void alias(compiler *c, mr_type *t, int at, int refs) {
   const mr_type *to = part(c, at, "type", refs);
   if (!to->ready) bad(c, "'%s' is another name for a type that is not complete", t->name ? t->name : "?");
-  uint32_t serial = t->serial;
-  const char *name = t->name, *id = t->id;
+  mr_type own = *t;
   *t = *to;                                    /* what `to` points to is alive by refs */
   t->alias = 1;
-  t->serial = serial;
-  t->name = name;
-  t->id = id;
+  t->serial = own.serial;
+  t->made = own.made;
+  t->name = own.name;
+  t->id = own.id;
 }
 
 static void fixed(compiler *c, mr_type *t, int at) {
   t->n = (uint32_t)number_field(c, at, "digits", -1, 31);
+  if (t->n == 0) bad(c, "its 'digits' is no number from 1 to 31");
   t->scale = (uint32_t)number_field(c, at, "scale", -1, t->n);
   t->min = t->n / 2 + 1;
 }
@@ -244,7 +294,6 @@ static void fill(compiler *c, mr_type *t, int at, int refs) {
   t->name = kept_string(c, at, "name", refs, &length);
   t->id = kept_string(c, at, "id", refs, &length);
   switch (t->kind) {
-    case TK_ANY: case TK_TYPECODE: case TK_OBJREF: t->flags = TYPE_ENV; break;
     case TK_STRING: case TK_WSTRING: t->n = (uint32_t)number_field(c, at, "bound", 0, UINT32_MAX); break;
     case TK_STRUCT: case TK_EXCEPT: struct_members(c, t, at, refs); break;
     case TK_UNION: union_members(c, t, at, refs); break;
@@ -260,7 +309,7 @@ static void fill(compiler *c, mr_type *t, int at, int refs) {
 /* ---- making one ---- */
 
 static uint32_t count_list(compiler *c, int at, const char *name, uint32_t most) {
-  if (lua_getfield(c->L, at, name) != LUA_TTABLE) bad(c, "its '%s' is a %s", name, luaL_typename(c->L, -1));
+  push_list(c, at, name);
   size_t n = lua_rawlen(c->L, -1);
   if (n > most) bad(c, "too many %s", name);
   lua_pop(c->L, 1);
@@ -313,9 +362,8 @@ static int known_kind(compiler *c, int at) {
 /* The cache has it: is it sound? */
 static const mr_type *cached(compiler *c) {
   mr_type *t = lua_touserdata(c->L, -1);
-  if (!t || (!t->ready && t->serial != c->serial)) return NULL;
+  if (!t || (t->ready != SOUND && t->serial != c->serial)) return NULL;
   if (!t->ready && t->level == c->level) bad(c, "'%s' contains itself", t->name ? t->name : "?");
-  if (!t->ready) t->flags = TYPE_ENV;          /* it may need it, this is not known yet */
   return t;
 }
 
@@ -340,6 +388,8 @@ static const mr_type *compile(compiler *c) {
   mr_type *t = make(c, at, known_kind(c, at));
   t->serial = c->serial;
   t->level = c->level;
+  t->made = c->made;
+  c->made = t;
   lua_pushvalue(L, at);
   lua_setiuservalue(L, -2, 1);
   lua_createtable(L, 4, 0);
@@ -363,27 +413,36 @@ static const mr_type *compile(compiler *c) {
 
 const mr_type *mr_type_get(lua_State *L, mr_cdr_env *env, int fields, int wire) {
   compiler c = { .L = L, .env = env, .fields = fields, .serial = ++env->serial, .wire = wire };
-  return compile(&c);
-}
-
-void mr_unalias(lua_State *L) {
-  for (;;) {
-    lua_pushliteral(L, "kind");
-    lua_rawget(L, -2);
-    int again = lua_type(L, -1) == LUA_TSTRING && strcmp(lua_tostring(L, -1), "alias") == 0;
-    lua_pop(L, 1);
-    if (!again) return;
-    lua_pushliteral(L, "type");
-    lua_rawget(L, -2);
-    lua_replace(L, -2);
+  const mr_type *t = compile(&c);
+  for (mr_type *m = c.made, *next; m; m = next) {
+    next = m->made;
+    m->made = NULL;
+    m->ready = SOUND;
   }
+  return t;
 }
 
-void mr_push_type(lua_State *L, int fields, const mr_type *t, int unaliased) {
+const mr_type *mr_type_known(lua_State *L, int fields, int idx) {
+  idx = lua_absindex(L, idx);
+  lua_rawgeti(L, fields, ENV_TYPES);
+  lua_pushvalue(L, idx);
+  lua_rawget(L, -2);
+  const mr_type *t = (const mr_type *)lua_touserdata(L, -1);
+  lua_pop(L, 2);
+  return t && t->ready == SOUND ? t : NULL;
+}
+
+void mr_push_type(lua_State *L, int fields, const mr_type *t) {
   lua_rawgeti(L, fields, ENV_ADDRESSES);
   lua_rawgetp(L, -1, t);
   lua_getiuservalue(L, -1, 1);
   lua_replace(L, -3);
   lua_pop(L, 1);
-  if (unaliased) mr_unalias(L);
+  for (int i = 0; i < MR_MAX_DEPTH && lua_istable(L, -1); i++) {
+    int more = lua_getfield(L, -1, "kind") == LUA_TSTRING && strcmp(lua_tostring(L, -1), "alias") == 0;
+    lua_pop(L, 1);
+    if (!more) return;
+    lua_getfield(L, -1, "type");
+    lua_replace(L, -2);
+  }
 }

@@ -3,7 +3,8 @@
  *
  * Nothing here calls what may step Lua's collector (all that makes strings, tables or closures) or runs foreign code, but for what mr_foreign
  * does: a metamethod, a function of the environment, the TypeCode of an any. So raw pointers into tables stay good between two of those, and no
- * finaliser writes into the buffer; the tables being read are on the stack.
+ * finaliser writes into the buffer; the tables being read are on the stack. A value that was read from a table and is not on the stack may be
+ * garbage after the next of those (mr_field runs metamethods): it is used before, or pushed.
  * A failure is a return of -1 through all levels, each of which puts its part before the path. Only then is anything said.
  */
 #include <stdarg.h>
@@ -114,7 +115,7 @@ const char *mr_val_text(const mr_enc *e, mr_val v, size_t *n) {
 
 static PORT_NOINLINE int more_room(mr_enc *e) {
   if (!lua_checkstack(e->L, 160)) mr_raise_memory(e->L);
-  e->room = e->depth + 16;                     /* levels; each has at most five values of its own on the stack */
+  e->room = e->depth + 16;                     /* levels; each has at most six values of its own on the stack */
   return 0;
 }
 
@@ -135,8 +136,7 @@ void mr_drop(mr_enc *e, int strays) {
   e->strays = strays;
 }
 
-/* index(table, light userdata name) -> table[name], with its metamethods */
-static int l_index(lua_State *L) {
+int mr_index(lua_State *L) {
   lua_getfield(L, 1, (const char *)lua_touserdata(L, 2));
   return 1;
 }
@@ -150,9 +150,9 @@ int mr_foreign(mr_enc *e, lua_CFunction f, int n) {
   int status = lua_pcall(L, n, 1, 0);
   mr_out_return(&e->o);
   if (status == LUA_OK) return 0;
-  lua_copy(L, -1, e->fields + 1);
+  if (!e->raised) lua_copy(L, -1, e->fields + 1);
   e->exception = "";
-  e->raised = 1;                               /* stays, whatever else goes wrong now */
+  e->raised = 1;                               /* the first one stays, whatever else goes wrong now */
   return -1;
 }
 
@@ -170,7 +170,7 @@ static PORT_NOINLINE mr_val field_api(mr_enc *e, mr_val table, const char *name)
   } else {
     lua_pop(L, 1);
     lua_pushlightuserdata(L, (void *)(uintptr_t)name);
-    if (mr_foreign(e, l_index, 2)) return none;
+    if (mr_foreign(e, mr_index, 2)) return none;
   }
   return mr_val_at(e, lua_gettop(L));
 }
@@ -272,13 +272,13 @@ static int put_struct(mr_enc *e, const mr_type *t, mr_val v) {
 }
 
 static PORT_NOINLINE int other_label(mr_enc *e, const mr_type *t, mr_val v, uint32_t *ordinal) {
-  size_t n;
   int64_t i;
   if (integer(v, &i) && i >= 0 && i < (int64_t)t->n) { *ordinal = (uint32_t)i; return 0; }
   if (v.tt == RAW_SHORT || v.tt == RAW_LONG) {
-    const char *s = mr_val_text(e, v, &n);
-    for (uint32_t k = 0; k < t->n; k++)
-      if (t->members[k].length == n && memcmp(t->members[k].name, s, n) == 0) { *ordinal = k; return 0; }
+    if (!lua_checkstack(e->L, 8)) mr_raise_memory(e->L);
+    mr_push_val(e, v);
+    i = mr_long_label(e->L, e->fields, t);
+    if (i >= 0) { *ordinal = (uint32_t)i; return 0; }
   }
   char text[48];
   describe(e, v, text, sizeof text);
@@ -288,9 +288,10 @@ static PORT_NOINLINE int other_label(mr_enc *e, const mr_type *t, mr_val v, uint
 int mr_enum_ordinal(mr_enc *e, const mr_type *t, mr_val v, uint32_t *ordinal) {
   if (v.tt != RAW_SHORT) return other_label(e, t, v, ordinal);
   uint64_t key = e->raw ? v.bits : (uint64_t)(uintptr_t)lua_topointer(e->L, (int)v.bits);
-  for (uint32_t i = (uint32_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 40) & t->map; t->slots[i]; i = (i + 1) & t->map)
-    if (t->members[t->slots[i] - 1].key == key) { *ordinal = t->slots[i] - 1; return 0; }
-  return other_label(e, t, v, ordinal);
+  uint32_t found = t->slots[mr_short_label(t, key)];
+  if (PORT_UNLIKELY(!found)) return other_label(e, t, v, ordinal);
+  *ordinal = found - 1;
+  return 0;
 }
 
 static int put_enum(mr_enc *e, const mr_type *t, mr_val v) {

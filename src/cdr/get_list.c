@@ -8,8 +8,6 @@
 #include "cdr/get.h"
 #include "transfer/packet.h"
 
-static int may_be_nil(const mr_type *t) { return t->kind == TK_OBJREF || t->kind == TK_ANY || t->kind == TK_NULL || t->kind == TK_VOID; }
-
 static uint32_t length_of(mr_dec *d, const mr_type *t) {
   uint64_t n = t->fixed ? t->n : mr_in_u32(&d->in), least = t->element->min;
   if (!t->fixed && t->n && n > t->n) mr_dec_raise(d, "MARSHAL", 0, "a sequence longer than its type allows");
@@ -79,7 +77,7 @@ void mr_get_sequence(mr_dec *d, const mr_type *t) {
   mr_dec_enter(d, 0);
   uint32_t n = length_of(d, t);
   if (PORT_UNLIKELY(d->in.bad != NULL)) mr_dec_bad(d);
-  int with_n = may_be_nil(element) && !t->fixed;
+  int with_n = mr_may_be_nil(element) && !t->fixed;
   lua_createtable(L, (int)n, with_n);
   if (n && d->raw && fill_numbers(d, element, ((raw_table *)(uintptr_t)(raw_top(L) - 1)->bits)->array, n)) { mr_dec_leave(d); return; }
   d->reserved += n * element->min;

@@ -1,4 +1,4 @@
-/* get_text: characters and strings of all kinds, from bytes to Lua, where they are UTF-8. */
+/* get_text: characters and strings of all kinds, from bytes to Lua, where they are UTF-8; but for the narrow ones of a program with ISO 8859-1. */
 #include "cdr/get.h"
 #include "cdr/text.h"
 #include "transfer/packet.h"
@@ -8,15 +8,24 @@ enum { DATA_CONVERSION = 1 };
 /* Bytes of the message's char code set. */
 static void push_converted(mr_dec *d, const char *s, size_t n) {
   lua_State *L = d->L;
-  if (PORT_LIKELY((d->codec & CDR_UTF8) || mr_text_ascii(s, n))) { lua_pushlstring(L, s, n); return; }
+  if (PORT_LIKELY((d->codec & CDR_AS_IS) || mr_text_ascii(s, n))) { lua_pushlstring(L, s, n); return; }
   luaL_Buffer b;
+  if (d->codec & CDR_FROM_LATIN) {
+    size_t count = mr_text_to_latin(luaL_buffinitsize(L, &b, n), s, n);
+    if (count == SIZE_MAX) mr_dec_raise(d, "DATA_CONVERSION", DATA_CONVERSION, "a string that is not UTF-8, or has characters beyond ISO 8859-1");
+    luaL_pushresultsize(&b, count);
+    return;
+  }
   char *to = luaL_buffinitsize(L, &b, 2 * n);
   luaL_pushresultsize(&b, mr_text_from_latin(to, s, n));
 }
 
+/* One octet is no UTF-8 if it is above ASCII; peers that send one nevertheless mean ISO 8859-1. So do those that send many chars. */
 void mr_get_char(mr_dec *d) {
   const char *p = mr_in_take(&d->in, 1, 1);
-  if (p) push_converted(d, p, 1);
+  if (!p) return;
+  if (d->codec & CDR_FROM_LATIN) lua_pushlstring(d->L, p, 1);
+  else push_converted(d, p, 1);
 }
 
 void mr_get_string(mr_dec *d, const mr_type *t) {
@@ -32,7 +41,7 @@ void mr_get_octets(mr_dec *d, const mr_type *t) {
   const char *s = t->fixed ? mr_in_take(&d->in, 1, n) : mr_in_octets(&d->in, &n);
   if (!s) return;
   if (!t->fixed && t->n && n > t->n) mr_dec_raise(d, "MARSHAL", 0, "a sequence longer than its type allows");
-  if (t->kind == TK_CHARS) push_converted(d, s, n);
+  if (t->kind == TK_CHARS && !(d->codec & CDR_FROM_LATIN)) push_converted(d, s, n);
   else lua_pushlstring(d->L, s, n);
 }
 
@@ -91,6 +100,7 @@ void mr_get_wstring(mr_dec *d, const mr_type *t) {
     push_marked(d, s, n, 0, t->n);
     return;
   }
+  if (n > mr_in_left(&d->in) / 2) { mr_in_fail(&d->in, "the bytes end before the value does"); return; }
   const char *s = n ? mr_in_take(&d->in, 2, 2 * n) : NULL;
   if (n == 0 || (s && (s[2 * n - 1] || s[2 * n - 2]))) mr_dec_raise(d, "MARSHAL", 0, "a wstring without the zero that ends it");
   if (!s) return;

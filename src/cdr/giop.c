@@ -73,6 +73,7 @@ mr_slice mr_giop_get_string(mr_reader *r) {
 }
 
 static void put(mr_writer *w, const void *p, size_t n) {
+  if (w->full || n > w->room - w->at) { w->full = 1; return; }
   if (w->p && n) memcpy(w->p + w->at, p, n);
   w->at += n;
 }
@@ -289,8 +290,8 @@ int mr_giop_parse(mr_giop *g, const char *p, size_t len, const char **why, size_
 
 /* ---- references ---- */
 
-size_t mr_ior_canonical(mr_reader *r, char *out) {
-  mr_writer w = { out, 0, 1 };
+size_t mr_ior_canonical(mr_reader *r, char *out, size_t room) {
+  mr_writer w = { .p = out, .room = room, .little = 1 };
   mr_giop_put_octet(&w, 1);
   mr_giop_put_string(&w, mr_giop_get_string(r));
   uint32_t n = mr_giop_get_ulong(r);
@@ -299,5 +300,5 @@ size_t mr_ior_canonical(mr_reader *r, char *out) {
     mr_giop_put_ulong(&w, mr_giop_get_ulong(r));
     mr_giop_put_octets(&w, mr_giop_get_octets(r));
   }
-  return r->bad ? 0 : w.at;
+  return r->bad || w.full ? 0 : w.at;
 }

@@ -42,8 +42,8 @@ mr_slice mr_giop_get_octets(mr_reader *r);            /* a sequence of octets */
 mr_slice mr_giop_get_string(mr_reader *r);            /* without the zero that ends it, which must be there, and none before it */
 void     mr_giop_get_fail(mr_reader *r, const char *what);
 
-/* What writes: first with p == NULL to count, then with room for so many bytes. */
-typedef struct mr_writer { char *p; size_t at; int little; } mr_writer;
+/* What writes: first with p == NULL to count, then with room for so many bytes. `full` is set by what doesn't fit, and stays: nothing more comes. */
+typedef struct mr_writer { char *p; size_t at, room; int little, full; } mr_writer;
 
 void mr_giop_put_octet(mr_writer *w, unsigned v);
 void mr_giop_put_ushort(mr_writer *w, unsigned v);
@@ -86,6 +86,6 @@ int mr_giop_profile_key(mr_slice profile, mr_slice *key);
  * The IOR at r as a canonical one: an encapsulation in little-endian. With out == NULL only counts. Returns its bytes, 0 when it is broken
  * (see r->bad).
  */
-size_t mr_ior_canonical(mr_reader *r, char *out);
+size_t mr_ior_canonical(mr_reader *r, char *out, size_t room);
 
 #endif

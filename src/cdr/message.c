@@ -22,6 +22,7 @@ static int push_fields(lua_State *L, int program) {
 static PORT_NOINLINE void raise_refused(mr_enc *e, const mr_program *p, uint32_t i) {
   char text[600], place[32] = "value";
   lua_State *L = e->L;
+  mr_out_end();
   if (e->raised) {
     lua_settop(L, e->fields + 1);
     lua_error(L);
@@ -87,7 +88,7 @@ static int is_bulk(const mr_enc *e, const mr_program *p, int idx) {
   if (t->kind != TK_STRING) return 0;
   size_t n;
   const char *s = lua_tolstring(e->L, idx, &n);
-  return !memchr(s, 0, n) && ((e->codec & CDR_UTF8) || mr_text_ascii(s, n));
+  return !memchr(s, 0, n) && ((e->codec & CDR_AS_IS) || mr_text_ascii(s, n));
 }
 
 /* All but the last value has been written: the message's pieces, see bulk.h. */

@@ -6,8 +6,6 @@
  */
 #include "cdr/put.h"
 
-static int may_be_nil(const mr_type *t) { return t->kind == TK_OBJREF || t->kind == TK_ANY || t->kind == TK_NULL || t->kind == TK_VOID; }
-
 static mr_val element(mr_enc *e, mr_val list, uint64_t i) {
   mr_val v = { 0, RAW_NIL };
   if (e->raw) {
@@ -64,12 +62,12 @@ static int n_field(mr_enc *e, mr_val list, lua_Integer *n) {
 static int length_of(mr_enc *e, const mr_type *t, mr_val list, uint64_t *n) {
   lua_State *L = e->L;
   lua_Integer given;
-  if (may_be_nil(t->element)) {
+  if (mr_may_be_nil(t->element)) {
     int is = n_field(e, list, &given);
     if (is < 0) return -1;
     if (is) { *n = (uint64_t)given; return 0; }
   }
-  *n = t->fixed && may_be_nil(t->element) ? t->n : lua_rawlen(L, e->raw ? -1 : (int)list.bits);
+  *n = t->fixed && mr_may_be_nil(t->element) ? t->n : lua_rawlen(L, e->raw ? -1 : (int)list.bits);
   int more;
   if (e->raw) more = has_more_raw((const raw_table *)(uintptr_t)list.bits, *n);
   else {
@@ -79,7 +77,7 @@ static int length_of(mr_enc *e, const mr_type *t, mr_val list, uint64_t *n) {
   }
   if (!more || (t->fixed && *n >= t->n)) return 0;
   mr_refuse(e, "BAD_PARAM", 0, "%s expected, got nil, a hole in the list%s", mr_kind_name(t->element),
-            may_be_nil(t->element) ? ": give its length as 'n'" : "");
+            mr_may_be_nil(t->element) ? ": give its length as 'n'" : "");
   return mr_in_element(e, *n + 1);
 }
 
@@ -141,6 +139,7 @@ int mr_put_sequence(mr_enc *e, const mr_type *t, mr_val v) {
   if (PORT_UNLIKELY(v.tt != RAW_TABLE)) return mr_wrong(e, t->fixed ? "array" : "sequence", v);
   if (mr_enter(e, v) || length_of(e, t, v, &n)) return -1;
   if (PORT_UNLIKELY((t->fixed && n != t->n) || (t->n && n > t->n))) return wrong_length(e, t, n);
+  if (PORT_UNLIKELY(n > INT32_MAX)) return mr_refuse(e, "BAD_PARAM", 0, "a list too long");
   if (!t->fixed) mr_out_u32(&e->o, (uint32_t)n);
   if (put_elements(e, t, v, n)) return -1;
   mr_leave(e);

@@ -18,21 +18,29 @@ int mr_put_char(mr_enc *e, mr_val v) {
   size_t n, used;
   if (!is_string(v)) return mr_wrong(e, "char", v);
   const char *s = mr_val_text(e, v, &n);
-  uint32_t c = n == 1 ? (unsigned char)*s : n && !(e->codec & CDR_UTF8) ? mr_text_read(s, n, &used) : UINT32_MAX;
+  if (e->codec & CDR_FROM_LATIN) {
+    if (n != 1) return mr_wrong(e, "char (a string of one character)", v);
+    if (*s & 0x80) return unconvertible(e, "single bytes of UTF-8");
+  }
+  uint32_t c = n == 1 ? (unsigned char)*s : n && !(e->codec & CDR_AS_IS) ? mr_text_read(s, n, &used) : UINT32_MAX;
   if (n != 1 && (c > 0xff || used != n)) {
-    if (n > 1 && mr_text_read(s, n, &used) != UINT32_MAX && used == n) return unconvertible(e, e->codec & CDR_UTF8 ? "single bytes" : "ISO 8859-1");
+    if (n > 1 && mr_text_read(s, n, &used) != UINT32_MAX && used == n) return unconvertible(e, e->codec & CDR_AS_IS ? "single bytes" : "ISO 8859-1");
     return mr_wrong(e, "char (a string of one character)", v);
   }
   mr_out_u8(&e->o, c);
   return 0;
 }
 
-/* The bytes of s as the peer wants them; the room for n has been made. SIZE_MAX: refused. */
+/* How many bytes n may become. */
+static inline size_t widest(const mr_enc *e, size_t n) { return PORT_UNLIKELY(e->codec & CDR_FROM_LATIN) ? 2 * n : n; }
+
+/* The bytes of s as the peer wants them; the room has been made. SIZE_MAX: refused. */
 static size_t put_converted(mr_enc *e, const char *s, size_t n) {
-  if ((e->codec & CDR_UTF8) || mr_text_ascii(s, n)) {
+  if ((e->codec & CDR_AS_IS) || mr_text_ascii(s, n)) {
     memcpy(e->o.at, s, n);
     return n;
   }
+  if (e->codec & CDR_FROM_LATIN) return mr_text_from_latin(e->o.at, s, n);
   size_t count = mr_text_to_latin(e->o.at, s, n);
   if (count == SIZE_MAX) unconvertible(e, "ISO 8859-1");
   return count;
@@ -43,7 +51,7 @@ int mr_put_string(mr_enc *e, const mr_type *t, mr_val v) {
   if (PORT_UNLIKELY(!is_string(v))) return mr_wrong(e, "string", v);
   const char *s = mr_val_text(e, v, &n);
   if (PORT_UNLIKELY(memchr(s, 0, n) != NULL)) return mr_refuse(e, "BAD_PARAM", 0, "string without zero bytes expected");
-  mr_out_room(&e->o, n + 5 + OUT_SLACK);
+  mr_out_room(&e->o, widest(e, n) + 5 + OUT_SLACK);
   mr_out_pad(&e->o, 4);
   e->o.at += 4;
   size_t count = put_converted(e, s, n);
@@ -61,6 +69,7 @@ int mr_put_octets(mr_enc *e, const mr_type *t, mr_val v) {
   size_t n;
   if (!is_string(v)) return mr_wrong(e, t->kind == TK_CHARS ? "string of characters" : "string of octets", v);
   const char *s = mr_val_text(e, v, &n);
+  if (t->kind == TK_CHARS && (e->codec & CDR_FROM_LATIN) && !mr_text_ascii(s, n)) return unconvertible(e, "single bytes of UTF-8");
   mr_out_room(&e->o, n + 4 + OUT_SLACK);
   if (!t->fixed) mr_out_pad(&e->o, 4);
   char *from = e->o.at;

@@ -19,7 +19,7 @@ enum { RECENT = 128, MOST_KEPT = 4096, HEAD = 4 };   /* references; bytes of one
 
 /* reference_out(f, value, fields, light userdata type): f(value, the type's table) */
 static int l_reference_out(lua_State *L) {
-  mr_push_type(L, 3, (const mr_type *)lua_touserdata(L, 4), 1);
+  mr_push_type(L, 3, (const mr_type *)lua_touserdata(L, 4));
   lua_replace(L, 3);
   lua_settop(L, 3);
   lua_call(L, 2, 1);
@@ -117,17 +117,6 @@ static void scan(mr_dec *d, extent *x) {
   x->isnil = n == 0 && count == 0;
 }
 
-static uint32_t hash_of(const char *s, size_t n) {
-  uint64_t h = n * UINT64_C(0x9E3779B97F4A7C15), word;
-  for (; n >= 8; s += 8, n -= 8) {
-    memcpy(&word, s, 8);
-    h = (h ^ word) * UINT64_C(0xff51afd7ed558ccd);
-    h ^= h >> 32;
-  }
-  for (; n; n--) h = (h ^ (unsigned char)*s++) * UINT64_C(0x9E3779B97F4A7C15);
-  return (uint32_t)(h >> 32) % RECENT;
-}
-
 /* The canonical form of the IOR whose bytes are x, into o. */
 static void make_canonical(mr_dec *d, mr_out *o, const extent *x) {
   mr_in in = x->before;
@@ -148,7 +137,7 @@ static void make_canonical(mr_dec *d, mr_out *o, const extent *x) {
 /* Pushes the canonical string that is these bytes behind its head, if it is the one in their place of `recent`, the table on top. */
 static int push_recent(lua_State *L, const char *s, size_t n, int *slot) {
   size_t length;
-  *slot = (int)hash_of(s, n) + 1;
+  *slot = (int)(mr_hash(s, n) % RECENT) + 1;
   if (lua_rawgeti(L, -1, *slot) == LUA_TSTRING) {
     const char *known = lua_tolstring(L, -1, &length);
     if (length == n + HEAD && memcmp(known + HEAD, s, n) == 0) return 1;
@@ -194,6 +183,6 @@ void mr_get_reference(mr_dec *d, const mr_type *t) {
   lua_pop(L, 2);
   if (lua_rawgeti(L, d->fields, ENV_IN) != LUA_TFUNCTION) { lua_pop(L, 1); return; }   /* none: the IOR itself */
   lua_insert(L, -2);
-  mr_push_type(L, d->fields, t, 1);
+  mr_push_type(L, d->fields, t);
   lua_call(L, 2, 1);
 }

@@ -16,7 +16,7 @@ uint32_t mr_text_read(const char *s, size_t n, size_t *used) {
   static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
   unsigned char c = (unsigned char)*s;
   size_t more = c < 0x80 ? 0 : c < 0xc2 ? 9 : c < 0xe0 ? 1 : c < 0xf0 ? 2 : c < 0xf5 ? 3 : 9;
-  if (more >= n) return UINT32_MAX;
+  if (more > 3 || more >= n) return UINT32_MAX;
   uint32_t v = more == 0 ? c : c & (0x3fu >> more);
   for (size_t i = 1; i <= more; i++) {
     unsigned char d = (unsigned char)s[i];

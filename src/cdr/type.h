@@ -38,14 +38,13 @@ typedef struct mr_member {
 
 typedef struct mr_label { int64_t value; uint32_t member; } mr_label;
 
-enum { TYPE_ENV = 1 };                         /* flags: values need the environment's tables */
-
 struct mr_type {
-  uint8_t kind, flags, fixed;                  /* fixed: an array, whose length is not sent */
+  uint8_t kind, fixed;                         /* fixed: an array, whose length is not sent */
   uint8_t lsizenode;                           /* of new tables; 255: no template */
   uint8_t alias;                               /* another name for what the rest says */
-  int ready;                                   /* 0: being compiled, or its compilation failed */
+  uint8_t ready;                               /* 0: being compiled, or that failed; 1: this type is there; SOUND: so is all that it leads to */
   uint32_t serial;                             /* of the compilation that made it */
+  mr_type *made;                               /* the one made before it, until that compilation ends */
   uint32_t level;                              /* while it is compiled: sequences around it */
   uint32_t n;                                  /* members, labels, bound or length, digits */
   uint32_t scale;
@@ -56,7 +55,7 @@ struct mr_type {
   const mr_type *element;                      /* of sequences and arrays; the discriminator of a union */
   mr_member *members;                          /* of an enum: its labels */
   raw_node *nodes;                             /* what the hash part of a new table begins as */
-  uint32_t *slots;                             /* of an enum: 1 + ordinal by the label's address */
+  uint32_t *slots;                             /* of an enum: 1 + ordinal by the address of a short label; mr_long_label has the others */
   mr_label *labels;                            /* of a union: by their values; that many: */
   uint32_t nlabels;
   int64_t unused;                              /* the smallest from 0 that is none of them */
@@ -85,20 +84,33 @@ typedef struct mr_cdr_env {
 typedef struct mr_program {
   uintptr_t tag;
   mr_cdr_env *env;
-  uint32_t n, flags;
+  uint32_t n;
   const mr_type **types;
   const char **names;                          /* NULL: they have none */
 } mr_program;
 
 enum { MR_MAX_DEPTH = 256 };                   /* of values, and of types */
+enum { SOUND = 2 };
 
 /*
  * The type of the table on top of the stack, which is replaced by its userdata. `fields` is the stack index of the environment's list.
  * Raises; wire: BAD_TYPECODE, as the table was made of received bytes.
  */
 const mr_type *mr_type_get(lua_State *L, mr_cdr_env *env, int fields, int wire);
-void mr_push_type(lua_State *L, int fields, const mr_type *t, int unaliased);   /* its table */
-void mr_unalias(lua_State *L);                 /* the table on top becomes what it is another name for */
+/* Where an enum's `slots` have the label with that key, or 0. */
+static inline uint32_t mr_short_label(const mr_type *t, uint64_t key) {
+  uint32_t slot = (uint32_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 40) & t->map;
+  while (t->slots[slot] && t->members[t->slots[slot] - 1].key != key) slot = (slot + 1) & t->map;
+  return slot;
+}
+/* The ordinal of the long label on top of the stack, which is taken off; -1: the enum has none such. */
+int64_t mr_long_label(lua_State *L, int fields, const mr_type *t);
+const mr_type *mr_type_known(lua_State *L, int fields, int idx);   /* of the table at idx, if it was compiled; else NULL */
+/* The table of what t is, or is another name for. May run metamethods. */
+void mr_push_type(lua_State *L, int fields, const mr_type *t);
+static inline int mr_may_be_nil(const mr_type *t) {
+  return t->kind == TK_OBJREF || t->kind == TK_ANY || t->kind == TK_NULL || t->kind == TK_VOID;
+}
 int mr_kind_of(const char *name);              /* -1: there is none */
 const char *mr_kind_name(const mr_type *t);    /* for messages */
 
@@ -126,6 +138,7 @@ int mr_put(mr_enc *e, const mr_type *t, mr_val v);    /* 0, or -1: see e->except
 mr_val mr_val_at(const mr_enc *e, int idx);
 mr_val mr_field(mr_enc *e, mr_val table, mr_member *m);
 const char *mr_val_text(const mr_enc *e, mr_val v, size_t *n);
+int  mr_index(lua_State *L);                   /* index(table, light userdata name) -> table[name], with its metamethods */
 int  mr_enter(mr_enc *e, mr_val table);
 void mr_leave(mr_enc *e);
 void mr_drop(mr_enc *e, int strays);           /* the values on the stack that are above that many strays */

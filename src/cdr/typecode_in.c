@@ -10,7 +10,7 @@
 #include "cdr/union.h"
 #include "transfer/packet.h"
 
-enum { MAX_NESTING = 100 };
+enum { MAX_NESTING = 100, BELIEVED = 64 };
 
 typedef struct reader {
   mr_dec *d;
@@ -62,6 +62,9 @@ static uint32_t read_count(reader *r, mr_in *in, size_t least) {
   return n;
 }
 
+/* It grows with what comes: each TypeCode around this one may have claimed the same bytes for its own members. */
+static void push_list(lua_State *L, uint32_t n) { lua_createtable(L, n < BELIEVED ? (int)n : BELIEVED, 0); }
+
 /* A member may come without a name; a table needs one. */
 static void read_member_name(reader *r, mr_in *in, uint32_t i) {
   read_text(r, in, "name");
@@ -75,7 +78,7 @@ static void read_member_name(reader *r, mr_in *in, uint32_t i) {
 
 static void read_members(reader *r, mr_in *in) {
   uint32_t n = read_count(r, in, 8);
-  lua_createtable(r->L, (int)n, 0);
+  push_list(r->L, n);
   for (uint32_t i = 1; i <= n; i++) {
     lua_createtable(r->L, 0, 2);
     read_member_name(r, in, i);
@@ -87,7 +90,7 @@ static void read_members(reader *r, mr_in *in) {
 
 static void read_labels(reader *r, mr_in *in) {
   uint32_t n = read_count(r, in, 5);
-  lua_createtable(r->L, (int)n, 0);
+  push_list(r->L, n);
   for (uint32_t i = 1; i <= n; i++) {
     size_t length;
     const char *s = mr_in_text(in, &length);
@@ -107,7 +110,7 @@ static void read_label(reader *r, mr_in *in, const mr_type *t) {
   mr_in whole = d->in;
   int codec = d->codec;
   d->in = *in;
-  d->codec = (codec & CDR_LITTLE) | 2 << CDR_MINOR_SHIFT | CDR_UTF8 | CDR_UTF16;
+  d->codec = (codec & CDR_LITTLE) | 2 << CDR_MINOR_SHIFT | CDR_AS_IS | CDR_UTF16;
   mr_get(d, t);
   *in = d->in;
   d->in = whole;
@@ -135,7 +138,7 @@ static const mr_type *discriminator(reader *r, const mr_in *in) {
   lua_getfield(r->L, -1, "discriminator");
   const mr_type *t = mr_type_get(r->L, r->d->env, r->d->fields, 1);
   lua_pop(r->L, 1);
-  if (!t->ready || !mr_union_allows(t)) fail(r, in, "BAD_TYPECODE", "a union whose discriminator is no number");
+  if (!mr_union_allows(t)) fail(r, in, "BAD_TYPECODE", "a union whose discriminator is no number");
   return t;
 }
 
@@ -150,7 +153,7 @@ static void read_union(reader *r, mr_in *in) {
     lua_pushinteger(L, fallback + 1);
     lua_setfield(L, -2, "default");
   }
-  lua_createtable(L, (int)n, 0);
+  push_list(L, n);
   for (uint32_t i = 1; i <= n; i++) {
     lua_createtable(L, 0, 3);
     if ((int32_t)i - 1 == fallback) skip_label(in, t);

@@ -4,6 +4,9 @@
  * A TypeCode's bytes depend on nothing around them but that they begin at a multiple of 4, so they are kept as strings, one per type and byte
  * order (ENV_WRITTEN: a table per order, weak keys). A type inside itself is an indirection. One that is merely met again is written again, as
  * peers expect it, unless that makes the whole large: then it is an indirection, too.
+ *
+ * While bytes are written nothing steps the collector, as in encode.c; metamethods of types run with the buffer put aside. What is read here was
+ * compiled before, but the program may have changed it since: nothing is believed that memory depends on.
  */
 #include <stdlib.h>
 #include "cdr/typecode.h"
@@ -15,18 +18,38 @@ enum { LARGE = 1 << 16 };
 typedef struct writer {
   mr_out o;
   lua_State *L;
-  mr_cdr_env *env;
   int fields, seen;                            /* stack index of: type's table -> where its TypeCode begins */
   int share, depth;
+  size_t most;                                 /* with more bytes than that it is given up */
 } writer;
 
 static void write_code(writer *w);
 
 /* ---- pieces; the type's table is on top ---- */
 
+static PORT_NORETURN void changed(writer *w) {
+  luaL_error(w->L, "bad type: it was changed after it had been used");
+  abort();
+}
+
+/* Pushes a field of the table on top, and returns its type. */
+static int push_field(writer *w, const char *name) {
+  lua_State *L = w->L;
+  if (!lua_istable(L, -1)) changed(w);
+  if (!lua_getmetatable(L, -1)) return lua_getfield(L, -1, name);
+  lua_pop(L, 1);
+  lua_pushcfunction(L, mr_index);
+  lua_pushvalue(L, -2);
+  lua_pushlightuserdata(L, (void *)(uintptr_t)name);
+  mr_out_leave(&w->o);
+  int status = lua_pcall(L, 2, 1, 0);
+  mr_out_return(&w->o);
+  return status == LUA_OK ? lua_type(L, -1) : lua_error(L);
+}
+
 static void put_text(writer *w, const char *name) {
   size_t n = 0;
-  lua_getfield(w->L, -1, name);
+  push_field(w, name);
   const char *s = lua_type(w->L, -1) == LUA_TSTRING ? lua_tolstring(w->L, -1, &n) : "";
   mr_out_text(&w->o, s, n);
   lua_pop(w->L, 1);
@@ -38,21 +61,21 @@ static void put_names(writer *w) {
 }
 
 static uint32_t number(writer *w, const char *name) {
-  lua_getfield(w->L, -1, name);
+  push_field(w, name);
   uint32_t n = (uint32_t)lua_tointeger(w->L, -1);
   lua_pop(w->L, 1);
   return n;
 }
 
 static void put_part(writer *w, const char *name) {
-  lua_getfield(w->L, -1, name);
+  push_field(w, name);
   write_code(w);
   lua_pop(w->L, 1);
 }
 
 /* Pushes the list and returns its length. */
 static uint32_t put_count(writer *w, const char *name) {
-  lua_getfield(w->L, -1, name);
+  if (push_field(w, name) != LUA_TTABLE) changed(w);
   uint32_t n = (uint32_t)lua_rawlen(w->L, -1);
   mr_out_u32(&w->o, n);
   return n;
@@ -74,7 +97,8 @@ static void put_labels(writer *w) {
   uint32_t n = put_count(w, "labels");
   for (uint32_t i = 1; i <= n; i++) {
     lua_rawgeti(w->L, -1, i);
-    const char *s = lua_tolstring(w->L, -1, &length);
+    const char *s = lua_type(w->L, -1) == LUA_TSTRING ? lua_tolstring(w->L, -1, &length) : NULL;
+    if (!s) changed(w);
     mr_out_text(&w->o, s, length);
     lua_pop(w->L, 1);
   }
@@ -98,12 +122,12 @@ static void put_label(writer *w, const mr_type *t, int64_t label) {
 
 static void put_union(writer *w) {
   lua_State *L = w->L;
-  lua_pushvalue(L, -1);
-  const mr_type *t = mr_type_get(L, w->env, w->fields, 0);
-  lua_pop(L, 1);
+  const mr_type *t = mr_type_known(L, w->fields, -1);
+  if (!t || t->kind != TK_UNION) changed(w);
   put_part(w, "discriminator");
   mr_out_u32(&w->o, (uint32_t)t->fallback);
   uint32_t n = put_count(w, "members");
+  if (n != t->n) changed(w);
   for (uint32_t i = 1; i <= n; i++) {
     lua_rawgeti(L, -1, i);
     put_label(w, t->element, t->members[i - 1].label);   /* the default's is 0, and means nothing */
@@ -136,7 +160,7 @@ static void write_content(writer *w, int kind) {
 /* ---- one TypeCode ---- */
 
 static int flag(writer *w, const char *name) {
-  lua_getfield(w->L, -1, name);
+  push_field(w, name);
   int yes = lua_toboolean(w->L, -1);
   lua_pop(w->L, 1);
   return yes;
@@ -145,7 +169,7 @@ static int flag(writer *w, const char *name) {
 static int kind_of(writer *w) {
   lua_State *L = w->L;
   if (!lua_istable(L, -1)) luaL_error(L, "bad type: type expected, got %s", luaL_typename(L, -1));
-  int kind = lua_getfield(L, -1, "kind") == LUA_TSTRING ? mr_kind_of(lua_tostring(L, -1)) : -1;
+  int kind = push_field(w, "kind") == LUA_TSTRING ? mr_kind_of(lua_tostring(L, -1)) : -1;
   if (kind < 0) luaL_error(L, "bad type: no kind is called '%s'", luaL_tolstring(L, -1, NULL));
   lua_pop(L, 1);
   if (kind == TK_VALUE || kind == TK_VALUEBOX) mr_env_raise(L, w->fields, "NO_IMPLEMENT", 0, "TypeCodes of value types can't be sent yet");
@@ -178,7 +202,7 @@ static void note(writer *w, int64_t at) {
 static void write_code(writer *w) {
   luaL_checkstack(w->L, 12, "a type nested too deeply");
   int kind = kind_of(w);
-  if (!w->share && mr_out_length(&w->o) > LARGE) return;   /* all will be done again */
+  if (!w->share && mr_out_length(&w->o) > w->most) return;
   if (mr_kind_is_basic((uint32_t)kind)) { mr_out_u32(&w->o, (uint32_t)kind); return; }
   if (kind == TK_STRING || kind == TK_WSTRING || kind == TK_FIXED) {
     mr_out_u32(&w->o, (uint32_t)kind);
@@ -202,14 +226,15 @@ static void write_code(writer *w) {
 static void write_whole(writer *w, int idx, int little) {
   lua_createtable(w->L, 0, 4);
   w->seen = lua_gettop(w->L);
-  mr_out_begin(&w->o, w->L, little);           /* from here on nothing steps the collector: a finaliser could write, too */
+  mr_out_begin(&w->o, w->L, little);
   lua_pushvalue(w->L, idx);
   write_code(w);
   lua_settop(w->L, w->seen - 1);
 }
 
-void mr_typecode_bytes(lua_State *L, mr_cdr_env *env, int fields, int idx, int little) {
-  writer w = { .L = L, .env = env, .fields = fields };
+/* nil where there are more than `most`, but for types that are LARGE anyhow. */
+static void push_bytes(lua_State *L, mr_cdr_env *env, int fields, int idx, int little, size_t most) {
+  writer w = { .L = L, .fields = fields, .most = most < LARGE ? most : LARGE };
   luaL_checkstack(L, 20, NULL);
   idx = lua_absindex(L, idx);
   lua_rawgeti(L, fields, ENV_WRITTEN);
@@ -221,15 +246,29 @@ void mr_typecode_bytes(lua_State *L, mr_cdr_env *env, int fields, int idx, int l
     mr_type_get(L, env, fields, 0);            /* so that it is sound: a table, no cycle but through sequences */
     lua_pop(L, 1);
     write_whole(&w, idx, little);
-    if (mr_out_length(&w.o) > LARGE) {
-      w.share = 1;
-      write_whole(&w, idx, little);
+    int large = mr_out_length(&w.o) > w.most;
+    if (large && most <= LARGE) {
+      mr_out_end();
+      lua_pushnil(L);
+    } else {
+      w.share = large;
+      if (large) write_whole(&w, idx, little);
+      mr_out_push(&w.o);
+      lua_pushvalue(L, idx);
+      lua_pushvalue(L, -2);
+      lua_rawset(L, -4);
     }
-    mr_out_push(&w.o);
-    lua_pushvalue(L, idx);
-    lua_pushvalue(L, -2);
-    lua_rawset(L, -4);
   }
   lua_replace(L, -3);
   lua_pop(L, 1);
+}
+
+void mr_typecode_bytes(lua_State *L, mr_cdr_env *env, int fields, int idx, int little) { push_bytes(L, env, fields, idx, little, SIZE_MAX); }
+
+int mr_typecode_same(lua_State *L, mr_cdr_env *env, int fields, int ours, int theirs) {
+  push_bytes(L, env, fields, ours, CDR_LITTLE, SIZE_MAX);
+  push_bytes(L, env, fields, theirs, CDR_LITTLE, lua_rawlen(L, -1));
+  int same = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
+  return same;
 }

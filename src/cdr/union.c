@@ -119,20 +119,34 @@ static int put_chosen(mr_enc *e, const mr_type *t, const mr_member *m) {
   return put_label(e, t->element, t->unused);
 }
 
+/* _field is there: the member of that name, which is `chosen` if that has it (so a union that was received costs no search); NULL: refused. */
+static const mr_member *check_field(mr_enc *e, const mr_type *t, mr_val field, const mr_member *chosen) {
+  size_t n;
+  const char *s = field.tt == RAW_SHORT || field.tt == RAW_LONG ? mr_val_text(e, field, &n) : NULL;
+  if (s && chosen && chosen->length == n && memcmp(chosen->name, s, n) == 0) return chosen;
+  const mr_member *named = member_named(e, t, field);
+  if (named) return named;
+  mr_wrong(e, "a member's name", field);
+  mr_in_member(e, "_field");
+  return NULL;
+}
+
 static int put_switch(mr_enc *e, const mr_type *t, mr_val v, const mr_member **chosen) {
-  mr_val given = mr_field(e, v, &e->env->choice->members[0]), field = mr_field(e, v, &e->env->choice->members[1]);
-  const mr_member *named = field.tt != RAW_NIL ? member_named(e, t, field) : NULL;
-  if (field.tt != RAW_NIL && !named) { mr_wrong(e, "a member's name", field); return mr_in_member(e, "_field"); }
+  mr_val field = mr_field(e, v, &e->env->choice->members[1]);
+  mr_push_val(e, field);                       /* keeps it while a metamethod gives _switch */
+  e->strays++;
+  mr_val given = mr_field(e, v, &e->env->choice->members[0]);
   if (given.tt == RAW_NIL) {
-    *chosen = named ? named : member_present(e, t, v);
-    if (!*chosen) return mr_refuse(e, "BAD_PARAM", 0, "_switch, _field or a member of union %s expected", t->name ? t->name : "?");
-    return put_chosen(e, t, *chosen);
+    *chosen = field.tt != RAW_NIL ? check_field(e, t, field, NULL) : member_present(e, t, v);
+    if (*chosen) return put_chosen(e, t, *chosen);
+    return field.tt != RAW_NIL ? -1 : mr_refuse(e, "BAD_PARAM", 0, "_switch, _field or a member of union %s expected", t->name ? t->name : "?");
   }
   if (mr_put(e, t->element, given)) return mr_in_member(e, "_switch");
   *chosen = find(t, value_of(e, t->element, given));
-  if (!named || (*chosen && strcmp((*chosen)->name, named->name) == 0)) return 0;
-  return mr_refuse(e, "BAD_PARAM", 0, "_switch selects %s%s%s, but _field is '%s'", *chosen ? "'" : "", *chosen ? (*chosen)->name : "no member",
-                   *chosen ? "'" : "", named->name);
+  const mr_member *named = field.tt != RAW_NIL ? check_field(e, t, field, *chosen) : *chosen;
+  if (named == *chosen) return 0;
+  return !named ? -1 : mr_refuse(e, "BAD_PARAM", 0, "_switch selects %s%s%s, but _field is '%s'", *chosen ? "'" : "",
+                                 *chosen ? (*chosen)->name : "no member", *chosen ? "'" : "", named->name);
 }
 
 int mr_put_union(mr_enc *e, const mr_type *t, mr_val v) {

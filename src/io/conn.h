@@ -28,7 +28,8 @@ typedef struct mr_framing {
   int64_t (*length)(const char *p, size_t len, const char **why);
   int (*results)(lua_State *L);      /* or NULL: pushes what is returned behind the message, which is at the top; how many */
   size_t large;                      /* 0, or: messages of so many bytes may be given to adopt */
-  int (*adopt)(lua_State *L, struct mr_bytes *b);   /* takes the bytes over and pushes something that owns them; 0: it does not want them */
+  /* Takes the bytes over and pushes something that owns them. 0: it does not want them, -1: they are gone, a finaliser closed the connection. */
+  int (*adopt)(lua_State *L, struct mr_bytes *b);
 } mr_framing;
 
 typedef struct mr_conn {

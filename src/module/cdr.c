@@ -19,7 +19,8 @@ static mr_program *check_program(lua_State *L) {
 
 static int check_codec(lua_State *L, int idx) {
   lua_Integer n = luaL_checkinteger(L, idx);
-  luaL_argcheck(L, n >= 0 && n < 128 && (n & CDR_MINOR) != CDR_MINOR, idx, "no codec");
+  luaL_argcheck(L, n >= 0 && n < 256 && (n & CDR_MINOR) != CDR_MINOR && (n & (CDR_AS_IS | CDR_FROM_LATIN)) != (CDR_AS_IS | CDR_FROM_LATIN), idx,
+                "no codec");
   return (int)n;
 }
 
@@ -41,8 +42,12 @@ static int l_decode(lua_State *L) {
   int codec = check_codec(L, 4);
   lua_settop(L, 4);
   luaL_argcheck(L, at >= 1, 3, "positions count from 1");
+  mr_bulk *b = PORT_UNLIKELY(n >= MR_BULK_FROM) ? mr_bulk_at(L, 2) : NULL;
+  if (PORT_UNLIKELY(b != NULL)) b->uses++;       /* what decoding calls may want to decode it, too */
   int results = mr_program_decode(L, p, codec & ~CDR_BULK, s, n, (lua_Unsigned)at > n ? n : (size_t)at - 1);
-  if (PORT_UNLIKELY((codec & CDR_BULK) && n >= MR_BULK_FROM) && lua_type(L, 2) == LUA_TUSERDATA) mr_bulk_free(mr_bulk_at(L, 2));
+  if (PORT_LIKELY(b == NULL)) return results;
+  b->uses--;
+  if (codec & CDR_BULK) mr_bulk_free(b);
   return results;
 }
 
@@ -89,7 +94,6 @@ static void compile_all(lua_State *L, mr_program *p, int fields, int needs) {
   for (uint32_t i = 0; i < p->n; i++) {
     lua_rawgeti(L, 2, (lua_Integer)i + 1);
     p->types[i] = mr_type_get(L, p->env, fields, 0);
-    p->flags |= p->types[i]->flags;
     lua_rawseti(L, needs, 2 * (lua_Integer)i + 2);
     if (!p->names) continue;
     if (lua_rawgeti(L, 3, (lua_Integer)i + 1) != LUA_TSTRING) luaL_argerror(L, 3, "a name for each type expected");
@@ -111,7 +115,6 @@ static int l_program(lua_State *L) {
   p->tag = 0;
   p->env = env;
   p->n = n;
-  p->flags = 0;
   p->types = (const mr_type **)(void *)(p + 1);
   p->names = named ? (const char **)(void *)(p->types + n) : NULL;
   lua_getiuservalue(L, 1, 1);

@@ -47,6 +47,7 @@ static const char script[] =
   "  local S = { kind = 'struct', id = 'IDL:S:1.0', name = 'S', members = { { name = 'n', type = T 'long' }, { name = 's', type = T 'string' },\n"
   "    { name = 'e', type = E }, { name = 'a', type = T 'any' }, { name = 'o', type = { kind = 'interface', id = '', name = 'O' } } } }\n"
   "  S.members[6] = { name = 'next', type = { kind = 'sequence', element = S } }\n"
+  "  S.members[7] = { name = 'last', type = { kind = 'array', length = 2, element = T 'wchar' } }\n"
   "  local U = { kind = 'union', id = 'IDL:U:1.0', name = 'U', discriminator = E, members = { { name = 'x', label = 'b', type = S } } }\n"
   "  return { U, T 'wstring', T 'any' }, S\n"
   "end\n"
@@ -57,14 +58,14 @@ static const char script[] =
   "local function run(env, list, S, tag)\n"
   "  local p = env:program(list, { 'one', 'two', 'three' })\n"
   "  local function value(depth)\n"
-  "    return setmetatable({ n = depth, s = ('text'):rep(20), a = { _anytype = { kind = 'sequence', element = S }, _anyval = {} }, o = { ior },\n"
+  "    return setmetatable({ n = depth, s = ('text'):rep(20), a = { _anytype = { kind = 'sequence', element = S }, _anyval = {} }, o = { ior }, last = { 'v', 'w' },\n"
   "      next = depth > 0 and { value(depth - 1) } or {} }, { __index = function(_, k) return k == 'e' and 'b' or nil end })\n"
   "  end\n"
   "  local x, w, a\n"
   "  for codec = 28, 29 do\n"
   "    local bytes = p:encode(codec, { x = value(3) }, 'w\\u{e9}' .. tag, { _anytype = list[1], _anyval = { x = value(1) } })\n"
   "    x, w, a = p:decode(bytes, 1, codec)\n"
-  "    assert(x._value.next[1].next[1].n == 1 and x._field == 'x' and w == 'w\\u{e9}' .. tag and x._value.o[1] == ior)\n"
+  "    assert(x._value.next[1].next[1].n == 1 and x._value.last[2] == 'w' and x._field == 'x' and w == 'w\\u{e9}' .. tag and x._value.o[1] == ior)\n"
   "    assert(a._anyval._value.next[1].s == ('text'):rep(20) and a._anytype.kind == 'union')\n"
   "  end\n"
   "  local ok, e = pcall(p.encode, p, 29, { x = 5 })\n"
@@ -72,6 +73,39 @@ static const char script[] =
   "  if e == 'not enough memory' then error(e, 0) end\n"
   "end\n"
   "local kept, list, S = environment(), types()\n"
+  /* Two TypeCodes that share a place among those read lately. */
+  "local any = kept:program { T 'any' }\n"
+  "local function code(i)\n"
+  "  local X = { kind = 'struct', id = 'IDL:X' .. i .. ':1.0', name = 'X', members = { { name = 'm' .. i, type = T 'long' } } }\n"
+  "  return kept:typecode(X) .. '\\5\\0\\0\\0'\n"
+  "end\n"
+  "local function read(bytes) return any:decode(bytes, 1, 29) end\n"
+  "local A, i, B = code(1), 1\n"
+  "repeat\n"
+  "  i = i + 1\n"
+  "  B = code(i)\n"
+  "  local before = read(A)._anytype\n"
+  "  read(B)\n"
+  "until read(A)._anytype ~= before\n"
+  "function collide()\n"
+  "  for _ = 1, 2 do assert(read(A)._anyval.m1 == 5) assert(read(B)._anyval['m' .. i] == 5) end\n"
+  "end\n"
+  /* Whole messages, in pieces, too. */
+  "local core, octets = require 'mare.orb.giop.core', kept:program { T 'string', { kind = 'sequence', element = T 'octet' } }\n"
+  "local large, contexts = ('x'):rep(1 << 16), { { 1, ('a'):rep(600) }, { 7, 'b' } }\n"
+  "function messages()\n"
+  "  local head, idat = core.head(2, true, 3, 'key', 'op', contexts)\n"
+  "  local small, pieces = octets:request(head, idat, 5, 29, 's', 'abc'), octets:request(head, idat, 5, 29 | 64, 's', large)\n"
+  "  assert(#pieces == #small - 3 + #large and #tostring(pieces) == #pieces)\n"
+  "  local kind, _, _, id, _, key, op, at, c = core.parse(small)\n"
+  "  assert(kind == 0 and id == 5 and key == 'key' and op == 'op' and c[1] == contexts[1][2] and c[7] == 'b')\n"
+  "  local s, o = octets:decode(small, at, 29)\n"
+  "  assert(s == 's' and o == 'abc')\n"
+  "  assert(octets:reply(5, 29, 0, contexts, 's', 'abc'):sub(-3) == 'abc')\n"
+  "  assert(core.reply(2, true, 5, 0, contexts, 'body'):sub(-4) == 'body')\n"
+  "  local half = '\\1\\0\\0\\0' .. ('y'):rep(2044)\n"
+  "  assert(#core.join { 'GIOP\\1\\2\\3\\0' .. ('<s4'):pack(half), 'GIOP\\1\\2\\1\\7' .. ('<s4'):pack(half) } == 12 + 2048 + 2044)\n"
+  "end\n"
   "function work() local l, s = types() run(environment(), l, s, 'x') end\n"
   "function again() run(kept, list, S, 'y') end\n"
   "function fresh() local l, s = types() run(kept, l, s, 'z') end\n";
@@ -85,7 +119,7 @@ static int call(lua_State *L, const char *name) {
   return status;
 }
 
-static void each_allocation(lua_State *L, const char *name) {
+static void each_allocation(lua_State *L, const char *name, const char *then) {
   for (long n = 0, more = 1; more; n++) {
     left = n;
     failed = 0;
@@ -94,7 +128,7 @@ static void each_allocation(lua_State *L, const char *name) {
     left = -1;
     if (status != LUA_OK && strcmp(lua_tostring(L, -1), "not enough memory") != 0) fprintf(stderr, "%s, %ld: %s\n", name, n, lua_tostring(L, -1));
     CHECK(status == LUA_OK || (failed && strcmp(lua_tostring(L, -1), "not enough memory") == 0));
-    if (call(L, "again") != LUA_OK) fprintf(stderr, "%s, %ld, again: %s\n", name, n, lua_tostring(L, -1));
+    if (call(L, then) != LUA_OK) fprintf(stderr, "%s, %ld, %s: %s\n", name, n, then, lua_tostring(L, -1));
     CHECK(lua_gettop(L) == 0);
   }
 }
@@ -103,12 +137,15 @@ static void test(int generational) {
   lua_State *L = lua_newstate(allocate, NULL);
   luaL_openlibs(L);
   luaL_requiref(L, "mare.orb.cdr", luaopen_mare_orb_cdr, 0);
+  luaL_requiref(L, "mare.orb.giop.core", luaopen_mare_orb_giop_core, 0);
   if (generational) lua_gc(L, LUA_GCGEN, 0, 0);
   if (luaL_dostring(L, script)) { fprintf(stderr, "%s\n", lua_tostring(L, -1)); abort(); }
   for (once = 0; once < 2; once++) {
-    each_allocation(L, "again");
-    each_allocation(L, "fresh");
-    each_allocation(L, "work");
+    each_allocation(L, "again", "again");
+    if (!once) each_allocation(L, "collide", "collide");
+    if (!once) each_allocation(L, "messages", "messages");
+    each_allocation(L, "fresh", "again");
+    each_allocation(L, "work", "again");
   }
   lua_close(L);
 }

@@ -15,14 +15,15 @@ static int adopt(lua_State *L, mr_bytes *in);
 static const mr_framing framing = { .name = "GIOP", .length = mr_giop_length };
 static const mr_framing framing_parsed = { "GIOP", mr_giop_length, parsed, MR_BULK_FROM, adopt };
 
-/* Requests and replies that are whole. */
+/* Requests and replies that are whole; as long as a process with a limit does not own too much outside its heap, where the limit is not felt. */
 static int adopt(lua_State *L, mr_bytes *in) {
   const char *p = mr_bytes_at(in);
   if ((p[6] & 2) || (p[7] != GIOP_REQUEST && p[7] != GIOP_REPLY)) return 0;
   mr_proc *self = mr_self(L);
   if (!self->finalisers) self->finalisers = 1;
   mr_bulk *b = mr_bulk_push(L);
-  if (!in->len) return lua_pop(L, 1), 0;         /* a finaliser closed the connection just now */
+  if (!in->len) return lua_pop(L, 1), -1;        /* a finaliser closed the connection just now */
+  if (self->limit && *b->owed + in->len > self->limit) return lua_pop(L, 1), 0;
   mr_bytes all = *in;
   memset(in, 0, sizeof *in);
   mr_bulk_fill(L, b, all.data, mr_bytes_at(&all), all.len);
@@ -68,10 +69,10 @@ static void push_canonical(lua_State *L, const mr_giop *g, const char *p, size_t
   mr_reader r;
   luaL_Buffer b;
   mr_giop_read_at(&r, g, p, len, g->reference);
-  size_t n = mr_ior_canonical(&r, NULL);
+  size_t n = mr_ior_canonical(&r, NULL, SIZE_MAX);
   char *out = luaL_buffinitsize(L, &b, n);
   mr_giop_read_at(&r, g, p, len, g->reference);
-  mr_ior_canonical(&r, out);
+  mr_ior_canonical(&r, out, n);
   luaL_pushresultsize(&b, n);
 }
 
@@ -184,8 +185,8 @@ static mr_slice piece(lua_State *L, int i) {
 }
 
 /* Behind a 1.1 message whose pieces were aligned otherwise than the whole is: where they meet, and how many such places there are. */
-static size_t put_seams(lua_State *L, int n, char *out) {
-  mr_writer w = { out, 0, 1 };
+static void put_seams(lua_State *L, int n, char *out) {
+  mr_writer w = { .p = out, .room = 4 * (size_t)n, .little = 1 };
   size_t at = piece(L, 1).len;
   for (int i = 2; i <= n; i++) {
     mr_slice four = { (char[]){ (char)at, (char)(at >> 8), (char)(at >> 16), (char)(at >> 24) }, 4 };
@@ -194,7 +195,6 @@ static size_t put_seams(lua_State *L, int n, char *out) {
   }
   unsigned count = (unsigned)n - 1;
   mr_giop_put_raw(&w, (mr_slice){ (char[]){ (char)count, (char)(count >> 8), (char)(count >> 16), (char)(count >> 24) }, 4 });
-  return w.at;
 }
 
 static int has_seams(lua_State *L, int n) {
@@ -216,17 +216,22 @@ static int l_join(lua_State *L) {
   size_t size = 0, at = 0;
   luaL_Buffer b;
   luaL_argcheck(L, n > 0, 1, "a list of messages");
-  for (int i = 1; i <= n; i++) size += piece(L, i).len;
-  luaL_argcheck(L, size - GIOP_HEADER <= UINT32_MAX, 1, "a message has 4 GiB at most");
-  size_t seams = has_seams(L, n) ? 4 * (size_t)n : 0;
-  char *out = luaL_buffinitsize(L, &b, size + seams);
   for (int i = 1; i <= n; i++) {
+    size_t more = piece(L, i).len;
+    luaL_argcheck(L, more <= UINT32_MAX - size, 1, "a message has 4 GiB at most");
+    size += more;
+  }
+  size_t seams = has_seams(L, n) ? 4 * (size_t)n : 0;
+  luaL_argcheck(L, seams <= SIZE_MAX - size, 1, "a message has 4 GiB at most");
+  char *out = luaL_buffinitsize(L, &b, size + seams);
+  for (int i = 1; i <= n; i++) {                 /* a finaliser may have changed the list just now */
     mr_slice s = piece(L, i);
+    if (s.len > size - at || (i == n && s.len < size - at)) luaL_argerror(L, 1, "the list changed while it was read");
     memcpy(out + at, s.p, s.len);
     at += s.len;
   }
   out[6] &= ~2;
-  mr_writer w = { out, 8, out[6] & 1 };
+  mr_writer w = { .p = out, .at = 8, .room = GIOP_HEADER, .little = out[6] & 1 };
   mr_giop_put_ulong(&w, (uint32_t)(size - GIOP_HEADER));
   if (seams) out[6] |= (char)GIOP_SEAMS;
   if (seams) put_seams(L, n, out + size);
@@ -295,16 +300,17 @@ static void put_contexts(mr_writer *w, lua_State *L, int idx) {
   }
 }
 
-/* `write` twice: to count, and into a buffer. Pushes the message. */
+/* `write` twice: to count, and into a buffer, whose making may run a finaliser that changes the contexts. Pushes the message. */
 static void build(const maker *m, void (*write)(mr_writer *w, const maker *m)) {
   luaL_Buffer b;
-  mr_writer w = { NULL, GIOP_HEADER, m->little };
+  mr_writer w = { .at = GIOP_HEADER, .room = SIZE_MAX, .little = m->little };
   write(&w, m);
   size_t size = w.at;
-  if (size - GIOP_HEADER > UINT32_MAX) luaL_error(m->L, "a message has 4 GiB at most");
-  w = (mr_writer){ luaL_buffinitsize(m->L, &b, size), 0, m->little };
+  if (w.full || size - GIOP_HEADER > UINT32_MAX) luaL_error(m->L, "a message has 4 GiB at most");
+  w = (mr_writer){ .p = luaL_buffinitsize(m->L, &b, size), .room = size, .little = m->little };
   put_header(&w, m, size);
   write(&w, m);
+  if (w.full || w.at != size) luaL_error(m->L, "the service contexts changed while the message was made");
   luaL_pushresultsize(&b, size);
 }
 
@@ -330,7 +336,7 @@ static void write_request(mr_writer *w, const maker *m) {
 
 /* Where the id lies: an offset. */
 static size_t id_offset(const maker *m) {
-  mr_writer w = { NULL, GIOP_HEADER, m->little };
+  mr_writer w = { .at = GIOP_HEADER, .room = SIZE_MAX, .little = m->little };
   if (m->minor < 2) put_contexts(&w, m->L, 6);
   mr_giop_put_align(&w, 4);
   return w.at;

@@ -21,6 +21,8 @@ static void leave(mr_conn *c) {
   c->awaited = 0;
 }
 
+static int is_taken(const mr_conn *c) { return c->reading || c->lost; }
+
 static int give(lua_State *L, mr_conn *c, const char *p, size_t n) {
   c->lost = 1;
   lua_pushlstring(L, p, n);
@@ -45,7 +47,8 @@ static int adopted(lua_State *L, mr_conn *c, size_t n) {
 }
 
 static int give_held(lua_State *L, mr_conn *c, size_t used, size_t n) {
-  if (adopted(L, c, n)) return 1;
+  int r = adopted(L, c, n);
+  if (r) return r > 0 ? 1 : mr_conn_fail(L, c, EBADF);
   give(L, c, c->in.len ? mr_bytes_at(&c->in) : "", n);
   if (c->fd >= 0 && used) mr_bytes_drop(&c->in, used);   /* a finaliser may have closed it just now */
   return 1;
@@ -196,10 +199,15 @@ static int read_k(lua_State *L, int status, lua_KContext ctx) {
   return mr_net_fail_wait(L, f, r);
 }
 
+/* A finaliser that runs while bytes are given finds the connection busy; else the read that gave them did not come back. */
+static int unreadable(lua_State *L, const mr_conn *c) {
+  if (c->lost && lua_gc(L, LUA_GCCOUNT, 0) != -1) return mr_net_fail(L, "bytes were lost, there was no memory for them", "ENOMEM");
+  return mr_net_fail(L, "another fiber reads from this connection", "EBUSY");
+}
+
 static int read_begin(lua_State *L, mr_fiber *f, mr_conn *c, int kind, int seconds) {
   if (PORT_UNLIKELY(c->fd < 0)) return mr_conn_fail(L, c, EBADF);
-  if (PORT_UNLIKELY(c->reading || c->selects_read)) return mr_net_fail(L, "another fiber reads from this connection", "EBUSY");
-  if (PORT_UNLIKELY(c->lost)) return mr_net_fail(L, "bytes were lost, there was no memory for them", "ENOMEM");
+  if (PORT_UNLIKELY(is_taken(c) || c->selects_read)) return unreadable(L, c);
   c->want.kind = (unsigned char)kind;
   c->want.seen = 0;
   c->want.deadline = mr_deadline_or(L, seconds, c->patience);
@@ -231,7 +239,7 @@ static int read_as(lua_State *L, mr_fiber *f) {
   size_t n = c->want.n;
   if (PORT_LIKELY(lua_gettop(L) == 1)) return read_begin(L, f, c, WANT_SOME, 3);
   int kind = read_kind(L, c);
-  if (c->reading) c->want.n = n;                 /* somebody else's */
+  if (is_taken(c)) c->want.n = n;                /* somebody else's */
   else if (kind == WANT_COUNT && c->want.n == 0 && c->fd >= 0) return lua_pushliteral(L, ""), 1;
   return read_begin(L, f, c, kind, 3);
 }
@@ -248,12 +256,12 @@ int mr_read_until_method(lua_State *L) {
   lua_Number most = luaL_optnumber(L, 3, 1e15);
   luaL_argcheck(L, length > 0, 2, "the pattern can't be empty");
   luaL_argcheck(L, most >= 1, 3, "at least one byte must be allowed");
-  if (!c->reading) c->want.n = most > 1e15 ? (size_t)1e15 : (size_t)most;
+  if (!is_taken(c)) c->want.n = most > 1e15 ? (size_t)1e15 : (size_t)most;
   return read_begin(L, mr_self_fiber(L), c, WANT_UNTIL, 4);
 }
 
 int mr_read_frame(lua_State *L, mr_fiber *f, mr_conn *c, const mr_framing *framing, size_t limit, int seconds) {
-  if (PORT_LIKELY(!c->reading)) {
+  if (PORT_LIKELY(!is_taken(c))) {
     c->want.framing = framing;
     c->want.limit = limit;
     c->want.n = 0;

@@ -9,6 +9,7 @@ through several interfaces: those proxies are in `typed[interface id]`.
 local cdr = require "mare.orb.cdr"
 local idl = require "mare.orb.idl"
 local basic = require "mare.orb.idl.basic"
+local codesets = require "mare.orb.giop.codesets"
 local ior = require "mare.orb.giop.ior"
 local exception = require "mare.orb.exception"
 local interface = require "mare.orb.interface"
@@ -36,11 +37,13 @@ end
 
 --- A broker with the options that options.read gives; `capture` (of giop/pcap) sees all connections.
 function broker.new(options, log, capture)
+  local native = codesets.read(options.nativeCharCodeSet)  -- nil: UTF-8
   local self = setmetatable({
-    options = options, log = log, capture = capture, repository = idl.repository(), everywhere = object.methods,
+    options = options, log = log, capture = capture, native = native, repository = idl.repository(), everywhere = object.methods,
     classes = {}, typed = {}, targets = setmetatable({}, { __mode = "v" }), known = {}, operations = {},
     excepts = setmetatable({}, { __mode = "k" }),
-    transport = transport.new { connect_timeout = options.connect_timeout, max_minor = options.max_minor, capture = capture, unused = options.unused,
+    transport = transport.new { connect_timeout = options.connect_timeout, max_minor = options.max_minor, capture = capture,
+                                unused = options.unused, native = native,
                                 limits = { message = options.giopMaxMsgSize, pending = options.limits and options.limits.pending,
                                            unfinished = options.limits and options.limits.unfinished } },
     references = reference.initial(options),

@@ -33,7 +33,7 @@ local function inherited(server)
   local copy = { host = host ~= "" and host or nil, ORBendPointPublish = rules[1] and rules }
   for _, name in ipairs { "timeout", "connect_timeout", "limits", "include" } do copy[name] = options[name] end
   for _, name in ipairs { "InitRef", "DefaultInitRef", "giopMaxMsgSize", "maxGIOPVersion", "inConScanPeriod", "outConScanPeriod",
-                          "maxServerThreadPerConnection", "traceLevel", "traceFile", "verifyObjectExistsAndType" } do
+                          "maxServerThreadPerConnection", "nativeCharCodeSet", "traceLevel", "traceFile", "verifyObjectExistsAndType" } do
     copy["ORB" .. name] = options[name]
   end
   if options.InitRef then
@@ -204,7 +204,8 @@ function members.serve(server, factory, def, options)
     local opened = endpoint.open({ host = server.opened[1].host, port = 0 }, broker.options)
     self.listener = opened.listener
     start_all(self, options.processes)
-    entry.forward = ior.iiop { type_id = def.id, addresses = addresses_of(server, opened.port), key = entry.key, minor = 2 }
+    entry.forward = ior.iiop { type_id = def.id, addresses = addresses_of(server, opened.port), key = entry.key, minor = 2,
+                               native = broker.native }
   end)
   if not fine then
     adapter:remove(entry)

@@ -8,6 +8,7 @@ table, as ORB_init does), as a field ORBname of the table given to orb.init, or 
 omniORB's options that mean nothing here are accepted and do nothing, so that a script that starts both kinds of programs stays as it is; they are
 listed in `ignored`.
 ]]
+local codesets = require "mare.orb.giop.codesets"
 local near = require "mare.orb.near"
 
 local options = {}
@@ -31,6 +32,11 @@ local function giop_version(value)
   return nil, "1.0, 1.1 or 1.2"
 end
 
+local function code_set(value)
+  if codesets.read(value) then return value end
+  return nil, "UTF-8 or ISO-8859-1"
+end
+
 local function init_ref(value)
   local name, uri = tostring(value):match("^([^=]+)=(.+)$")
   if name then return { name = name, uri = uri } end
@@ -44,7 +50,8 @@ local known = {
   endPoint = { text, many = true }, endPointPublish = { text, many = true }, endPointNoListen = { text, many = true },
   clientCallTimeOutPeriod = { number }, clientConnectTimeOutPeriod = { number },
   giopMaxMsgSize = { number }, maxGIOPVersion = { giop_version }, verifyObjectExistsAndType = { flag },
-  inConScanPeriod = { number }, outConScanPeriod = { number }, maxServerThreadPerConnection = { number }, listenBacklog = { number },
+  nativeCharCodeSet = { code_set }, inConScanPeriod = { number }, outConScanPeriod = { number }, maxServerThreadPerConnection = { number },
+  listenBacklog = { number },
 }
 
 -- omniORB's other options. All take a value.
@@ -54,7 +61,7 @@ for name in ([[
   clientTransportRule endPointNoPublish endPointPublishAllIFs maxServerThreadPoolSize scanGranularity
   serverCallTimeOutPeriod configFile connectionWatchImmediate connectionWatchPeriod copyValuesInLocalCalls diiThrowsSysExceptions dumpConfiguration
   giopBufferSize giopTargetAddressMode idleThreadTimeout immediateAddressSwitch lcdMode maxGIOPConnectionPerServer maxSocketRecv maxSocketSend
-  nativeCharCodeSet nativeWCharCodeSet objectTableSize offerBiDirectionalGIOP oneCallPerConnection poaHoldRequestTimeout
+  nativeWCharCodeSet objectTableSize offerBiDirectionalGIOP oneCallPerConnection poaHoldRequestTimeout
   poaUniquePersistentSystemIds principal resetTimeOutOnRetries retainAddressOrder serverTransportRule socketSendBuffer strictIIOP
   supportBootstrapAgent supportCurrent supportPerThreadTimeOut tcAliasExpand threadPerConnectionLowerLimit threadPerConnectionPolicy
   threadPerConnectionUpperLimit threadPoolWatchConnection throwTransientOnTimeOut traceExceptions traceInvocationReturns traceInvocations

@@ -37,11 +37,12 @@ local arrived
 ---@param log fun(level: integer, text: string)
 ---@param limits table { connections, requests, idle, linger, reply, resting, message, pending, unfinished }
 ---@param capture? table of giop/pcap
-function pool.new(dispatch, log, limits, capture)
+---@param native? integer the code set of the program's strings; nil: UTF-8
+function pool.new(dispatch, log, limits, capture, native)
   dispatch.arrived = arrived
   return setmetatable({
-    dispatch = dispatch, serve = dispatch.serve, log = log, limits = limits, capture = capture, peers = {}, count = 0, accepted = 0, parting = 0,
-    resting = {}, jobs = {},
+    dispatch = dispatch, serve = dispatch.serve, log = log, limits = limits, capture = capture, native = native,
+    peers = {}, count = 0, accepted = 0, parting = 0, resting = {}, jobs = {},
     fibers = 0, vacancy = channel.new(1),
   }, pool)
 end
@@ -314,7 +315,7 @@ end
 --- A new connection.
 function pool:add(socket)
   socket:timeout(self.limits.reply)
-  local options = { role = "server", limits = self.limits, tap = self.capture and self.capture:tap(socket, "server") }
+  local options = { role = "server", limits = self.limits, tap = self.capture and self.capture:tap(socket, "server"), native = self.native }
   local peer = { n = 0, over = channel.new(), patience = self.limits.idle or math.huge, connection = connection.new(socket, options) }
   self.peers[peer] = true
   self.count = self.count + 1

@@ -55,7 +55,7 @@ function server.new(broker)
   self.adapter.forward_of = function(value) return broker.env.iors[value] end
   self.dispatch.adapter, self.dispatch.objects = self.adapter, self.adapter.objects
   self.limits = limits_of(broker.options)
-  self.pool = pool.new(self.dispatch, function(level, text) self.dispatch:note(level, text) end, self.limits, broker.capture)
+  self.pool = pool.new(self.dispatch, function(level, text) self.dispatch:note(level, text) end, self.limits, broker.capture, broker.native)
   return self
 end
 
@@ -117,7 +117,7 @@ end
 
 local function make_ior(self, entry)
   return ior.iiop { type_id = entry.id, addresses = entry.addresses or self.addresses, key = entry.key, minor = 2,
-                    components = { { ior.TAG_ORB_TYPE, ORB_TYPE } } }
+                    components = { { ior.TAG_ORB_TYPE, ORB_TYPE } }, native = self.broker.native }
 end
 
 --- The canonical IOR of an object.

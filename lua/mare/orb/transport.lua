@@ -349,8 +349,8 @@ function attempt.__close(a)
   a.over:close()
 end
 
---- options: connect_timeout, max_minor; unused: seconds after which a connection that nobody uses is closed, or nil; limits as connection.new takes
---- them; capture (giop/pcap)
+--- options: connect_timeout, max_minor; unused: seconds after which a connection that nobody uses is closed, or nil; limits, native as connection.new
+--- takes them; capture (giop/pcap)
 function transport.new(options)
   return setmetatable({ links = {}, attempts = {}, options = options, opened = 0, closing = channel.new() }, transport)
 end
@@ -394,7 +394,7 @@ local function open(self, address, host, port, deadline)
   end
   self.opened = self.opened + 1
   local tap = options.capture and options.capture:tap(sock, "client")
-  local conn = connection.new(sock, { role = "client", limits = options.limits, tap = tap })
+  local conn = connection.new(sock, { role = "client", limits = options.limits, tap = tap, native = options.native })
   write = sock.write
   local l = setmetatable({
     transport = self, address = address, conn = conn, socket = sock, tap = tap or false, minor = options.max_minor or 2,

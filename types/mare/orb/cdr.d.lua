@@ -25,7 +25,8 @@ local cdrlib = {}
 ---@field labels? string[] of enums
 ---@field type? mare.orb.Type of aliases
 
----How a message is written, a sum of: 1 little-endian, 2 × GIOP minor version, 8 char is UTF-8 (else ISO 8859-1), 16 wchar is UTF-16 (else none), 32 at the server, 64 a
+---How a message is written, a sum of: 1 little-endian, 2 × GIOP minor version, 8 char goes as it is (else from UTF-8 to ISO
+---8859-1), 16 wchar is UTF-16 (else none), 32 at the server, 128 (without 8) char goes from ISO 8859-1 to UTF-8, 64 a
 ---message whose last value is a large string or sequence of octets may be a table of three strings, whose length (#) is that of all their bytes.
 ---@alias mare.orb.codec integer
 

@@ -22,16 +22,18 @@ local connection = { limits = { message = 64 << 20, pending = 64 << 20, unfinish
 local Connection = {}
 Connection.__index = Connection
 
--- connection.new(socket, { role = "client" | "server", limits = { … }, tap = function(direction, bytes) }) -> connection
+-- connection.new(socket, { role = "client" | "server", limits = { … }, tap = function(direction, bytes), native = code set }) -> connection
 -- `tap` sees every message whole as it goes "out", and every piece as it comes "in".
 function connection.new(socket, options)
   local limits = options and options.limits or connection.limits
-  local server = options and options.role == "server" or false
+  local server, native = options and options.role == "server" or false, options and options.native
+  local silent = codesets.silent(native) | (server and 32 or 0)
   return setmetatable({
     socket = socket,
     write = socket.write,           -- its method: looked up once
     server = server,
-    codec = server and 32 or 0,     -- 8: char is UTF-8, 16: wide is UTF-16, 32: we are the server; see mare.orb.cdr
+    native = native,                -- the program's code set, nil: UTF-8
+    codec = silent,                 -- 8: char as it is, 16: wide is UTF-16, 32: we are the server, 128: char from ISO 8859-1; see mare.orb.cdr
     bits = 2 << 1,                  -- byte order and version of the last message that came
     limit = limits.message or connection.limits.message,
     most_pending = limits.pending or connection.limits.pending,
@@ -123,7 +125,7 @@ local function note(self, type, bits, id, contexts)
   end
   local data = contexts and contexts[codesets.CONTEXT]
   if not data then return end
-  local chosen, err = codesets.accept(data)
+  local chosen, err = codesets.accept(data, self.native)
   self.incompatible = err                        -- why the request must be answered with CODESET_INCOMPATIBLE
   if chosen then self.codec = (self.server and 32 or 0) | chosen end
 end
@@ -181,9 +183,9 @@ end
 function Connection:contexts(component)
   if self.chosen or not component then return nil end
   self.chosen = true
-  local data, bits = codesets.choose(component)
+  local data, bits = codesets.choose(component, self.native)
   if not data then return nil end
-  self.codec = self.codec | bits
+  self.codec = (self.server and 32 or 0) | bits
   return { { codesets.CONTEXT, data } }
 end
 

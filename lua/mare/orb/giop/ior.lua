@@ -218,7 +218,7 @@ local function alternatives(t, components)
   end
 end
 
--- ior.iiop{ type_id =, addresses = { { host, port } … }, key =, minor = 2, components = { { tag, data } … } } -> canonical
+-- ior.iiop{ type_id =, addresses = { { host, port } … }, key =, minor = 2, components = { { tag, data } … }, native = code set } -> canonical
 -- The further addresses are alternatives, in IIOP 1.0 profiles of their own. Our code sets are added unless the components have some.
 function ior.iiop(t)
   local minor = t.minor or 2
@@ -229,7 +229,7 @@ function ior.iiop(t)
   end
   local components = table.move(t.components or {}, 1, #(t.components or {}), 1, {})
   if not ior.find({ components = components }, ior.TAG_CODE_SETS) then
-    components[#components + 1] = { ior.TAG_CODE_SETS, codesets.component }
+    components[#components + 1] = { ior.TAG_CODE_SETS, codesets.component_of(t.native) }
   end
   alternatives(t, components)
   local host, port = table.unpack(t.addresses[1])
