@@ -32,7 +32,8 @@ and write to no place that grows. A service needs a script that starts it, sends
 
   mare lab choose -- ./service --once requests.txt
   mare lab choose --stdin queries.sql -- sqlite3 :memory:
-  mare lab choose --allocator mine=/opt/lib/libmine.so -- sh -c './server & sleep 0.2; ./client; kill $!'
+  mare lab choose --response cpu -- sh -c './server & until ./client --ping; do sleep 0.01; done; ./client --requests 1000; kill $!'
+  mare lab choose --allocator mine=/opt/lib/libmine.so -- ./program
 
 Files in DIR: report.html (open it), choose.json (all figures), runs.csv (every run with its environment). If it was killed before it came to a
 result, the same command with -o DIR goes on.
@@ -331,8 +332,9 @@ def explain(args, plan: Plan, used: list[Allocator], place: Path, result: dict) 
         return {"problem": f"Not explained, by a fault of the laboratory: {type(error).__name__}: {error}"}
 
 
-def mood(rows: list[dict[str, str]]) -> list[str]:
-    """A word when the machine was busy with something else; figures then say little about anything but ratios."""
+def mood(rows: list[dict[str, str]], response: str = "wall") -> list[str]:
+    """A word when the machine was busy with something else, as figures then say little about anything but ratios; and when the program mostly
+    waits, as run time then says little about allocators."""
     counted = [r for r in rows if int(r["block"]) > 0]
     wall, cpu = (sum(float(r[c]) for r in counted) for c in ("wall_s", "cpu_s"))
     load, cpus = float(np.median([float(r["load"]) for r in counted])), len(counted[0]["affinity"].split(","))
@@ -341,6 +343,9 @@ def mood(rows: list[dict[str, str]]) -> list[str]:
         return [f"the machine was busy with other work (load average {load:.1f} on {cpus} CPUs; "
                 f"{cpu / wall * 100:.0f} % of the run time was CPU time): "
                 "measure again when it is quiet, or let --response cpu decide"]
+    if response == "wall" and cpu / wall < 0.5:
+        return [f"the program waits for {(1 - cpu / wall) * 100:.0f} % of its run time, where allocators make no difference: "
+                "let --response cpu decide, or leave out of it what only sleeps"]
     return []
 
 
@@ -366,7 +371,7 @@ def run(args) -> int:
                         "proof": proofs[a.name].as_dict(), "seen": proofs[a.name].lines()} for a in left.values()],
         **assess(names, kept, plan.response, plan.margin, present.name),
     }
-    result["verdict"]["reasons"] += mood(kept)
+    result["verdict"]["reasons"] += mood(kept, plan.response)
     result["gain"] = gain(result, shared if isinstance(shared, dict) else None)
     output.save(place / "choose.json", result)  # before anything else can go wrong
     if not args.no_trace and stopped != INTERRUPTED:

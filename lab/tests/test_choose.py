@@ -286,6 +286,15 @@ def test_the_command_on_the_page_asks_the_same_question(monkeypatch, tmp_path, c
     assert result["seed"] == 77 and not any("needs less" in r or "memory counts" in r for r in result["verdict"]["reasons"])
 
 
+def test_a_program_that_mostly_waits_and_a_busy_machine_are_told_apart():
+    def rows(cpu, load, preempted):
+        return [{"block": str(b), "wall_s": "1.0", "cpu_s": str(cpu), "load": str(load), "affinity": "0,1", "preempted": str(preempted)} for b in range(6)]
+
+    assert "waits for 80 % of its run time" in choose.mood(rows(0.2, 0.5, 0))[0]
+    assert choose.mood(rows(0.2, 0.5, 0), "cpu") == [] == choose.mood(rows(0.9, 0.5, 0))
+    assert "busy with other work" in choose.mood(rows(0.2, 8, 100))[0]
+
+
 def test_too_little_room_is_told_before_anything_is_measured(monkeypatch, tmp_path, lab):
     from marelab import rows
 

@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 
 #define LOOKS 256 /* of a thread, at most */
+#define CODE (1u << 20) /* bytes of code that may be touched in the timed part */
 
 typedef struct {
   pthread_t id;
@@ -36,7 +37,7 @@ static _Atomic int stop; /* an allocation failed: nobody goes on waiting */
 static uint64_t clock_cost;
 static cpu_set_t cpus_allowed;
 static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t most_seen; /* resident, by those who looked */
+static uint64_t most_seen, seen_before; /* anonymous memory, by those who looked; before the timed part */
 
 static uint64_t now_ns(void)
 {
@@ -147,11 +148,14 @@ __attribute__((always_inline)) static inline int do_one(worker *w, const sc_op *
 
 /* ---- threads ---- */
 
-/* VmHWM is off by what the kernel has not yet added up, which may be more than a small program needs. So one run looks by itself, every so often. */
+/*
+ * VmHWM is off by what the kernel has not yet added up, and holds code that happened to be touched before or not: both may be more than a small
+ * program needs. So one run looks by itself, every so often.
+ */
 static void look(void)
 {
   pthread_mutex_lock(&looking);
-  uint64_t now = mem_resident();
+  uint64_t now = mem_anonymous();
   if (now > most_seen) most_seen = now;
   pthread_mutex_unlock(&looking);
 }
@@ -243,13 +247,15 @@ static void run_timed(en_result *r)
   pthread_barrier_wait(&ready); /* all are there */
   mem_forget_peak();
   r->harness_bytes = mem_resident();
+  seen_before = mem_anonymous();
   getrusage(RUSAGE_SELF, &before);
   pthread_barrier_wait(&ready);
   pthread_barrier_wait(&done);
   getrusage(RUSAGE_SELF, &after);
   uint64_t peak = mem_peak(), now = mem_resident();
-  if (most_seen && peak <= most_seen + mem_grain()) peak = most_seen; /* nothing large was missed between two looks */
   r->peak_bytes = peak > r->harness_bytes ? peak - r->harness_bytes : 0;
+  uint64_t seen = most_seen > seen_before ? most_seen - seen_before : 0;
+  if (most_seen && r->peak_bytes <= seen + mem_grain() + CODE) r->peak_bytes = seen; /* nothing large was missed between two looks */
   r->after_bytes = now > r->harness_bytes ? now - r->harness_bytes : 0;
   r->cpu_seconds = cpu_of(&after) - cpu_of(&before);
   r->minor_faults = after.ru_minflt - before.ru_minflt;

@@ -28,6 +28,7 @@ int en_run(const sc_script *s, enum en_touch touch, unsigned cpus, unsigned also
 
 /* memory.c: of this process, in bytes; exact, from smaps_rollup where that exists. */
 uint64_t mem_resident(void);
+uint64_t mem_anonymous(void); /* of what is resident: without pages of files, of which the kernel maps sixteen for one that is touched */
 uint64_t mem_peak(void);
 void mem_forget_peak(void);
 uint64_t mem_grain(void); /* how far VmHWM may be off */

@@ -35,6 +35,12 @@ uint64_t mem_resident(void)
   return exact ? exact : kilobytes("/proc/self/status", "\nVmRSS:");
 }
 
+uint64_t mem_anonymous(void)
+{
+  uint64_t exact = kilobytes("/proc/self/smaps_rollup", "\nAnonymous:");
+  return exact ? exact : kilobytes("/proc/self/status", "\nRssAnon:");
+}
+
 uint64_t mem_peak(void)
 {
   uint64_t peak = kilobytes("/proc/self/status", "\nVmHWM:"), now = mem_resident();
