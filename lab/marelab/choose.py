@@ -342,7 +342,7 @@ def mood(rows: list[dict[str, str]], response: str = "wall") -> list[str]:
     if load > 0.75 * cpus + 1 and pushed > 20:
         return [f"the machine was busy with other work (load average {load:.1f} on {cpus} CPUs; "
                 f"{cpu / wall * 100:.0f} % of the run time was CPU time): "
-                "measure again when it is quiet, or let --response cpu decide"]
+                "measure again when it is quiet" + ("" if response == "cpu" else ", or let --response cpu decide")]
     if response == "wall" and cpu / wall < 0.5:
         return [f"the program waits for {(1 - cpu / wall) * 100:.0f} % of its run time, where allocators make no difference: "
                 "let --response cpu decide, or leave out of it what only sleeps"]

@@ -1,5 +1,6 @@
 """`mare lab report`: one self-contained page of a result. All text is escaped by the template engine; all figures are inside the file."""
 
+import shlex
 from pathlib import Path
 
 import jinja2
@@ -35,7 +36,7 @@ def number(x, digits: int = 3) -> str:
 def engine() -> jinja2.Environment:
     loader = jinja2.FileSystemLoader(TEMPLATES)
     e = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-    e.filters.update(number=number, percent=lambda x, d=1: "–" if x is None else f"{x * 100:.{d}f} %",
+    e.filters.update(number=number, words=shlex.join, percent=lambda x, d=1: "–" if x is None else f"{x * 100:.{d}f} %",
                      p=analyse.p_text, mib=lambda k: number(k / 1024))
     return e
 

@@ -1,8 +1,10 @@
 """choose, from the command line to the page."""
 
 import csv
+import html
 import html.parser
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -83,6 +85,7 @@ def test_the_page_is_whole_and_needs_nothing_from_outside(chosen):
     assert "@import" not in text and "<script" not in text
     assert result["verdict"]["sentence"] in text and text.count("<svg") >= 5
     assert "lua5.4" in text and result["machine"]["kernel"] in text
+    assert f"Which allocator for <code>{html.escape(shlex.join(PROGRAM))}</code>" in text.replace("&#39;", "&#x27;")
 
 
 def test_a_trace_explains_it(chosen):
@@ -271,8 +274,6 @@ def test_an_explanation_that_fails_leaves_the_result_and_its_page(monkeypatch, t
 
 
 def test_the_command_on_the_page_asks_the_same_question(monkeypatch, tmp_path, capsys, own_malloc):
-    import shlex
-
     from marelab import cli
 
     (tmp_path / "in put").write_text("")
@@ -292,7 +293,8 @@ def test_a_program_that_mostly_waits_and_a_busy_machine_are_told_apart():
 
     assert "waits for 80 % of its run time" in choose.mood(rows(0.2, 0.5, 0))[0]
     assert choose.mood(rows(0.2, 0.5, 0), "cpu") == [] == choose.mood(rows(0.9, 0.5, 0))
-    assert "busy with other work" in choose.mood(rows(0.2, 8, 100))[0]
+    assert choose.mood(rows(0.2, 8, 100))[0].endswith("or let --response cpu decide")
+    assert choose.mood(rows(0.2, 8, 100), "cpu")[0].endswith("measure again when it is quiet")
 
 
 def test_too_little_room_is_told_before_anything_is_measured(monkeypatch, tmp_path, lab):
