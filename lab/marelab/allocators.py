@@ -49,9 +49,11 @@ class Allocator:
         """What to set on top of the user's environment: other allocators' preloads leave, others stay behind ours."""
         if self.as_is:
             return {}
-        present = [p for p in re.split(r"[:\s]+", environ.get("LD_PRELOAD", "")) if p]
+        present = parts(environ.get("LD_PRELOAD", ""))
         kept = [p for p in present if not is_allocator(p) and os.path.realpath(p) not in self.drop]
         settings = dict(self.env)
+        if self.library and parts(self.library) != [self.library]:
+            raise LabError(f"{self.library}: {NOT_IN_PATHS}")
         first = self.library or (c_library() if self.drop or kept != present else None)
         preload = ([first] if first else []) + kept
         if preload or present:
@@ -59,6 +61,14 @@ class Allocator:
         if "GLIBC_TUNABLES" in settings and environ.get("GLIBC_TUNABLES"):
             settings["GLIBC_TUNABLES"] = environ["GLIBC_TUNABLES"] + ":" + settings["GLIBC_TUNABLES"]
         return settings
+
+
+NOT_IN_PATHS = "the loader takes no path with a space or a colon in it from LD_PRELOAD: make a link to it elsewhere, and name that"
+
+
+def parts(preload: str) -> list[str]:
+    """As the loader takes LD_PRELOAD apart."""
+    return [p for p in re.split(r"[:\s]+", preload) if p]
 
 
 AS_IS = Allocator("as it is", what="the environment as it is", as_is=True)
@@ -118,6 +128,8 @@ def entry(table: dict, where: str) -> Allocator:
     path = locate(library, where) if library else None
     if library and path is None:
         missing = f"{library} is not here" + (f": install the package {package}" if package else ": check the path")
+    elif path and parts(path) != [path]:
+        missing = f"{path}: {NOT_IN_PATHS}"
     also = tuple(p for p in (locate(a, where) for a in table.get("also", [])) if p)
     return Allocator(name, path, also, tuple(sorted(env.items())), package, table.get("version"), table.get("is", ""), missing)
 
@@ -249,7 +261,7 @@ def add_arguments(parser) -> None:
 
 
 def run(args) -> int:
-    from marelab import proof, target
+    from marelab import output, proof, target
     from marelab.measure import Target
 
     found = load(args.catalogue, args.allocator)
@@ -262,7 +274,7 @@ def run(args) -> int:
     if args.json:
         rows = [{"name": a.name, "library": a.library, "version": version(a), "package": package_version(a.objects[0]),
                  "sha256": fingerprint(a.objects[0]), **p.as_dict()} for a, p in results]
-        print(json.dumps({"allocators": rows, "missing": [{"name": a.name, "why": a.missing} for a in absent]}, indent=2))
+        print(output.text({"allocators": rows, "missing": [{"name": a.name, "why": a.missing} for a in absent]}))
     else:
         show(results, absent)
     return 0 if all(p.serves for _, p in results) else 1

@@ -7,14 +7,13 @@ study did. Beside it: ratios paired within block and cell with simultaneous boot
 
 import csv
 import functools
-import json
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 from scipy import stats as scipy_stats
 
-from marelab import results
+from marelab import output, results
 from marelab.errors import LabError
 from marelab.stats import anova, diagnose, paired, posthoc
 
@@ -202,7 +201,7 @@ def write_tables(place: Path, a: dict) -> None:
 
 
 def p_text(p: float) -> str:
-    return "< 0.0001" if p < 0.0001 else f"{p:.4f}"
+    return "–" if p != p else "< 0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
 def text(a: dict) -> str:
@@ -238,7 +237,7 @@ def run(args) -> int:
     if len(r.allocators) < 2 and not r.factors:
         raise LabError(f"{args.result}: one allocator and no factor: there is nothing to compare")
     a = analyse(r, log=not args.raw)
-    (r.place / "analysis.json").write_text(json.dumps(a, indent=1) + "\n")
+    output.save(r.place / "analysis.json", a, 1)
     write_tables(r.place, a)
-    print(json.dumps(a, indent=2) if args.json else text(a))
+    print(output.text(a) if args.json else text(a))
     return 0

@@ -3,21 +3,26 @@
 What is fixed before the first run: the response, the margin, the seed of the order, the number of blocks that are always made, and the rule by
 which more are made: until the widest simultaneous interval is within half the margin (then a difference of twice the margin is found all but
 surely), the time is used up, or there are 60. The rule looks at widths only, never at who is ahead. The first block is warm-up and is left out.
+
+What was killed in between goes on by the same command with -o DIR: begun.json holds what must not change, whole blocks count, a torn one does not,
+and a new warm-up comes first.
 """
 
+import argparse
 import datetime
-import json
+import itertools
 import os
 import random
 import re
 import shlex
+import threading
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from marelab import allocators, env, measure, progress, proof, recommend, share, target
+from marelab import allocators, env, measure, output, progress, proof, recommend, share, target
 from marelab.allocators import Allocator
 from marelab.errors import LabError
 from marelab.rows import Rows, check_space
@@ -27,14 +32,18 @@ and write to no place that grows. A service needs a script that starts it, sends
 
   mare lab choose -- ./service --once requests.txt
   mare lab choose --stdin queries.sql -- sqlite3 :memory:
-  mare lab choose --allocator mine=/opt/lib/libmine.so -- sh -c './server & sleep 0.2; ./client; kill $!'
+  mare lab choose --response cpu -- sh -c './server & until ./client --ping; do sleep 0.01; done; ./client --requests 1000; kill $!'
+  mare lab choose --allocator mine=/opt/lib/libmine.so -- ./program
 
-Files in DIR: report.html (open it), choose.json (all figures), runs.csv (every run with its environment).
+Files in DIR: report.html (open it), choose.json (all figures), runs.csv (every run with its environment). If it was killed before it came to a
+result, the same command with -o DIR goes on.
 """
 
 VERSION = 1
 MAX_BLOCKS, LEAST = 60, 4
 INTERRUPTED = "it was interrupted"
+PATIENCE = 20  # seconds for the first run, until a word is said
+ENDS = "choose needs a program that ends by itself, within seconds: a service needs a script around it, see --help"
 RESPONSES = {"wall": "wall_s", "cpu": "cpu_s", "peak": "peak_kib"}
 FLOORS = {"wall_s": 1e-6, "cpu_s": 1e-4, "peak_kib": 1.0, "minor_faults": 1.0}
 UNITS = {"wall": "s", "cpu": "s", "peak": "KiB"}
@@ -99,7 +108,7 @@ def plan_from(args) -> Plan:
 def folder(args) -> Path:
     stem = re.sub(r"[^A-Za-z0-9._-]", "", os.path.basename(args.program[0])) or "program"
     path = Path(args.out or f"mare-lab-{stem}-{datetime.datetime.now():%Y%m%d-%H%M%S}")
-    if (path / "choose.json").exists() or (path / "runs.csv").exists():
+    if (path / "choose.json").exists() or ((path / "runs.csv").exists() and not (path / "begun.json").exists()):
         raise LabError(f"{path} already holds results; name another folder with -o")
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -109,12 +118,36 @@ def folder(args) -> Path:
     return path
 
 
+def begin(place: Path, plan: Plan, usable: list[Allocator], seed: int | None) -> None:
+    """Writes begun.json, or compares with the one that is there: what was measured for another question must not mix with this. A seed that
+    wasn't given is the one of then."""
+    path, goal = place / "begun.json", plan.target
+    now = {"program": list(goal.argv), "stdin": goal.stdin, "cpus": goal.cpus, "exit": list(goal.good), "response": plan.response,
+           "margin": plan.margin, "allocators": {a.name: allocators.fingerprint(a.objects[0]) for a in usable}}
+    now |= {} if seed is None else {"seed": seed}
+    if not path.exists():
+        output.save(path, {"kind": "begun", "version": VERSION, **now, "seed": plan.seed})
+        return
+    then = output.read(path, "begun", VERSION, [*now, "seed"], "name another folder with -o")
+    for key, value in now.items():
+        if then[key] != value:
+            raise LabError(f"{place} was begun with another {key} ({then[key]}, now {value}): name another folder with -o, or use the same again")
+    plan.seed = then["seed"]
+    progress.note(f"going on with what was begun in {place}")
+
+
 def who_serves(goal: measure.Target, found: dict[str, Allocator]) -> tuple[Allocator, proof.Proof]:
     """The allocator the program uses today, as a treatment."""
-    seen, path = proof.present(goal)
+    word = threading.Timer(PATIENCE, progress.note, [f"{goal.argv[0]} still runs after {PATIENCE:g} s; {ENDS}. Ctrl-C gives up"])
+    word.daemon = True
+    word.start()
+    try:
+        seen, path = proof.present(goal)
+    finally:
+        word.cancel()
     if seen.problem:
-        raise LabError(f"the program fails before anything is changed: {seen.problem}\n"
-                       "Try it by hand; if its exit code is meant to be so, say --exit.", code=1)
+        hint = f"{ENDS[0].upper()}{ENDS[1:]}." if "time limit" in seen.problem else "Try it by hand; if its exit code is meant to be so, say --exit."
+        raise LabError(f"the program fails before anything is changed: {seen.problem}\n{hint}", code=1)
     if not path:
         raise LabError("the loader reports no use of malloc in this program: it can't be given another allocator. "
                        "It may clear its environment, or bring an allocator of its own under other names (Go, a linked-in allocator)", code=1)
@@ -180,7 +213,7 @@ def one_block(block: int, plan: Plan, usable: dict[str, Allocator], rows: Rows, 
                   "when": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds"), **env.row(usable[name], plan.target.cpus)})
         bar.update(1)
         if problem:
-            if problem == "it was interrupted":
+            if problem == INTERRUPTED:
                 raise KeyboardInterrupt
             out[name] = f"in block {block} {problem}" + (f"; it said: {o.stderr.strip().splitlines()[-1][:200]}" if o.stderr.strip() else "")
             del usable[name]
@@ -198,31 +231,32 @@ def table(rows: list[dict[str, str]], names: list[str], column: str) -> np.ndarr
 
 
 def measure_blocks(plan: Plan, usable: dict[str, Allocator], rows: Rows, out: dict[str, str]) -> str:
-    """Makes the blocks; why it stopped."""
-    start, block = time.monotonic(), 0
-    with progress.bar((plan.blocks + 1) * len(usable), "measuring") as bar:
-        while True:
+    """Makes the blocks, beside those that are there; why it stopped."""
+    start, column = time.monotonic(), RESPONSES[plan.response]
+    last = max((int(r["block"]) for r in rows.kept), default=0)
+    there = len(table(rows.kept, list(usable), column))
+    with progress.bar((max(plan.blocks - there, 0) + 1) * len(usable), "measuring") as bar:
+        for made, block in enumerate(itertools.chain([0], itertools.count(last + 1)), 1):
             try:
                 one_block(block, plan, usable, rows, out, bar)
             except KeyboardInterrupt:
-                if block <= LEAST:
+                if len(table(rows.kept, list(usable), column)) < LEAST:
+                    progress.note(f"too few blocks for an answer; the same command with  -o {rows.path.parent}  goes on")
                     raise
                 return INTERRUPTED
-            block += 1
-            if block <= plan.blocks:
-                continue
-            values = table(rows.kept, list(usable), RESPONSES[plan.response])
-            if len(values) < LEAST:
+            values = table(rows.kept, list(usable), column)
+            if len(values) < plan.blocks:
                 continue
             if recommend.standing(plan.response, list(usable), values, plan.margin, resamples=1000).widest() <= plan.margin / 2:
                 return f"the widest interval is within ±{plan.margin * 50:.1f} %"
-            if block > MAX_BLOCKS:
+            if len(values) >= MAX_BLOCKS:
                 return f"{MAX_BLOCKS} blocks were made"
             spent = time.monotonic() - start
-            if spent + spent / block > max(plan.budget, 0.0):
+            if spent + spent / made > max(plan.budget, 0.0):
                 return "the time for it was used up" if plan.budget else "--quick: no further blocks"
             bar.total += len(usable)
             bar.refresh()
+    raise AssertionError
 
 
 # ---- the result ----
@@ -268,8 +302,21 @@ def gain(result: dict, shared: dict | None) -> list[str]:
             f"{shared['most'] * 100:.0f} % of it, beyond what better placement of blocks saves in the program's own code"]
 
 
-def command_line(args) -> str:
-    return "mare lab choose " + " ".join(shlex.quote(w) for w in (["--quick"] if args.quick else []) + ["--", *args.program])
+# what a result depends on, as the command line says it; the seed is added always, so that the order is the same
+ASKED = ("response", "margin", "blocks", "budget", "stdin", "cpus", "timeout", "exit", "allocators", "allocator", "catalogue")
+
+
+def command_line(args, seed: int) -> str:
+    """The command that does all of it again."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    words = ["--quick"] if args.quick else []
+    for name in ASKED:
+        value = getattr(args, name)
+        if value != parser.get_default(name):
+            words += [w for v in (value if isinstance(value, list) else [value]) for w in (f"--{name}", str(v))]
+    words += ["--no-trace"] if args.no_trace else []
+    return shlex.join(["mare", "lab", "choose", *words, "--seed", str(seed), "--", *args.program])
 
 
 def explain(args, plan: Plan, used: list[Allocator], place: Path, result: dict) -> dict | None:
@@ -278,17 +325,16 @@ def explain(args, plan: Plan, used: list[Allocator], place: Path, result: dict) 
 
     try:
         return module.explain(plan.target, used, place, result, quick=args.quick)
+    except KeyboardInterrupt:  # who asks for the end wants the result, not nothing
+        return {"problem": "Not explained: it was interrupted"}
     except Exception as error:  # a fault of ours must not cost the user what was measured
         progress.note(f"the explanation failed, which is a fault of the laboratory ({type(error).__name__}: {error}); the measurement is not touched")
         return {"problem": f"Not explained, by a fault of the laboratory: {type(error).__name__}: {error}"}
 
 
-def save(place: Path, result: dict) -> None:
-    (place / "choose.json").write_text(json.dumps(result, indent=2) + "\n")
-
-
-def mood(rows: list[dict[str, str]]) -> list[str]:
-    """A word when the machine was busy with something else; figures then say little about anything but ratios."""
+def mood(rows: list[dict[str, str]], response: str = "wall") -> list[str]:
+    """A word when the machine was busy with something else, as figures then say little about anything but ratios; and when the program mostly
+    waits, as run time then says little about allocators."""
     counted = [r for r in rows if int(r["block"]) > 0]
     wall, cpu = (sum(float(r[c]) for r in counted) for c in ("wall_s", "cpu_s"))
     load, cpus = float(np.median([float(r["load"]) for r in counted])), len(counted[0]["affinity"].split(","))
@@ -296,7 +342,10 @@ def mood(rows: list[dict[str, str]]) -> list[str]:
     if load > 0.75 * cpus + 1 and pushed > 20:
         return [f"the machine was busy with other work (load average {load:.1f} on {cpus} CPUs; "
                 f"{cpu / wall * 100:.0f} % of the run time was CPU time): "
-                "measure again when it is quiet, or let --response cpu decide"]
+                "measure again when it is quiet" + ("" if response == "cpu" else ", or let --response cpu decide")]
+    if response == "wall" and cpu / wall < 0.5:
+        return [f"the program waits for {(1 - cpu / wall) * 100:.0f} % of its run time, where allocators make no difference: "
+                "let --response cpu decide, or leave out of it what only sleeps"]
     return []
 
 
@@ -305,6 +354,7 @@ def run(args) -> int:
     measure.measure_program()
     place = folder(args)
     usable, present, proofs, out = treatments(args, plan.target)
+    begin(place, plan, usable, args.seed)
     progress.note("sampling where its time goes")
     sampled = share.record(plan.target, allocators.AS_IS, present.objects, seconds=3 if args.quick else 10)
     shared = sampled if isinstance(sampled, str) else sampled.as_dict()
@@ -314,21 +364,21 @@ def run(args) -> int:
         kept = rows.kept
     names = list(left)
     result = {
-        "kind": "choose", "version": VERSION, "command": command_line(args), "program": list(args.program), "response": plan.response,
+        "kind": "choose", "version": VERSION, "command": command_line(args, plan.seed), "program": list(args.program), "response": plan.response,
         "margin": plan.margin, "seed": plan.seed, "stopped": stopped, "machine": env.machine(), "share": shared, "out": out,
         "present": present.name,
         "allocators": [{"name": a.name, "library": a.library, "version": allocators.version(a), "sha256": allocators.fingerprint(a.objects[0]),
                         "proof": proofs[a.name].as_dict(), "seen": proofs[a.name].lines()} for a in left.values()],
         **assess(names, kept, plan.response, plan.margin, present.name),
     }
-    result["verdict"]["reasons"] += mood(kept)
+    result["verdict"]["reasons"] += mood(kept, plan.response)
     result["gain"] = gain(result, shared if isinstance(shared, dict) else None)
-    save(place, result)  # before anything else can go wrong
+    output.save(place / "choose.json", result)  # before anything else can go wrong
     if not args.no_trace and stopped != INTERRUPTED:
         result["explanation"] = explain(args, plan, list(left.values()), place, result)
-        save(place, result)
+        output.save(place / "choose.json", result)
     write_report(place)
-    print(json.dumps(result, indent=2) if args.json else text(result, place))
+    print(output.text(result) if args.json else text(result, place))
     return 0
 
 

@@ -5,13 +5,12 @@ interval, at a level shared out among all comparisons (Bonferroni). A machine th
 allocators alike; that is said, and so is every difference of environment.
 """
 
-import json
 from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
-from marelab import results
+from marelab import output, results
 from marelab.errors import LabError
 from marelab.stats import paired
 
@@ -111,5 +110,5 @@ def text(c: dict) -> str:
 
 def run(args) -> int:
     c = compare(results.load(Path(args.a)), results.load(Path(args.b)))
-    print(json.dumps(c, indent=2) if args.json else text(c))
+    print(output.text(c) if args.json else text(c))
     return 0

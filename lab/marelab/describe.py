@@ -31,13 +31,10 @@
 
 import argparse
 import csv
-import json
-import os
 import sys
-import tempfile
 from pathlib import Path
 
-from marelab import format, native, pattern, programs, stacks
+from marelab import format, native, output, pattern, programs, stacks
 from marelab.errors import LabError
 
 EPILOG = """examples:
@@ -75,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     for folder in args.trace:
         trace = format.load(folder)
         d = describe(trace, args.process, args.short, args.medium, args.partial)
-        save(trace.folder / "description.json", d)
+        output.save(trace.folder / "description.json", d, 1)
         found.append(d)
     several = len(found) > 1
     if args.csv:
@@ -85,19 +82,10 @@ def run(args: argparse.Namespace) -> int:
 
         (describe_figures.draw_programs if several else describe_figures.draw)(Path(args.figures), found if several else found[0])
     if args.json:
-        print(json.dumps(found if several else found[0], indent=1))
+        print(output.text(found if several else found[0], 1))
     else:
         print(programs.text(found) if several else text(found[0]))
     return 0
-
-
-def save(path: Path, d: dict) -> None:
-    try:
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as f:
-            json.dump(d, f, indent=1)
-        os.replace(f.name, path)
-    except OSError as error:
-        raise LabError(f"can't write {path}: {error.strerror}", code=1) from None
 
 
 # ---- for other modules ----

@@ -6,7 +6,6 @@ DIR/study, a small experiment with that workload: twice the allocations, blocks 
 """
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from scipy import stats
 
-from marelab import analyse, describe, design, fit, progress, replay, results, study, trace, workload
+from marelab import analyse, describe, design, fit, output, progress, replay, results, study, trace, workload
 from marelab.allocators import Allocator
 from marelab.errors import LabError
 from marelab.measure import Target
@@ -37,7 +36,7 @@ def explain(goal: Target, used: list[Allocator], place: Path, result: dict, quic
         return {"problem": f"No trace: {error}"}
     except subprocess.TimeoutExpired:
         return {"problem": "No trace: the traced program did not end in time"}
-    (place / "description.json").write_text(json.dumps(description) + "\n")
+    output.save(place / "description.json", description, None)
     e = {"description": description, "sentences": sentences(description), "problem": None, "replay": None, "fit": None, "study": None}
     if not quick and description["allocations"]["number"]:
         further(e, recorded, used, place, result)
@@ -81,7 +80,8 @@ def replayed(e: dict, recorded, used: list[Allocator], place: Path, result: dict
     out = {"left_out": None, "runs": n, "script": made, "seconds": times, "peak_bytes": peaks, "wait_seconds": replay.medians(runs, "wait_seconds")}
     own = {a["name"]: a["mean"] for a in result["standings"]["cpu"]["allocators"]}
     names = list(own)
-    agree = float(stats.spearmanr([own[n] for n in names], [times[n] for n in names]).statistic) if len(names) > 2 else None
+    same = len(set(own.values())) < 2 or len(set(times.values())) < 2  # then there is no order to compare
+    agree = float(stats.spearmanr([own[n] for n in names], [times[n] for n in names]).statistic) if len(names) > 2 and not same else None
     best = min(times, key=times.get)
     words = f"Replayed without the program's own work, {best} is fastest, "
     words += f"{max(times, key=times.get)} takes {max(times.values()) / times[best]:.2f} times as long"
@@ -105,7 +105,7 @@ def fitted(e: dict, recorded, used: list[Allocator], place: Path, result: dict, 
             n = rounds_that_fit(until - time.monotonic(), ["--profile", str(profile)], used, 0.2)
             if n < 1:
                 return {"left_out": f"it would take too long; by hand:  mare lab fit {place / 'trace'}"}
-            tests |= fit.ratios(image, profile, Path(folder), used, n)
+            tests |= fit.ratios(image, profile, Path(folder), used, n, 0.3 * max(until - time.monotonic(), 0.0))
         accepted = all(t["passed"] for t in tests.values())
         if accepted:
             fit.write(profile, place / "fit.profile")

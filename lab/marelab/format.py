@@ -1,12 +1,15 @@
 """A trace folder: its header, and which of its files holds what. The format is documented in lab/tracer/FORMAT.md."""
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from marelab.errors import LabError
 
 VERSION = 1
+NUMBERS = ("seconds", "status", "events", "bytes", "limit_bytes", "ring_events", "stack_every", "clock_gap_ms", "stalls", "stall_seconds", "lost_events",
+           "untraced_processes")
 
 
 @dataclass(frozen=True)
@@ -61,27 +64,50 @@ def load(folder: str | Path) -> Trace:
         raise LabError(f"{folder}: no such trace; record one with  mare lab trace -o {folder} -- program")
     if not path.exists():
         raise LabError(f"{folder} holds no trace: trace.json is missing; give a folder that `mare lab trace` wrote")
+    remedy = "give a folder that `mare lab trace` wrote"
     try:
         header = json.loads(path.read_text(encoding="utf-8"))
         version = header["version"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise LabError(f"{path}: not a trace's header ({error}); give a folder that `mare lab trace` wrote") from None
-    if version != VERSION:
-        raise LabError(f"{path}: trace format version {version}, this program reads version {VERSION}; trace again")
-    images = [image(folder, p) for p in header["processes"] if p["file"]] if header["complete"] else found(folder)
+        if version != VERSION:
+            raise LabError(f"{path}: trace format version {version}, this program reads version {VERSION}; trace again")
+        check(header)
+        images = [image(folder, p) for p in header["processes"] if p["file"]] if header["complete"] else found(folder)
+    except OSError as error:
+        raise LabError(f"{path}: {error.strerror}; {remedy}") from None
+    except KeyError as error:
+        raise LabError(f"{path}: not a trace's header: {error} is missing; {remedy}") from None
+    except (ValueError, TypeError, OverflowError) as error:
+        raise LabError(f"{path}: not a trace's header ({error}); {remedy}") from None
     return Trace(folder, header, images)
 
 
+def check(header: dict) -> None:
+    """That what others compute and print with is there and can be."""
+    for key in ("complete", "limit_reached", "write_error"):
+        if key not in header:
+            raise KeyError(key)
+    for key in NUMBERS:
+        if not isinstance(header[key], (int, float)):
+            raise ValueError(f"{key} is no number")
+    if not all(isinstance(w, str) for w in header["command"]) or not isinstance(header["processes"], list):
+        raise ValueError("command or processes is no list")
+    if header["limit_reached"] and not isinstance(header["limit_seconds"], (int, float)):
+        raise ValueError("limit_seconds is no number")
+
+
 def image(folder: Path, p: dict) -> Image:
-    maps = folder / p["maps"] if p.get("maps") else None
-    return Image(p["pid"], p["image"], folder / p["file"], p["command"], p["executable"], p["words"], p["ended"] - p["started"],
-                 p["anonymous_peak_bytes"], maps)
+    if any(b"/" in os.fsencode(p[k]) for k in ("file", "maps") if p[k]):
+        raise ValueError("a file outside of the trace")
+    maps = folder / p["maps"] if p["maps"] else None
+    return Image(int(p["pid"]), int(p["image"]), folder / p["file"], [str(w) for w in p["command"]], str(p["executable"]), int(p["words"]),
+                 float(p["ended"]) - float(p["started"]), int(p["anonymous_peak_bytes"]), maps)
 
 
 def found(folder: Path) -> list[Image]:
     """The files of a trace whose launcher was killed: all that is known are their names and sizes."""
     images = []
     for file in sorted(folder.glob("*-*.mtr")):
-        pid, number = file.stem.split("-")
-        images.append(Image(int(pid), int(number), file, [], "", file.stat().st_size // 8, 0.0, 0, None))
+        pid, _, number = file.stem.partition("-")
+        if pid.isdecimal() and number.isdecimal():
+            images.append(Image(int(pid), int(number), file, [], "", file.stat().st_size // 8, 0.0, 0, None))
     return images

@@ -5,13 +5,12 @@ ratio of geometric means with its interval (paired within block and cell): the g
 place when that interval, of one to the first of the place, holds 1.
 """
 
-import json
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from marelab import results
+from marelab import output, results
 from marelab.errors import LabError
 from marelab.stats import paired
 
@@ -135,6 +134,6 @@ def text(a: dict) -> str:
 def run(args) -> int:
     r = results.load(args.result)
     a = rank(r, args.by)
-    (r.place / "ranking.json").write_text(json.dumps(a, indent=1) + "\n")
-    print(json.dumps(a, indent=2) if args.json else text(a))
+    output.save(r.place / "ranking.json", a, 1)
+    print(output.text(a) if args.json else text(a))
     return 0

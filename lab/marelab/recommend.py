@@ -78,9 +78,13 @@ def percent(ratio: float) -> str:
     return f"{abs(ratio - 1) * 100:.0f} %" if abs(ratio - 1) >= 0.0995 else f"{abs(ratio - 1) * 100:.1f} %"
 
 
+WHAT = {"wall": "run time", "cpu": "CPU time", "peak": "peak memory"}
+
+
 def verdict(time: Standing, memory: Standing, present: str | None, margin: float) -> Verdict:
-    """In words. Among those recommended by time that are also on the front, the one that needs least memory is named first."""
-    what = {"wall": "run time", "cpu": "CPU time", "peak": "peak memory"}[time.response]
+    """In words. `time` is the response that decides, `memory` the other one: their roles are swapped where peak memory decides. Among those
+    recommended by the first that are also on the front, the one that is best in the second is named first."""
+    what = WHAT[time.response]
     if present in time.recommended:
         others = [n for n in time.recommended if n != present]
         row = time.row(present)
@@ -122,12 +126,13 @@ def doubt(s: Standing, margin: float) -> list[str]:
 
 
 def thrift(time: Standing, memory: Standing, choice: str, margin: float) -> list[str]:
-    """What the choice costs or saves in memory."""
+    """What the choice costs or saves in the other response."""
     less = [n for n in memory.names if worse(memory, choice, n, margin)]
+    kind, verb = ("memory", "needs") if memory.response == "peak" else ("time", "takes")
     if not less:
-        return [f"no other one needs less memory by more than {margin * 100:.0f} %"]
+        return [f"no other one {verb} less {kind} by more than {margin * 100:.0f} %"]
     best = min(less, key=lambda n: memory.mean[memory.names.index(n)])
     i, j = memory.names.index(choice), memory.names.index(best)
     ratio = float(np.exp(memory.pairs.difference[i, j]))
     t = float(np.exp(time.pairs.difference[j, i]))
-    return [f"if memory counts more: {best} needs 1/{ratio:.2f} of its peak memory, at {t:.3f} times its time"]
+    return [f"if {kind} counts more: {best} {verb} 1/{ratio:.2f} of the {WHAT[memory.response]}, at {t:.3f} times the {WHAT[time.response]}"]

@@ -6,13 +6,12 @@ for its block; how long is reported.
 """
 
 import argparse
-import json
 import os
 import statistics
 import tempfile
 from pathlib import Path
 
-from marelab import allocators, format, native, workload
+from marelab import allocators, format, native, output, workload
 from marelab.errors import LabError
 from marelab.progress import bar
 
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         made, script = make_script(image, Path(folder), args.events, args.partial)
         options = ["--replay", str(script), "--touch", args.touch, "--cpus", str(args.cpus)] + (["--paced"] if args.paced else [])
         runs = rounds(options, chosen, args.runs)
-    print(json.dumps({"version": 1, "script": made, "runs": runs}, indent=1) if args.json else text(made, runs))
+    print(output.text({"version": 1, "script": made, "runs": runs}, 1) if args.json else text(made, runs))
     return 0
 
 

@@ -1,12 +1,12 @@
 """`mare lab report`: one self-contained page of a result. All text is escaped by the template engine; all figures are inside the file."""
 
-import json
+import shlex
 from pathlib import Path
 
 import jinja2
 import numpy as np
 
-from marelab import analyse, choose, env, plots, rank, results
+from marelab import analyse, choose, env, output, plots, rank, results
 from marelab.errors import LabError
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -23,7 +23,7 @@ def add_arguments(parser) -> None:
 
 def number(x, digits: int = 3) -> str:
     """A figure for people: three digits that count, thousands apart."""
-    if x is None:
+    if x is None or x != x:
         return "–"
     if isinstance(x, str):
         return x
@@ -36,7 +36,7 @@ def number(x, digits: int = 3) -> str:
 def engine() -> jinja2.Environment:
     loader = jinja2.FileSystemLoader(TEMPLATES)
     e = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-    e.filters.update(number=number, percent=lambda x, d=1: "–" if x is None else f"{x * 100:.{d}f} %",
+    e.filters.update(number=number, words=shlex.join, percent=lambda x, d=1: "–" if x is None else f"{x * 100:.{d}f} %",
                      p=analyse.p_text, mib=lambda k: number(k / 1024))
     return e
 
@@ -44,8 +44,8 @@ def engine() -> jinja2.Environment:
 # ---- choose ----
 
 def choose_page(place: Path) -> tuple[str, dict]:
-    result = json.loads((place / "choose.json").read_text())
     r = results.load(place)
+    result = r.about
     colour = plots.colours(sorted(r.allocators))
     s = result["standings"]
     main = result["response"]
@@ -74,7 +74,10 @@ def load_of(r: results.Results) -> dict:
 def explained(result: dict) -> dict | None:
     """Figures of the trace's description, when there is one."""
     e = result.get("explanation")
-    d = (e or {}).get("description")
+    if not e:
+        return None
+    e = {"problem": None, "sentences": [], "replay": None, "fit": None, "study": None, **e}  # steps that were not come to
+    d = e.get("description")
     if not d:
         return e
     figures = {}
@@ -145,10 +148,7 @@ def page_of(place: Path) -> tuple[str, dict]:
 
 def write(place: Path, path: Path) -> dict:
     text, data = page_of(place)
-    try:
-        path.write_text(text)
-    except OSError as e:
-        raise LabError(f"{path}: {e.strerror}") from e
+    output.write(path, text)
     return data
 
 
@@ -156,5 +156,5 @@ def run(args) -> int:
     place = Path(args.result)
     path = Path(args.out or place / "report.html")
     data = write(place, path)
-    print(json.dumps({"page": str(path), "machine": env.machine(), **data}, indent=2) if args.json else path)
+    print(output.text({"page": str(path), "machine": env.machine(), **data}) if args.json else path)
     return 0

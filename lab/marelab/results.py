@@ -1,15 +1,18 @@
 """Results as tables: what analyse, rank, compare and report read. Nothing is dropped without its name being said."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from marelab import rows, study
-from marelab.choose import FLOORS, RESPONSES
+from marelab import output, rows, study
+from marelab.choose import FLOORS, RESPONSES, VERSION
 from marelab.errors import LabError
+
+
+# what choose.json must hold
+CHOOSE = ("program", "response", "margin", "seed", "stopped", "machine", "share", "out", "present", "allocators", "verdict", "front", "standings", "gain")
 
 
 @dataclass
@@ -43,10 +46,7 @@ class Results:
 
 def read_frame(place: Path) -> pd.DataFrame:
     path = place / "runs.csv"
-    if not path.exists():
-        raise LabError(f"{path}: there is no such file; give the folder of a study or of choose")
-    with rows.Rows(path) as kept:
-        frame = pd.DataFrame(kept.kept)
+    frame = pd.DataFrame(rows.read(path)[1])
     if frame.empty:
         raise LabError(f"{path} has no rows yet")
     for column in ("block", "warm_up"):
@@ -65,6 +65,8 @@ def load(place) -> Results:
 
 def numbers(frame: pd.DataFrame, columns, place: Path) -> pd.DataFrame:
     for c in columns:
+        if c not in frame:
+            raise LabError(f"{place}/runs.csv: line 1: there is no column '{c}', which the results name as a response; the folder is damaged")
         floor = FLOORS.get(c, 4096 if c.endswith("_bytes") else 1e-9)  # what is less than a page is a page: a ratio to nothing says nothing
         frame[c] = pd.to_numeric(frame[c], errors="coerce").clip(lower=floor)
         if frame[c].isna().any():
@@ -73,7 +75,7 @@ def numbers(frame: pd.DataFrame, columns, place: Path) -> pd.DataFrame:
 
 
 def load_choose(place: Path) -> Results:
-    about = json.loads((place / "choose.json").read_text())
+    about = output.read(place / "choose.json", "choose", VERSION, CHOOSE, "give the folder that `mare lab choose` wrote")
     names = [a["name"] for a in about["allocators"]]
     frame = read_frame(place)
     frame = frame[(frame["block"] > 0) & (frame["problem"] == "") & frame["allocator"].isin(names)].copy()

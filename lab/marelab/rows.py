@@ -1,10 +1,12 @@
 """Results row by row: a CSV file that survives a kill at any moment.
 
-A row is written in one piece and synced before the next run starts. A torn last line, which only a crash of the machine can leave, is cut off
-when the file is opened again. The columns are those of the first row ever written; a later row with others is an error of ours.
+A row is written in one piece and synced before the next run starts. A torn last row, which only a crash of the machine can leave, is put into a
+file beside (.torn) when the file is opened again for writing. The columns are those of the first row ever written; a later row with others is an
+error of ours. One of us at a time writes; reading changes nothing, so a study can be looked at while it runs, or where nothing may be written.
 """
 
 import csv
+import fcntl
 import io
 import os
 import shutil
@@ -22,23 +24,68 @@ def check_space(place: Path) -> None:
         raise LabError(f"{place}: only {free >> 20} MB are free there, {SPACE >> 20} MB are needed: make room, or use another folder with -o", code=1)
 
 
+NEEDED = ("block", "order", "warm_up", "allocator", "problem")  # what makes a file one of ours
+WHOLE = ("row", "block", "order", "warm_up")  # numbers wherever they are
+
+
+def read(path: Path) -> tuple[list[str] | None, list[dict[str, str]], int]:
+    """The columns, the rows, and how many bytes are whole; an error where the file is none of ours."""
+    try:
+        lines = Path(path).read_bytes().split(b"\n")[:-1]
+    except OSError as e:
+        raise LabError(f"{path}: {e.strerror}; give the folder of a study or of choose") from e
+    columns, found, whole, seen = None, [], 0, 0
+    reader = csv.reader((line.decode(errors="replace") + "\n" for line in lines), strict=True)
+    try:
+        for fields in reader:
+            if columns is None:
+                columns = check_columns(fields, path)
+            elif len(fields) == len(columns):
+                found.append(check_row(dict(zip(columns, fields)), len(found) + 1, path))
+            elif fields and reader.line_num < len(lines):
+                raise LabError(f"{path}: row {len(found) + 1} has {len(fields)} fields, not {len(columns)}: the file is damaged")
+            elif fields:
+                break  # torn
+            whole += sum(len(line) + 1 for line in lines[seen:reader.line_num])
+            seen = reader.line_num
+    except csv.Error as e:
+        if reader.line_num < len(lines):
+            raise LabError(f"{path}: line {reader.line_num}: {e}; the file is damaged") from e
+    return columns, found, whole
+
+
+def check_columns(fields: list[str], path: Path) -> list[str]:
+    lost = [c for c in NEEDED if c not in fields]
+    if lost:
+        raise LabError(f"{path}: line 1: there is no column '{lost[0]}'; give the folder of a study or of choose")
+    return fields
+
+
+def check_row(row: dict[str, str], number: int, path: Path) -> dict[str, str]:
+    wrong = [c for c in WHOLE if not row.get(c, "0").isdecimal()]
+    if wrong:
+        raise LabError(f"{path}: row {number}: {wrong[0]} is '{row[wrong[0]]}', which is no number: the file is damaged")
+    return row
+
+
 class Rows:
     def __init__(self, path: Path):
         self.path = Path(path)
-        self.columns: list[str] | None = None
-        self.kept: list[dict[str, str]] = []
-        if self.path.exists():
-            self.repair()
-        self.file = open(self.path, "a", newline="")
+        try:
+            self.file = open(self.path, "a", newline="")
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LabError(f"{self.path}: another `mare lab` writes there; wait for it, or name another folder with -o", code=1) from None
+        except OSError as e:
+            raise LabError(f"{self.path}: {e.strerror}; name another folder with -o") from e
+        self.columns, self.kept, whole = read(self.path)
+        self.tear_off(whole)
 
-    def repair(self) -> None:
-        text = self.path.read_bytes().decode(errors="replace")
-        whole = text[: text.rfind("\n") + 1]
-        if whole != text:
-            self.path.write_bytes(whole.encode())
-        reader = csv.DictReader(io.StringIO(whole))
-        self.columns = reader.fieldnames and list(reader.fieldnames)
-        self.kept = [r for r in reader if None not in r.values()]
+    def tear_off(self, whole: int) -> None:
+        torn = self.path.read_bytes()[whole:]
+        if torn:
+            self.path.with_suffix(".torn").write_bytes(torn)
+            self.file.truncate(whole)
 
     def add(self, row: dict) -> None:
         if self.columns is None:

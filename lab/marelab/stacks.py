@@ -1,20 +1,23 @@
 """Names for sampled stacks: addresses -> function (file), by the memory map that the launcher copied and binutils' addr2line where that is here."""
 
 import bisect
+import re
 import shutil
 import struct
 import subprocess
 from pathlib import Path
 
 
+LINE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) \S*x\S* ([0-9a-f]+) \S+ \d+ +(/.*)")
+
+
 def read_maps(path: Path) -> list[tuple[int, int, int, str]]:
     """Executable file mappings: start, end, offset in the file, file; ascending."""
     rows = []
     for line in path.read_text(errors="replace").splitlines():
-        words = line.split(None, 5)
-        if len(words) == 6 and "x" in words[1] and words[5].startswith("/"):
-            start, end = (int(x, 16) for x in words[0].split("-"))
-            rows.append((start, end, int(words[2], 16), words[5]))
+        m = LINE.fullmatch(line)
+        if m:
+            rows.append((int(m[1], 16), int(m[2], 16), int(m[3], 16), m[4]))
     return sorted(rows)
 
 
@@ -50,7 +53,7 @@ def look_up(file: str, addresses: list[int]) -> list[str]:
 
 def named(stacks: list[dict], maps: Path | None) -> list[dict]:
     """The stacks with `frames` (text) for their addresses; a return address belongs to the call before it."""
-    rows = read_maps(maps) if maps and maps.exists() else []
+    rows = read_maps(maps) if maps and maps.is_file() else []
     starts = [r[0] for r in rows]
     names: dict[int, str] = {}
     asked: dict[str, list[tuple[int, int]]] = {}

@@ -14,12 +14,12 @@ import time
 import zlib
 from pathlib import Path
 
-from marelab import allocators, design as designs, env, measure, native, progress, proof, workload
+from marelab import allocators, design as designs, env, measure, native, output, progress, proof, workload
 from marelab.allocators import Allocator
 from marelab.choose import spare_kib
 from marelab.design import Design
 from marelab.errors import LabError
-from marelab.rows import Rows, check_space
+from marelab.rows import Rows, check_space, read
 
 EPILOG = """  mare lab study preset -o DIR          a study of at most 45 minutes on this machine
   mare lab study chapter5 -o DIR        the published study's treatments, cut to what the machine has
@@ -86,13 +86,14 @@ def manifest(seed: int, design: Design, used: list[Allocator]) -> dict:
 
 
 FIXED = ("design", "digest", "seed", "factors", "cells")
+KEYS = (*FIXED, "title", "command", "responses", "cpus", "timeout", "cuts", "machine", "allocators")  # what study.json must hold
 
 
 def agree(place: Path, new: dict) -> dict:
     """Writes study.json, or compares with the one that is there: the results of two studies must not mix."""
     path = place / "study.json"
     if not path.exists():
-        path.write_text(json.dumps(new, indent=2) + "\n")
+        output.save(path, new)
         return new
     old = load(place)
     for key in FIXED:
@@ -105,16 +106,7 @@ def agree(place: Path, new: dict) -> dict:
 
 
 def load(place: Path) -> dict:
-    path = Path(place) / "study.json"
-    try:
-        data = json.loads(path.read_text())
-    except OSError as e:
-        raise LabError(f"{path}: {e.strerror}; give the folder that `mare lab study` wrote") from e
-    except json.JSONDecodeError as e:
-        raise LabError(f"{path}: line {e.lineno}: it is not JSON; the folder is damaged") from e
-    if data.get("kind") != "study" or data.get("version") != VERSION:
-        raise LabError(f"{path}: this is no study of version {VERSION}")
-    return data
+    return output.read(Path(place) / "study.json", "study", VERSION, KEYS, "give the folder that `mare lab study` wrote")
 
 
 # ---- one run ----
@@ -244,10 +236,10 @@ def run(args) -> int:
     if blocks < 1:
         raise LabError("--blocks: at least one")
     if args.plan:
-        print(json.dumps(plan_of(design, used, blocks), indent=2) if args.json else plan_text(design, used, blocks))
+        print(output.text(plan_of(design, used, blocks)) if args.json else plan_text(design, used, blocks))
         return 0
     summary, problems = conduct(design, used, Path(args.out or f"study-{design.name}"), args.seed, blocks, args.minutes or design.minutes)
-    print(json.dumps(summary, indent=2) if args.json else summary_text(summary, problems))
+    print(output.text(summary) if args.json else summary_text(summary, problems))
     return 0 if summary["blocks"] else 1
 
 
@@ -302,25 +294,39 @@ def rerun(args) -> int:
         raise LabError("--rerun needs the folder of the study: -o DIR")
     place = Path(args.out)
     study = load(place)
-    with Rows(place / "runs.csv") as rows:
-        kept = rows.kept
+    kept = read(place / "runs.csv")[1]
     row = next((r for r in kept if int(r["row"]) == args.rerun), None)
     if row is None:
         raise LabError(f"{place} has no row {args.rerun}; its rows are 1 to {len(kept)}")
-    described = next(a for a in study["allocators"] if a["name"] == row["allocator"])
-    allocator = Allocator(described["name"], described["library"], tuple(described["also"]), tuple(sorted(described["env"].items())))
+    allocator = same_allocator(study, row)
     design = Design(study["design"], study["title"], shlex.split(row["command"]), {}, study["responses"], timeout=study["timeout"])
     cell = {f: row[f] for f in study["factors"]}
     if study["cpus"]:
         design.cpus = study["cpus"]
     figures, problem, argv = run_once(design, cell, allocator, int(row["script_seed"]), "")
-    now = {"row": args.rerun, "allocator": allocator.name, "command": argv, "problem": problem, "then": {k: row[k] for k in figures}, "now": figures}
-    if args.json:
-        print(json.dumps(now, indent=2))
-    else:
-        print(f"row {args.rerun}: {allocator.name}: {shlex.join(argv)}")
-        for k, v in figures.items():
-            print(f"  {k:<14} then {row[k]:<16} now {v}")
-        if problem:
-            print(f"  {problem}")
+    surroundings = env.row(allocator, designs.cpu_list(design, cell))
+    changed = {k: {"then": row[k], "now": surroundings[k]} for k in SURROUNDINGS if k in row and row[k] != surroundings[k]}
+    now = {"row": args.rerun, "allocator": allocator.name, "command": argv, "problem": problem, "then": {k: row[k] for k in figures}, "now": figures,
+           "changed": changed}
+    print(output.text(now) if args.json else rerun_text(now))
     return 1 if problem else 0
+
+
+SURROUNDINGS = ("sha256", "libc", "kernel", "cpu", "affinity", "thp", "variables")
+
+
+def same_allocator(study: dict, row: dict) -> Allocator:
+    """The allocator of a row, as it was given then. A library that is gone would be passed over by the loader, and another one be measured."""
+    a = next((a for a in study["allocators"] if a["name"] == row["allocator"]), None)
+    if a is None:
+        raise LabError(f"row {row['row']} names the allocator '{row['allocator']}', which study.json does not: the folder is damaged")
+    if a["library"] and not Path(a["library"]).exists():
+        raise LabError(f"allocator '{a['name']}': {a['library']} is not here any more")
+    return Allocator(a["name"], a["library"], tuple(a["also"]), tuple(sorted(a["env"].items())))
+
+
+def rerun_text(now: dict) -> str:
+    lines = [f"row {now['row']}: {now['allocator']}: {shlex.join(now['command'])}"]
+    lines += [f"  {k:<14} then {now['then'][k]:<16} now {v}" for k, v in now["now"].items()]
+    lines += [f"  other than then: {k}: {v['then'] or 'none'}, now {v['now'] or 'none'}" for k, v in now["changed"].items()]
+    return "\n".join(lines + ([f"  {now['problem']}"] if now["problem"] else []))

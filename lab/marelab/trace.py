@@ -1,7 +1,6 @@
 """trace: runs a program with the tracer in front of its allocator; its trace lands in a folder (lab/tracer/FORMAT.md)."""
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -10,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from marelab import format, native, target
+from marelab import allocators, format, native, output, target
 from marelab.errors import LabError
 
 EPILOG = """examples:
@@ -50,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     argv = args.program[1:] if args.program[:1] == ["--"] else args.program
     trace = record(argv, args.out, limit=args.limit, ring=args.ring or 0, stacks=args.stacks or 0, force=args.force)
     if args.json:
-        print(json.dumps(trace.header, indent=1))
+        print(output.text(trace.header, 1))
     else:
         print(*summary(trace), sep="\n", file=sys.stderr)
     status = trace.header["status"]
@@ -63,6 +62,9 @@ def record(argv: list[str], out: str | Path | None = None, *, limit: int | None 
            **popen) -> format.Trace:
     """Traces a program; keyword arguments go to subprocess.Popen (stdin, stdout, env, cwd …), and `timeout` in seconds."""
     target.check(argv)
+    if allocators.parts(native.path("tracer")) != [native.path("tracer")]:
+        raise LabError(f"{native.path('tracer')}: the loader takes no path with a space or a colon in it from LD_PRELOAD: "
+                       "move mare's source folder to another place")
     folder = make_folder(Path(out or os.path.basename(argv[0]) + ".trace"), force)
     limit = room(folder, limit, ring)
     command = [native.path("launcher"), "--library", native.path("tracer"), "--out", str(folder.resolve()), "--limit", str(limit), "--ring",

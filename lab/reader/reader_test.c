@@ -256,6 +256,92 @@ static void damage_is_named_with_its_byte(void)
   CHECK(truncate(path, 30) == 0 && !rd_open(path, 1, &e) && strstr(e.text, "too short"));
 }
 
+/* ---- every byte ---- */
+
+static void keep(const char *bytes, size_t n)
+{
+  FILE *f = fopen(path, "w");
+  CHECK(f && (n == 0 || fwrite(bytes, 1, n, f) == n) && fclose(f) == 0);
+}
+
+/* All that is ever made of a trace: 1, or 0 with an error that names the file and the byte. */
+static int read_all_of_it(int partial)
+{
+  static FILE *nowhere;
+  static ph_phase all;
+  static const ph_phases phases = { .at = &all, .count = 1 };
+  rd_error error = { "" };
+  rd_event e;
+  rd_reader *r = rd_open(path, partial, &error);
+  ms_measures *m = r ? ms_new(100, 1000, &phases) : NULL;
+  int got = r ? 1 : -1;
+  if (!nowhere) nowhere = fopen("/dev/null", "w");
+  while (got > 0 && (got = rd_next(r, &e, &error)) > 0) ms_event(m, &e);
+  if (got == 0) {
+    ms_end(m);
+    ms_print(nowhere, m, r);
+    jt_print(nowhere, &m->joint, m->operations);
+  } else {
+    CHECK(strstr(error.text, path) && strstr(error.text, "byte "));
+  }
+  ms_free(m);
+  rd_close(r);
+  return got == 0;
+}
+
+static size_t make_one_of_everything(char *into, size_t room)
+{
+  FILE *f = begin();
+  const uint64_t one[] = {
+    mtr_word(MTR_THREAD, 11), mtr_word(MTR_TIME, 9000), region(BLOCK, 1), from(0, 0, 0), 0, mtr_event(MTR_MALLOC, BLOCK, 0, 24),
+    mtr_word(MTR_STACK, 2), 77, 78, mtr_event(MTR_CALLOC, BLOCK + 64, 1, 100), mtr_word(MTR_SIZE, 70000), mtr_word(MTR_ALIGNMENT, 4 | 1 << 8),
+    mtr_event(MTR_ALIGNED, BLOCK + 128, 0, MTR_SIZE_ESCAPE), mtr_event(MTR_REALLOC_BEGIN, BLOCK + 64, 0, 0)
+  };
+  const uint64_t more[] = { mtr_event(MTR_REALLOC_END, BLOCK + 192, 0, 30), mtr_event(MTR_FREE, 0, 0, 0) };
+  const uint64_t two[] = {
+    mtr_word(MTR_THREAD, 12), mtr_word(MTR_TIME, 1000), region(BLOCK, 2), from(1, 6, 14), 14, mtr_event(MTR_FREE, BLOCK, 2, 0),
+    mtr_event(MTR_REALLOC_END, BLOCK + 4096, 1, 9), mtr_event(MTR_FREE, BLOCK + 128, 0, 0)
+  };
+  put(f, 2, 0, two, sizeof two / 8);
+  put(f, 1, 0, one, sizeof one / 8);
+  put(f, 1, 1, more, sizeof more / 8);
+  CHECK(fclose(f) == 0 && (f = fopen(path, "r")));
+  size_t n = fread(into, 1, room, f);
+  CHECK(n > 250 && n < room && fclose(f) == 0);
+  return n;
+}
+
+static void a_trace_cut_off_anywhere_is_an_error_and_its_beginning_can_be_read(void)
+{
+  static char bytes[4096];
+  size_t n = make_one_of_everything(bytes, sizeof bytes);
+  int whole = 0;
+  CHECK(read_all_of_it(0) && read_all_of_it(1));
+  for (size_t cut = 0; cut < n; cut++) {
+    keep(bytes, cut);
+    whole += read_all_of_it(0);
+    CHECK(read_all_of_it(1) == (cut >= sizeof(mtr_header)));
+  }
+  CHECK(whole == 3); /* after the header, and where a chunk ends */
+}
+
+static void a_byte_changed_anywhere_is_an_error_or_another_trace(void)
+{
+  static char bytes[4096];
+  size_t n = make_one_of_everything(bytes, sizeof bytes);
+  int refused = 0;
+  for (size_t at = 0; at < n; at++) {
+    const char was = bytes[at], others[] = { (char)0xff, (char)(was ^ 1), (char)(was ^ 0x80) };
+    for (size_t k = 0; k < sizeof others; k++) {
+      bytes[at] = others[k];
+      keep(bytes, n);
+      refused += !read_all_of_it(k & 1);
+    }
+    bytes[at] = was;
+  }
+  CHECK(refused > 100);
+}
+
 int main(void)
 {
   int fd = mkstemp(path);
@@ -273,6 +359,8 @@ int main(void)
   reallocs_nest_fail_and_free();
   big_sizes_alignments_and_stacks_are_read();
   damage_is_named_with_its_byte();
+  a_trace_cut_off_anywhere_is_an_error_and_its_beginning_can_be_read();
+  a_byte_changed_anywhere_is_an_error_or_another_trace();
   unlink(path);
   return 0;
 }

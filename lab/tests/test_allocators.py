@@ -48,6 +48,16 @@ def test_a_user_adds_a_name_and_a_library(own_malloc):
             allocators.load(extra=[word])
 
 
+def test_a_path_that_the_loader_would_take_apart_is_refused(own_malloc, tmp_path):
+    import shutil
+
+    for name in ("a b.so", "a:b.so"):
+        path = shutil.copy(own_malloc, tmp_path / name)
+        assert "make a link" in allocators.load(extra=[f"mine={path}"])["mine"].missing
+        with pytest.raises(LabError, match="no path with a space or a colon"):
+            allocators.Allocator("mine", str(path)).environment({})
+
+
 def test_other_preloads_stay_and_other_allocators_leave():
     a = allocators.Allocator("je", "/lib/libjemalloc.so.2")
     assert a.environment({"LD_PRELOAD": "/x/libfoo.so:/lib/libtcmalloc.so"})["LD_PRELOAD"] == "/lib/libjemalloc.so.2:/x/libfoo.so"

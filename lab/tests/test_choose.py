@@ -1,8 +1,11 @@
 """choose, from the command line to the page."""
 
 import csv
+import html
 import html.parser
 import json
+import shlex
+import subprocess
 import sys
 import time
 
@@ -17,8 +20,6 @@ PROGRAM = ["lua5.4", "-e", "local t = {} for i = 1, 20000 do t[i] = {i} end"]
 @pytest.fixture(scope="module")
 def chosen(tmp_path_factory):
     """One small choice for all tests of this file."""
-    import subprocess
-
     place = tmp_path_factory.mktemp("choose") / "out"
     r = subprocess.run([sys.executable, "-m", "marelab", "choose", "--quick", "--seed", "5", "--allocators", "glibc,jemalloc,tcmalloc",
                         "-o", str(place), "--", *PROGRAM], capture_output=True, text=True, timeout=170)
@@ -84,6 +85,7 @@ def test_the_page_is_whole_and_needs_nothing_from_outside(chosen):
     assert "@import" not in text and "<script" not in text
     assert result["verdict"]["sentence"] in text and text.count("<svg") >= 5
     assert "lua5.4" in text and result["machine"]["kernel"] in text
+    assert f"Which allocator for <code>{html.escape(shlex.join(PROGRAM))}</code>" in text.replace("&#39;", "&#x27;")
 
 
 def test_a_trace_explains_it(chosen):
@@ -97,11 +99,9 @@ def test_a_trace_explains_it(chosen):
 
 
 def test_a_trace_that_takes_too_long_is_given_up_with_its_program(tmp_path):
-    import subprocess as sub
-
     from marelab import explain, measure
 
-    with pytest.raises(sub.TimeoutExpired):
+    with pytest.raises(subprocess.TimeoutExpired):
         explain.record(measure.Target(("sh", "-c", f"echo $$ > {tmp_path}/pid; sleep 300 & wait")), tmp_path / "t", 1 << 26, 1.5)
     pid = (tmp_path / "pid").read_text().strip()
     for _ in range(500):
@@ -145,6 +145,17 @@ def test_mistakes_are_one_line(lab, words, message):
 def test_a_program_that_fails_is_told_with_its_own_words(lab):
     r = lab("choose", "--quick", "--", "sh", "-c", "echo 'no config' >&2; exit 4")
     assert r.returncode == 1 and "exit code 4" in r.stderr and "Traceback" not in r.stderr
+
+
+def test_a_program_that_does_not_end_is_told_what_is_needed(monkeypatch, tmp_path, capsys):
+    from marelab import cli
+
+    monkeypatch.setattr(choose, "PATIENCE", 0.2)
+    monkeypatch.setattr(choose.proof, "patient", lambda goal: goal)
+    status = cli.main(["choose", "--quick", "--timeout", "3", "-o", str(tmp_path / "out"), "--", "sh", "-c", "sleep 100"])
+    said = capsys.readouterr().err
+    assert status == 1 and "sh still runs after 0.2 s; choose needs a program that ends by itself" in said
+    assert "was ended at the time limit" in said and "Choose needs" in said
 
 
 def in_process(monkeypatch, tmp_path, capsys, *words):
@@ -191,6 +202,99 @@ def test_an_interrupted_choice_answers_from_its_whole_blocks(monkeypatch, tmp_pa
     monkeypatch.setattr(measure, "once", once)
     result = in_process(monkeypatch, tmp_path, capsys, "--blocks", "20", "--allocators", "glibc,mimalloc", "--", "lua5.4", "-e", "x=1")
     assert result["stopped"] == "it was interrupted" and result["standings"]["wall"]["blocks"] == 5
+
+
+class Killed(BaseException):
+    """As a kill would end it: nothing of ours runs after it, but what is in files stays."""
+
+
+def killed_after(monkeypatch, runs):
+    from marelab import measure
+
+    real, count = measure.once, {"runs": 0}
+
+    def once(goal, allocator, *more, **options):
+        if not more and not options:
+            count["runs"] += 1
+            if count["runs"] == runs:
+                raise Killed
+        return real(goal, allocator, *more, **options)
+
+    monkeypatch.setattr(measure, "once", once)
+    return lambda: monkeypatch.setattr(measure, "once", real)
+
+
+WORDS = ("--blocks", "6", "--allocators", "glibc,mimalloc", "--", "lua5.4", "-e", "x=1")
+
+
+def test_a_killed_choice_goes_on_by_the_same_command(monkeypatch, tmp_path, capsys):
+    heal = killed_after(monkeypatch, 2 * 4 + 2)  # in the fifth block, which is number 4
+    with pytest.raises(Killed):
+        in_process(monkeypatch, tmp_path, capsys, *WORDS)
+    heal()
+    before = (tmp_path / "out" / "runs.csv").read_text()
+    result = in_process(monkeypatch, tmp_path, capsys, *WORDS)
+    assert (tmp_path / "out" / "runs.csv").read_text().startswith(before)
+    rows = list(csv.DictReader(open(tmp_path / "out" / "runs.csv")))
+    assert [r["block"] for r in rows] == ["0", "0", "1", "1", "2", "2", "3", "3", "4", "0", "0", "5", "5", "6", "6", "7", "7"]
+    assert len({r["seed"] for r in rows}) == 1
+    assert result["standings"]["wall"]["blocks"] == 6  # the torn block, and both warm-ups, don't count
+
+
+def test_another_question_does_not_go_on_with_the_rows_of_the_first(monkeypatch, tmp_path, capsys):
+    from marelab import cli
+
+    heal = killed_after(monkeypatch, 3)
+    with pytest.raises(Killed):
+        in_process(monkeypatch, tmp_path, capsys, *WORDS)
+    heal()
+    for more, words in ((["--margin", "3"], "another margin"), (["--seed", "4"], "another seed"), (["--cpus", "0"], "another cpus")):
+        assert cli.main(["choose", "--quick", "--no-trace", "-o", "out", *more, *WORDS]) == 2
+        assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("step,error,words", [
+    ("explain", KeyboardInterrupt(), "Not explained: it was interrupted"),
+    ("explain", ZeroDivisionError("x"), "Not explained, by a fault of the laboratory"),
+    ("record", LabError("3 MiB are free"), "No trace: 3 MiB are free"),
+    ("record", subprocess.TimeoutExpired("x", 1), "No trace: the traced program did not end in time"),
+])
+def test_an_explanation_that_fails_leaves_the_result_and_its_page(monkeypatch, tmp_path, capsys, step, error, words):
+    from marelab import cli, explain, share
+
+    def fails(*a, **k):
+        raise error
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(share, "record", lambda *a, **k: "left out by this test")
+    monkeypatch.setattr(explain, step, fails)
+    assert cli.main(["choose", "--quick", "-o", "out", "--allocators", "glibc,mimalloc", "--", "lua5.4", "-e", "x=1"]) == 0
+    assert capsys.readouterr().out.startswith(("Keep glibc", "Use "))
+    assert words in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_the_command_on_the_page_asks_the_same_question(monkeypatch, tmp_path, capsys, own_malloc):
+    from marelab import cli
+
+    (tmp_path / "in put").write_text("")
+    asked = ["--quick", "--response", "peak", "--margin", "7.5", "--blocks", "4", "--budget", "1", "--stdin", "in put", "--cpus", "0", "--timeout", "50",
+             "--exit", "0,3", "--allocators", "glibc,mimalloc", "--allocator", f"mine={own_malloc}", "--no-trace"]
+    result = in_process(monkeypatch, tmp_path, capsys, *asked, "--seed", "77", "--", "lua5.4", "-e", "x = 'a b'")
+    words = shlex.split(result["command"])
+    assert words[:3] == ["mare", "lab", "choose"]
+    then, now = (vars(cli.subcommand(w)[1]) for w in (["choose", *asked, "--seed", "77", "--", "lua5.4", "-e", "x = 'a b'"], words[2:]))
+    assert now == then
+    assert result["seed"] == 77 and not any("needs less" in r or "memory counts" in r for r in result["verdict"]["reasons"])
+
+
+def test_a_program_that_mostly_waits_and_a_busy_machine_are_told_apart():
+    def rows(cpu, load, preempted):
+        return [{"block": str(b), "wall_s": "1.0", "cpu_s": str(cpu), "load": str(load), "affinity": "0,1", "preempted": str(preempted)} for b in range(6)]
+
+    assert "waits for 80 % of its run time" in choose.mood(rows(0.2, 0.5, 0))[0]
+    assert choose.mood(rows(0.2, 0.5, 0), "cpu") == [] == choose.mood(rows(0.9, 0.5, 0))
+    assert choose.mood(rows(0.2, 8, 100))[0].endswith("or let --response cpu decide")
+    assert choose.mood(rows(0.2, 8, 100), "cpu")[0].endswith("measure again when it is quiet")
 
 
 def test_too_little_room_is_told_before_anything_is_measured(monkeypatch, tmp_path, lab):

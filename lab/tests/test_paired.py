@@ -114,6 +114,15 @@ def test_among_equally_fast_ones_the_thrifty_one_is_named():
     assert recommend.verdict(t, m, "glibc", 0.05).choice == "mi"
 
 
+@pytest.mark.parametrize("memory,words", [([1.5, 1, 1], "no other one takes less time"),
+                                          ([1.5, 1, 1.02], "if time counts more: mi takes 1/1.30 of the run time, at 1.0")])
+def test_where_peak_memory_decides_the_other_response_is_time(memory, words):
+    t, m = standings([1.1, 1.3, 1] if "1/1.30" in words else [1, 1, 1], memory, ["glibc", "je", "mi"])
+    v = recommend.verdict(m, t, "je", 0.05)
+    assert v.keep and any(words in r for r in v.reasons), v.reasons
+    assert not any("needs" in r or "memory counts" in r for r in v.reasons)
+
+
 def test_the_front_leaves_out_whom_another_beats():
     t, m = standings([1, 1.3, 1.3, 1.5], [1.5, 1, 1.5, 1], ["fast", "small", "neither", "small but slow"])
     assert recommend.front(t, m, 0.05) == ["fast", "small"]

@@ -8,6 +8,7 @@ import sys
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from traces import Writer
 from tracing import BUILD, assert_sound, case, descriptions, record
 
 from marelab import format, native, replay, workload
@@ -103,6 +104,35 @@ def test_a_damaged_script_is_refused_or_harmless(tmp_path, data):
     script.write_bytes(bad[: len(bad) - cut])
     r = checked("--replay", script, "--save", tmp_path / "copy")  # read and checked, not run
     assert r.returncode in (0, 2) and b"Sanitizer" not in r.stderr and b"runtime error" not in r.stderr
+
+
+def some_of_everything() -> bytes:
+    w = Writer()
+    for i in range(6):
+        w.malloc(i, 1 << 20 if i == 3 else 20 + i)
+        w.clock += 1500
+    w.realloc(1, 10, 50)
+    w.realloc(2, None, 0)
+    w.realloc(99, 11, 60)
+    for block in (0, 3, 98, None, 10):
+        w.free(block)
+    return w.data()
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed"])
+def test_a_damaged_trace_makes_a_script_or_an_error_whichever_byte_it_is(tmp_path, damage):
+    """The converter under sanitizers; what it makes of it, the workload program accepts or refuses."""
+    data, env = some_of_everything(), os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}
+    for at in range(0, len(data), 2):
+        bad = data[:at] if damage == "cut" else data[:at] + bytes([data[at] ^ (0x90 if at % 4 else 0xff)]) + data[at + 1:]
+        (tmp_path / "t.mtr").write_bytes(bad)
+        words = [BUILD / "tests" / "script-trace-checked", *(["--partial"] if at % 3 == 0 else []), tmp_path / "t.mtr", tmp_path / "script"]
+        r = subprocess.run(words, capture_output=True, timeout=60, env=env)
+        assert r.returncode in (0, 1) and b"Sanitizer" not in r.stderr and b"runtime error" not in r.stderr, (at, r.stderr)
+        assert r.returncode == 0 or b"t.mtr: byte " in r.stderr, (at, r.stderr)
+        if r.returncode == 0:
+            r = checked("--replay", tmp_path / "script", "--save", tmp_path / "copy")
+            assert r.returncode in (0, 2) and b"Sanitizer" not in r.stderr and b"runtime error" not in r.stderr, (at, r.stderr)
 
 
 def test_the_command_shows_every_allocator(tmp_path):

@@ -162,7 +162,25 @@ def test_one_command_runs_any_row_again(done, lab):
     data, row = json.loads(r.stdout), rows_of(done[0])[4]
     assert data["allocator"] == row["allocator"] and data["then"]["peak_kib"] == row["peak_kib"]
     assert 0.5 < data["now"]["peak_kib"] / int(row["peak_kib"]) < 2
+    assert data["changed"] == {}
     assert lab("study", "--rerun", "99", "-o", done[0]).returncode == 2
+
+
+def test_a_row_whose_allocator_is_gone_or_another_is_not_measured_as_if_it_were_there(done, lab, tmp_path):
+    import shutil
+
+    place = shutil.copytree(done[0], tmp_path / "copy")
+    about = json.loads((place / "study.json").read_text())
+    number = next(r["row"] for r in rows_of(place) if r["allocator"] == "jemalloc")
+    entry = next(a for a in about["allocators"] if a["name"] == "jemalloc")
+    other = shutil.copy(next(a["library"] for a in about["allocators"] if a["name"] == "mimalloc"), tmp_path / "other.so")
+    entry["library"] = str(other)
+    (place / "study.json").write_text(json.dumps(about))
+    r = lab("study", "--rerun", number, "-o", place)
+    assert r.returncode == 0 and "other than then: sha256: " in r.stdout, r.stderr
+    os.unlink(other)
+    r = lab("study", "--rerun", number, "-o", place)
+    assert r.returncode == 2 and "other.so is not here any more" in r.stderr
 
 
 def test_a_cell_that_the_time_limit_ends_is_left_out_for_all_and_named(tmp_path, lab):

@@ -117,6 +117,24 @@ def test_children_by_fork_and_raw_clone_have_files_of_their_own(tmp_path):
         assert d["frees"]["unknown"] == (1 if child else 0) and (d["frees"]["null"] >= 1 or not child)
 
 
+def test_a_program_that_gives_up_system_calls_is_not_made_to_break_its_word(tmp_path):
+    if subprocess.run([case("sandboxed")]).returncode != 0:
+        pytest.skip("no seccomp here")
+    t = record(tmp_path, case("sandboxed"))
+    assert t.header["status"] == 0
+    assert_sound(t)
+    assert total_of(t, 7003) == 100
+
+
+def test_processes_in_pid_namespaces_of_their_own_are_told_apart(tmp_path):
+    if subprocess.run(["unshare", "-pf", "true"], capture_output=True).returncode != 0:
+        pytest.skip("needs the right to make a pid namespace")
+    code = "local t = {} for i = 1, 20000 do t[i % 9] = {} end"
+    t = record(tmp_path, "sh", "-c", f"for i in 1 2 3; do unshare -pf lua5.4 -e '{code}' & done; wait")
+    assert_sound(t)
+    assert [number_of(d, 56) >= 20000 for d in descriptions(t)].count(True) == 3
+
+
 def test_a_forking_server_is_traced_child_by_child(tmp_path):
     t = record(tmp_path, case("server"), 200)
     assert_sound(t)
@@ -158,6 +176,31 @@ def test_operators_only_label_the_inner_call_whatever_allocator_is_below(tmp_pat
     assert [number_of(d, s) for s in (2001, 2002, 1984, 2004, 2005)] == [3, 3, 3, 3, 3]
     made, dropped = ({k: d[part]["labels"][k] - before[part]["labels"][k] for k in d[part]["labels"]} for part in ("allocations", "frees"))
     assert (made, dropped) == ({"new": 6, "new_array": 6}, {"delete": 6, "delete_array": 6})
+
+
+def test_a_program_does_not_notice_that_the_tracer_is_refused_something():
+    r = subprocess.run(["setarch", "-R", str(BUILD / "tests" / "attach-test")], capture_output=True, text=True, timeout=100)
+    assert r.returncode == 0 and not r.stderr, r.stderr
+
+
+def test_a_program_whose_address_space_is_too_small_for_the_buffers_runs_untraced(tmp_path):
+    with open(tmp_path / "said", "w") as said:
+        t = record(tmp_path, "sh", "-c", f"ulimit -v 400000; exec {case('handler')} 1000", env=over(native.path("bump")), stdout=said)
+    assert t.header["status"] == 0 and int((tmp_path / "said").read_text().split()[0]) >= 1000
+
+
+def test_a_program_ends_by_itself_when_its_launcher_was_killed(tmp_path):
+    """Its buffers fill up, nobody drains them; after ten seconds it stops waiting."""
+    (tmp_path / "t").mkdir()
+    command = [native.path("launcher"), "--library", native.path("tracer"), "--out", str(tmp_path / "t"), "--limit", str(8 << 20), "--",
+               "sh", "-c", f"echo ready; read x; {case('exchange')} 2 200000; echo $?"]
+    p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert p.stdout.readline() == b"ready\n"
+    p.kill()
+    p.wait()
+    p.stdin.write(b"go\n")
+    p.stdin.close()
+    assert p.stdout.read() == b"0\n"
 
 
 @pytest.mark.parametrize("kind", ["asan", "tsan"])
@@ -294,6 +337,14 @@ def test_a_ring_keeps_the_last_events(tmp_path):
     assert number_of(d, 56) < 5000
     assert max(d["sizes"]["size"]) >= 5100
     assert d["trace"]["ring_events"] == 5000
+
+
+def test_a_ring_holds_what_came_before_a_crash(tmp_path):
+    code = "for i = 1, 100000 do local t = {} end for i = 1, 50 do string.rep('x', 7000 + i) end os.execute('kill -SEGV $PPID')"
+    t = record(tmp_path, "lua5.4", "-e", code, ring=3000)
+    assert t.header["status"] == -signal.SIGSEGV and 3000 <= t.header["events"] <= 3000 + 3 * 2048
+    d = describe.describe(t, next(i.name for i in t.images if i.executable.endswith("lua5.4")))
+    assert all(sum(n for s, n in zip(d["sizes"]["size"], d["sizes"]["number"]) if 7000 + i < s < 7100 + i) for i in range(50))
 
 
 def test_a_ring_spans_processes(tmp_path):

@@ -24,6 +24,7 @@ tr_table *tr_regions;
 tr_streams *tr_streams_;
 pthread_key_t tr_key;
 char tr_library[4096], tr_mapping[4096];
+int tr_confined;
 
 extern char **environ;
 
@@ -46,12 +47,22 @@ static long read_file(const char *path, char *into, size_t room)
 
 /* ---- this process's record ---- */
 
+/* As the launcher sees it: in a pid namespace of its own a process is number 1 to itself, and /proc/self is still a link to its other number. */
+static uint32_t own_id(void)
+{
+  char link[16];
+  uint32_t id = 0;
+  long n = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self", link, sizeof link);
+  for (long i = 0; i < n && link[i] >= '0' && link[i] <= '9'; i++) id = id * 10 + (uint32_t)(link[i] - '0');
+  return id ? id : (uint32_t)syscall(SYS_getpid);
+}
+
 static void introduce(tr_process *p, int forked)
 {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   uint64_t now = (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
-  p->pid = (uint32_t)syscall(SYS_getpid);
+  p->pid = own_id();
   p->parent = (uint32_t)syscall(SYS_getppid);
   p->forked = (uint32_t)forked;
   p->began_us = now > tr_map->began_us ? now - tr_map->began_us : 0;
@@ -198,7 +209,7 @@ void tr_attach(void)
 __attribute__((destructor)) static void note_memory(void)
 {
   static char text[8192];
-  if (!tr_map || !tr_here()) return;
+  if (!tr_map || tr_confined || !tr_here()) return;
   long n = read_file("/proc/self/status", text, sizeof text - 1);
   if (n <= 0) return;
   text[n] = 0;

@@ -16,6 +16,8 @@ typedef struct tr_streams {
 
 extern tr_streams *tr_streams_ __attribute__((visibility("hidden")));
 extern pthread_key_t tr_key __attribute__((visibility("hidden")));
+/* The program may have given up system calls: none that it doesn't make itself is safe any more. */
+extern int tr_confined __attribute__((visibility("hidden")));
 
 /* The number of this process's record. */
 unsigned tr_slot(void);

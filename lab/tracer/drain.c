@@ -101,6 +101,8 @@ static void take_chunk(trace *t, uint32_t c, uint64_t owner)
     if (entry.stream > im->streams) im->streams = entry.stream;
     t->events += events;
     if (!t->o->ring || !keep_chunk(t, i - 1, &entry, chunk->words, events)) write_chunk(t, i - 1, &entry, chunk->words);
+  } else if (n > 0 && n <= MTR_CHUNK_WORDS) { /* of a process that seemed to be gone */
+    t->orphaned += count_events(chunk->words, n);
   }
   atomic_store_explicit(&chunk->count, 0, memory_order_relaxed);
   atomic_store_explicit(&t->map->owner[c], 0, memory_order_release);

@@ -63,7 +63,7 @@ static void process(FILE *f, const image *im, const trace *t)
 static void body(FILE *f, const trace *t, int complete)
 {
   char folder[4096];
-  uint64_t lost = 0, stalls = 0, stall_us = 0;
+  uint64_t lost = t->orphaned, stalls = 0, stall_us = 0;
   for (size_t i = 0; i < t->count; i++) {
     lost += t->images[i].lost;
     stalls += t->images[i].stalls;

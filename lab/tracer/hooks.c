@@ -6,13 +6,17 @@
  * freed to where they came from, and not recorded.
  */
 #define _GNU_SOURCE
+#include "attach.h"
 #include "real.h"
-#include "record.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <unistd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t number, size_t size);
@@ -202,6 +206,18 @@ TR_EXPORT void *aligned_alloc(size_t alignment, size_t n)
 TR_EXPORT void *memalign(size_t alignment, size_t n)
 {
   return recorded_aligned(tr_real.memalign(alignment, n), alignment, n, MTR_MEMALIGN);
+}
+
+/* Who gives up system calls (seccomp) says so here first, unless he is root and calls the kernel by himself. */
+TR_EXPORT int prctl(int option, ...)
+{
+  unsigned long a[4];
+  va_list list;
+  va_start(list, option);
+  for (int i = 0; i < 4; i++) a[i] = va_arg(list, unsigned long);
+  va_end(list);
+  if (option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP) tr_confined = 1;
+  return (int)syscall(SYS_prctl, option, a[0], a[1], a[2], a[3]);
 }
 
 TR_EXPORT void *valloc(size_t n) { return recorded_aligned(tr_real.valloc(n), 4096, n, MTR_VALLOC); }

@@ -48,6 +48,7 @@ typedef struct trace {
   kept *oldest, *newest;
   uint64_t kept_events;
   uint64_t bytes, words, events;
+  uint64_t orphaned;        /* events of nobody */
   uint64_t gap_us;          /* the clock's largest gap */
   int limit_reached, failed; /* failed: errno of a write */
   uint64_t limit_us, ended_us;

@@ -20,12 +20,17 @@ typedef struct en_result {
   uint64_t failed_size;
 } en_result;
 
+/* What a run measures beside its time, which both disturb. */
+enum { EN_LATENCY = 1, EN_EXACT_PEAK = 2 };
+
 /* 0, or an errno value with *what naming what could not be done. cpus: pin to the first so many, 0: don't. */
-int en_run(const sc_script *s, enum en_touch touch, unsigned cpus, int latency, en_result *r, const char **what);
+int en_run(const sc_script *s, enum en_touch touch, unsigned cpus, unsigned also, en_result *r, const char **what);
 
 /* memory.c: of this process, in bytes; exact, from smaps_rollup where that exists. */
 uint64_t mem_resident(void);
+uint64_t mem_anonymous(void); /* of what is resident: without pages of files, of which the kernel maps sixteen for one that is touched */
 uint64_t mem_peak(void);
 void mem_forget_peak(void);
+uint64_t mem_grain(void); /* how far VmHWM may be off */
 
 #endif

@@ -35,10 +35,23 @@ uint64_t mem_resident(void)
   return exact ? exact : kilobytes("/proc/self/status", "\nVmRSS:");
 }
 
+uint64_t mem_anonymous(void)
+{
+  uint64_t exact = kilobytes("/proc/self/smaps_rollup", "\nAnonymous:");
+  return exact ? exact : kilobytes("/proc/self/status", "\nRssAnon:");
+}
+
 uint64_t mem_peak(void)
 {
   uint64_t peak = kilobytes("/proc/self/status", "\nVmHWM:"), now = mem_resident();
   return peak > now ? peak : now;
+}
+
+/* The kernel counts resident pages per CPU, in batches (since 6.2; per thread, 64 at a time, before). */
+uint64_t mem_grain(void)
+{
+  long cpus = sysconf(_SC_NPROCESSORS_ONLN), batch = 2 * cpus > 64 ? 2 * cpus : 64;
+  return (uint64_t)(cpus * batch) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 void mem_forget_peak(void)

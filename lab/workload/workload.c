@@ -12,7 +12,8 @@ typedef struct {
   mk_factors f;
   unsigned cpus;
   enum en_touch touch;
-  int touch_given, paced, latency, given; /* given: NA was */
+  int touch_given, paced, given; /* given: NA was */
+  unsigned also;
   const char *profile, *replay, *save;
 } options;
 
@@ -56,14 +57,14 @@ static int one_of(const char *option, const char *value, const char *const *name
 }
 
 enum { ALLOCATIONS = 256, MIN_SIZE, MAX_SIZE, THREADS, CPUS, PATTERN, LONG_SHARE, ALIVE, DEATH, CROSS, TOUCH, SEED, PROFILE, REPLAY, PACED, LATENCY,
-      SAVE, HELP };
+      EXACT_PEAK, SAVE, HELP };
 
 static const struct option known[] = {
   { "allocations", 1, NULL, ALLOCATIONS }, { "min-size", 1, NULL, MIN_SIZE }, { "max-size", 1, NULL, MAX_SIZE }, { "threads", 1, NULL, THREADS },
   { "cpus", 1, NULL, CPUS }, { "pattern", 1, NULL, PATTERN }, { "long-share", 1, NULL, LONG_SHARE }, { "alive", 1, NULL, ALIVE },
   { "death", 1, NULL, DEATH }, { "cross", 1, NULL, CROSS }, { "touch", 1, NULL, TOUCH }, { "seed", 1, NULL, SEED }, { "profile", 1, NULL, PROFILE },
-  { "replay", 1, NULL, REPLAY }, { "paced", 0, NULL, PACED }, { "latency", 0, NULL, LATENCY }, { "save", 1, NULL, SAVE }, { "help", 0, NULL, HELP },
-  { NULL, 0, NULL, 0 }
+  { "replay", 1, NULL, REPLAY }, { "paced", 0, NULL, PACED }, { "latency", 0, NULL, LATENCY },
+  { "exact-peak", 0, NULL, EXACT_PEAK }, { "save", 1, NULL, SAVE }, { "help", 0, NULL, HELP }, { NULL, 0, NULL, 0 }
 };
 
 static void help(void)
@@ -83,6 +84,7 @@ static void help(void)
         "  --profile FILE           a fitted profile instead of the factors\n"
         "  --replay FILE [--paced]  a script made from a trace\n"
         "  --latency                measures each call\n"
+        "  --exact-peak             looks at what is resident all the time\n"
         "  --save FILE              writes the script and runs nothing\n", stdout);
 }
 
@@ -106,7 +108,8 @@ static void set(options *o, int c)
     case PROFILE: o->profile = optarg; break;
     case REPLAY: o->replay = optarg; break;
     case PACED: o->paced = 1; break;
-    case LATENCY: o->latency = 1; break;
+    case LATENCY: o->also |= EN_LATENCY; break;
+    case EXACT_PEAK: o->also |= EN_EXACT_PEAK; break;
     case SAVE: o->save = optarg; break;
     default: help(); exit(0);
   }
@@ -186,7 +189,7 @@ static void print(const options *o, const sc_script *s, const en_result *r)
   printf("\"minor_faults\": %" PRId64 ", \"major_faults\": %" PRId64 ", \"voluntary_switches\": %" PRId64 ", \"involuntary_switches\": %" PRId64 ", ",
          r->minor_faults, r->major_faults, r->voluntary, r->involuntary);
   printf("\"waits\": %" PRIu64 ", \"wait_seconds\": %.9f, \"latency\": ", r->waits, r->wait_seconds);
-  if (o->latency) print_latency(r);
+  if (o->also & EN_LATENCY) print_latency(r);
   else printf("null");
   printf(", \"seed\": %" PRIu64 ", \"threads\": %" PRIu32 ", \"cpus\": %u}\n", o->f.seed, s->threads, o->cpus);
 }
@@ -207,7 +210,7 @@ int main(int argc, char **argv)
   parse(argc, argv, &o);
   sc_script *s = make_script(&o);
   if (o.save) return save(&o, s);
-  int error = en_run(s, o.touch, o.cpus, o.latency, &r, &what);
+  int error = en_run(s, o.touch, o.cpus, o.also, &r, &what);
   if (error) {
     fprintf(stderr, "mare lab: workload: %s (%s)\n", what, strerror(error));
     return error == EINVAL ? 2 : 1;

@@ -4,7 +4,7 @@ local mare = require "mare"
 local channel, fiber, timer, process = mare.channel, mare.fiber, mare.timer, mare.process
 local net, file, subprocess, signal = require "mare.net", mare.file, mare.subprocess, mare.signal
 
-local PATIENCE = 10                            -- seconds; what exceeds them is a wake-up that was lost, and fails
+local PATIENCE = 2                            -- seconds; what exceeds them is a wake-up that was lost, and fails
 
 -- ok(...): the results, or the error they speak of
 local function ok(value, message, ...)
@@ -144,6 +144,61 @@ end
 function work.signals()
   local s = ok(signal.on("USR2"))
   s:close()
+end
+
+-- A call may also fail as one whose connection broke, or whose servant did: where the memory was missing is the other side's secret.
+local function exception(e)
+  if type(e) ~= "table" then error(e, 0) end
+  error(e.name == nil and tostring(e) or "not enough memory: " .. tostring(e), 0)
+end
+
+local idl = [[
+  exception E {};
+  struct Item { string s; long n; };
+  typedef sequence<Item> Items;
+  interface I { Items turn(in Items list, out any a); void fail() raises (E); };
+]]
+
+local function turn(_, l) return { l[2], l[1] }, 7 end
+
+local function call(object)
+  local list, any = object:turn({ { s = "one", n = 1 }, { s = ("two"):rep(1000), n = 2 } })
+  assert(list[1].n == 2 and list[2].s == "one" and any._anyval == 7)
+  local done = pcall(object.fail, object)
+  assert(not done)
+end
+
+local remote
+function work.calls()                            -- the servant's process has memory enough
+  if not remote then
+    local place = channel.new()
+    process.spawn(function()
+      local broker = require "mare.orb".init { host = "127.0.0.1" }
+      broker:load(idl)
+      place:send(tostring(broker:serve({ turn = turn, fail = function() error(broker.types.E {}, 0) end }, "I")))
+      place:receive()
+      broker:shutdown()
+    end)
+    local broker = require "mare.orb".init { timeout = PATIENCE }
+    broker:load(idl)
+    remote = broker:proxy(place:receive(), "I")
+  end
+  local done, e = pcall(call, remote)
+  if not done then exception(e) end
+end
+
+local here
+function work.servants()                         -- the servant shares the memory
+  if not here then
+    local broker = require "mare.orb".init { host = "127.0.0.1", log = function() end }
+    broker:load(idl)
+    local reference = tostring(broker:serve({ turn = turn, fail = function() error(broker.types.E {}, 0) end }, "I"))
+    local client = require "mare.orb".init { timeout = PATIENCE, log = function() end }
+    client:load(idl)
+    here = client:proxy(reference, "I")
+  end
+  local done, e = pcall(call, here)
+  if not done then exception(e) end
 end
 
 return work

@@ -63,22 +63,30 @@ local function admit(self, socket)
   if self.pool:room() then self.pool:add(socket) else socket:close(0) end
 end
 
+-- One connection. True: there will be no other.
 local function accept(self, listener)
+  local socket, err, code = listener:accept()
+  if socket then
+    local fine, why = pcall(admit, self, socket)
+    if fine then return end
+    socket:close(0)
+    error("cannot serve a connection: " .. tostring(why), 0)
+  end
+  if code == "EMFILE" or code == "ENFILE" or code == "ENOMEM" or code == "ENOBUFS" then error("cannot accept a connection: " .. err, 0) end
+  return code == "EBADF"
+end
+
+-- No reason to be deaf: until a connection closes, or somebody else gives back memory or descriptors.
+local function pause(self, why)
+  self.dispatch:note(2, tostring(why))
+  self.pool.vacancy:receive(1)
+end
+
+local function accept_all(self, listener)
   while self.state == "open" do
-    local socket, err, code = listener:accept()
-    if socket then
-      local fine, why = pcall(admit, self, socket)
-      if not fine then                           -- no memory for one more: no reason to be deaf
-        socket:close(0)
-        self.dispatch:note(2, "cannot serve a connection: " .. tostring(why))
-        self.pool.vacancy:receive(1)
-      end
-    elseif code == "EMFILE" or code == "ENFILE" or code == "ENOMEM" or code == "ENOBUFS" then
-      self.dispatch:note(2, "cannot accept a connection: " .. err)
-      self.pool.vacancy:receive(1)               -- until one closes, or somebody else gives back a descriptor
-    elseif code == "EBADF" then
-      return
-    end
+    local fine, over = pcall(accept, self, listener)
+    if fine and over then return end
+    if not fine and not pcall(pause, self, over) then fiber.yield() end
   end
 end
 
@@ -109,7 +117,7 @@ function server:listen(opened)
     if e.wildcard then
       for _, host in ipairs { "127.0.0.1", "localhost", "::1" } do self.here[host .. "\0" .. e.port] = true end
     end
-    fiber.spawn { name = "orb server", main = accept, args = { self, e.listener } }
+    fiber.spawn { name = "orb server", main = accept_all, args = { self, e.listener } }
   end
 end
 

@@ -13,7 +13,8 @@ Invariants:
   - a dead link is in no table of the transport, its socket is closed, and all its followers have been woken.
   - between the choice of an id and the end of conn:send nothing else is written for that request.
   - hurried: the socket has the time limit of one write. Whoever writes sets his own, or none, just before: a write that has begun keeps its own.
-  - a waiter's channel is told once: who finds it full was told something else just now, and looks at the waiter's fields all the same.
+  - a waiter's channel is told once: who finds it full was told something else just now, and looks at the waiter's fields all the same. Where
+    there is no memory to tell it anything it is closed, which needs none.
 ]]
 local mare = require "mare"
 local net = require "mare.net"
@@ -30,6 +31,7 @@ local SMALL, MOST_ABANDONED = 8192, 10000
 local IDLE = 0.05                                 -- seconds after which a connection is looked at before it is used
 local PATIENCE = 2                                -- seconds without a reply after which a connection that can't be written to any more is closed
 local FOREVER = math.huge
+local NO_MEMORY = "not enough memory"              -- Lua's own error
 local TURN = 64                                   -- replies that are others', or nobody's, before other fibers get their turn
 
 local write                                       -- the method of connections
@@ -68,6 +70,10 @@ end
 local link = {}
 link.__index = link
 
+local function tell(w, what)
+  if not pcall(w.channel.try_send, w.channel, what) then w.channel:close() end
+end
+
 function link.leave(self)
   self.leader = nil
   if self.count == 0 then
@@ -76,10 +82,12 @@ function link.leave(self)
   end
   local _, w = next(self.waiting)
   self.leader = w
-  w.channel:try_send("lead")
+  tell(w, "lead")
 end
 
+-- Where there was no memory for a message, nobody knows whose it was.
 function link.__close(self, err)
+  if err == NO_MEMORY then return self:fail("lost", err) end
   self:leave()
   if err ~= nil then cancel(self, self.leading) end
 end
@@ -104,7 +112,7 @@ local function deliver(self, id, message, kind, bits, status, at, contexts)
   self.waiting[id] = nil
   self.count = self.count - 1
   w.message, w.kind, w.bits, w.status, w.at, w.contexts = message, kind, bits, status, at, contexts
-  w.channel:try_send("reply")
+  tell(w, "reply")
 end
 
 --- The connection is over; why: "again" if the server has not touched what is unanswered, else "lost".
@@ -114,10 +122,11 @@ function link:fail(why, text)
   self.transport:forget(self)
   self.conn:close()                               -- first: who waits for his turn to write must not add to half a message
   local waiting = self.waiting
-  self.waiting, self.count = {}, 0
-  for _, w in pairs(waiting) do
+  self.count = 0
+  for id, w in next, waiting do                   -- all this takes no memory
+    waiting[id] = nil
     w.failed = why
-    w.channel:try_send("failed")
+    w.channel:close()
   end
   if self.ended then self.ended:close() end
 end
@@ -258,15 +267,15 @@ local function follow(self, id, deadline)
     w.id = id
     self.waiting[id] = w
     self.count = self.count + 1
-    local what = w.channel:receive(remaining(deadline))
+    local what, closed = w.channel:receive(remaining(deadline))
     if w.message then return taken(self, w, what == "reply") end
     if w.failed then return nil, w.failed end
-    if what ~= "lead" then return nil, "timeout" end
+    if what ~= "lead" and not (closed == "closed" and self.leader == w) then return nil, "timeout" end
     self.waiting[id] = nil
     self.count = self.count - 1
     self.leader = true
+    if what == "lead" then self.spare[#self.spare + 1] = w end
   end
-  self.spare[#self.spare + 1] = w
   return lead(self, id, deadline)
 end
 
