@@ -111,9 +111,18 @@ local function stubborn(there, gate, f)
   end
 end
 
--- What stays unread of a long request.
-local function drain(c)
+-- The reply, then what stays unread of a long request.
+local function answer_and_drain(c, q)
+  c:reply(q, q.body)
   while c.socket:read(1 << 16, 0.5) do end
+end
+
+-- A broker with a call whose request is out.
+local function asked(server, there)
+  local broker, store = client(server.ref)
+  local first = store._async:say("first")
+  there:receive()
+  return broker, store, first
 end
 
 describe("a fiber that is cancelled", function()
@@ -123,9 +132,7 @@ describe("a fiber that is cancelled", function()
       c:reply(q, q.body)
       peer.echo(c)
     end))
-    local broker <close>, store = client(server.ref)
-    local first = store._async:say("first")
-    there:receive()
+    local broker <close>, store, first = asked(server, there)
     local data = bytes(1, 1, LARGE)
     local writes, queued = store._async:echo(data), store._async:echo(data)
     queued:cancel()
@@ -139,13 +146,8 @@ describe("a fiber that is cancelled", function()
 
   it("in the middle of its request costs those who have asked nothing, if the server answers", function()
     local gate, there = channel.new(), channel.new(1)
-    local server <close> = peer.serve(stubborn(there, gate, function(c, q)
-      c:reply(q, q.body)
-      drain(c)
-    end))
-    local broker <close>, store = client(server.ref)
-    local first = store._async:say("first")
-    there:receive()
+    local server <close> = peer.serve(stubborn(there, gate, answer_and_drain))
+    local broker <close>, store, first = asked(server, there)
     local data = bytes(1, 1, LARGE)
     local writes, queued = store._async:echo(data), store._async:say("queued")
     writes:cancel()
@@ -160,13 +162,8 @@ end)
 describe("a time limit", function()
   it("that ends in the middle of a request costs others nothing, and is no limit of theirs", function()
     local gate, there = channel.new(), channel.new(1)
-    local server <close> = peer.serve(stubborn(there, gate, function(c, q)
-      c:reply(q, q.body)
-      drain(c)
-    end))
-    local broker <close>, store = client(server.ref)
-    local first = store._async:say("first")
-    there:receive()
+    local server <close> = peer.serve(stubborn(there, gate, answer_and_drain))
+    local broker <close>, store, first = asked(server, there)
     local data = bytes(1, 1, LARGE)
     local hasty = store:_with { timeout = 0.1 }._async:echo(data)
     local queued = { store._async:say("queued"), store._async:echo(data) }
