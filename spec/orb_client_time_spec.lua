@@ -4,6 +4,7 @@ local mare = require "mare"
 local orb = require "mare.orb"
 local calling = require "spec.support.calling"
 local peer = require "spec.support.peer"
+local proc = require "spec.support.proc"
 local fiber, channel = mare.fiber, mare.channel
 local LIMIT = peer.LIMIT
 
@@ -196,6 +197,16 @@ describe("a future", function()
     local ok, e = g:wait(LIMIT)
     assert.is_false(ok)
     assert.equal("CORBA::NO_PERMISSION (minor 0x7, COMPLETED_NO)", tostring(e))
+  end)
+
+  it("whose failure nobody has seen is told by what the exception says", function()
+    local r = proc.mare(([[
+      local broker = require "mare.orb".init()
+      broker:load %q
+      broker:proxy("corbaloc:iiop:1.2@127.0.0.1:%d/key", "Echo")._async:say("x")
+    ]]):format(IDL, peer.nobody()))
+    assert.matches("^mare: fiber #%d+ of the main process failed: CORBA::TRANSIENT %(OMG minor 2: no address of the reference answers", r.err)
+    assert.equal(0, r.code)
   end)
 
   it("can be selected, and requests go out at once and in order", function()
