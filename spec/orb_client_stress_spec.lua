@@ -57,7 +57,7 @@ describe("many fibers on one connection", function()
     for i = 1, FIBERS do assert.same({ true, i }, { list[i]:wait(peer.LIMIT) }) end
     assert.equal(1, server.accepted)
     local link = calling.link(broker, server)
-    assert.same({ 0, nil, nil }, { link.count, link.leader, next(link.waiting) })
+    assert.same({ 0, false, nil }, { link.count, link.leader, next(link.waiting) })
   end)
 
   it("also when some give up and some are cancelled", function()
@@ -101,7 +101,7 @@ describe("many fibers on one connection", function()
     assert.equal("after", hello:say("after"))
     assert.equal(1, server.accepted)
     local link = calling.link(broker, server)
-    assert.same({ 0, nil, nil }, { link.count, link.leader, next(link.waiting) })
+    assert.same({ 0, false, nil }, { link.count, link.leader, next(link.waiting) })
   end)
 
   it("lose nothing when the server closes properly again and again", function()

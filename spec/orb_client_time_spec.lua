@@ -133,7 +133,7 @@ describe("a cancelled fiber", function()
     assert.equal(1, server.accepted)
     for i = 1, 2 do assert.same({ "CancelRequest", i }, { cancelled[i].type, cancelled[i].id }) end
     local link = calling.link(broker, server)
-    assert.is_nil(link.leader)
+    assert.is_false(link.leader)
     assert.equal(0, link.count)
   end)
 

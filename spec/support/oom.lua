@@ -4,7 +4,7 @@ local mare = require "mare"
 local channel, fiber, timer, process = mare.channel, mare.fiber, mare.timer, mare.process
 local net, file, subprocess, signal = require "mare.net", mare.file, mare.subprocess, mare.signal
 
-local PATIENCE = 2                            -- seconds; what exceeds them is a wake-up that was lost, and fails
+local PATIENCE = 10                            -- seconds; what exceeds them is a wake-up that was lost, and fails
 
 -- ok(...): the results, or the error they speak of
 local function ok(value, message, ...)
@@ -168,10 +168,11 @@ local function call(object)
   assert(not done)
 end
 
-local remote
+local remote, enough
 function work.calls()                            -- the servant's process has memory enough
   if not remote then
     local place = channel.new()
+    enough = place
     process.spawn(function()
       local broker = require "mare.orb".init { host = "127.0.0.1" }
       broker:load(idl)
@@ -199,6 +200,10 @@ function work.servants()                         -- the servant shares the memor
   end
   local done, e = pcall(call, here)
   if not done then exception(e) end
+end
+
+function finish()                                -- luacheck: ignore
+  if enough then enough:close() end
 end
 
 return work

@@ -55,10 +55,11 @@ local function remove(self, peer)
   self.count = self.count - 1
   if peer.counted then self.parting = self.parting - 1 end
   peer.over:close()
-  self.vacancy:try_send(true)
   if self.count == 0 and self.emptied then self.emptied:close() end
+  pcall(self.vacancy.try_send, self.vacancy, true)         -- where there is no memory for it: who waits there looks by himself
 end
 
+-- Takes no memory.
 local function drop(self, peer)
   peer.gone, peer.closing = true, true
   peer.connection:close(0)
@@ -111,7 +112,7 @@ function pool:give(peer)
     job.peer = peer
     job.fiber:wake()
   else
-    job = setmetatable({ pool = self, peer = peer }, Job)
+    job = setmetatable({ pool = self, peer = peer, id = false, slot = 0, cancelled = false }, Job)
     self.fibers = self.fibers + 1
     job.fiber = fiber.spawn(life, self, job)
     self.jobs[job.fiber] = job
@@ -305,6 +306,7 @@ end
 -- An error that is the broker's, or ends the process: the connection must not look as if somebody read from it.
 function Job:__close(err)
   if err == nil or self.cancelled then return end
+  self.peer.connection.socket:close(0)            -- first, and called from here: Lua may have no memory for a deeper call
   forget(self.pool, self)
   self.peer.n = 0
   drop(self.pool, self.peer)
@@ -316,7 +318,8 @@ end
 function pool:add(socket)
   socket:timeout(self.limits.reply)
   local options = { role = "server", limits = self.limits, tap = self.capture and self.capture:tap(socket, "server"), native = self.native }
-  local peer = { n = 0, over = channel.new(), patience = self.limits.idle or math.huge, connection = connection.new(socket, options) }
+  local peer = { n = 0, over = channel.new(), patience = self.limits.idle or math.huge, connection = connection.new(socket, options),
+                 gone = false, closing = false, counted = false, parted = false, full = false }   -- so that setting one takes no memory
   self.peers[peer] = true
   self.count = self.count + 1
   self.accepted = self.accepted + 1

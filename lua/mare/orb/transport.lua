@@ -7,7 +7,7 @@ own. The leader hands what is not his to its follower, and when he leaves, with 
 followers becomes the leader. So a lone caller reads its reply itself, and no fiber exists for a connection that waits for nothing.
 
 Invariants:
-  - link.leader is true while a fiber reads, the waiter that was told to while it has not begun, else nil. If anybody waits there is a leader.
+  - link.leader is true while a fiber reads, the waiter that was told to while it has not begun, else false. If anybody waits there is a leader.
   - link.waiting[id] are the followers; link.count is how many. An id that is in neither, a late reply's, is dropped.
   - a link that is over takes no more requests; it is dead at once, or when those who wait have their replies or no more come.
   - a dead link is in no table of the transport, its socket is closed, and all its followers have been woken.
@@ -75,7 +75,7 @@ local function tell(w, what)
 end
 
 function link.leave(self)
-  self.leader = nil
+  self.leader = false
   if self.count == 0 then
     if self.over then self:fail("lost", "the connection had ended") end
     return
@@ -408,6 +408,8 @@ local function open(self, address, host, port, deadline)
   local l = setmetatable({
     transport = self, address = address, conn = conn, socket = sock, tap = tap or false, minor = options.max_minor or 2,
     id = 0, waiting = {}, count = 0, abandoned = {}, nabandoned = 0, spare = {}, used = clock(),
+    -- All others are here, too, so that setting one takes no memory.
+    dead = false, over = false, text = false, leader = false, leading = false, hurried = false, ended = false,
   }, link)
   self.links[address] = l
   if options.unused and not self.sweeping then
