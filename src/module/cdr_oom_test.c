@@ -2,41 +2,9 @@
  * Every allocation fails once while programs are compiled and run: Lua's, and the scratch buffer's. What comes is the memory error; afterwards the
  * same environment does the same work, and nothing leaks (the sanitizer build sees that). Raw and through the API.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <lualib.h>
-#include "module/module.h"
+#define FAILING 1
+#include "module/failing.h"
 #include "transfer/layout.h"
-
-static int failures, checks;
-#define CHECK(c) do { checks++; if (!(c)) { failures++; fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #c); } } while (0)
-
-static long left = -1;                         /* allocations until one fails; -1: none does */
-static int failed, active, once;               /* once: all after it succeed, as when a full collection made room */
-
-static int fails(void) {
-  if (!active || left < 0) return 0;
-  if (left > 0) { left--; return 0; }
-  if (once) left = -1;
-  failed = 1;
-  return 1;
-}
-
-#if !defined(PORT_ASAN) && !defined(PORT_TSAN) && defined(__GLIBC__)
-void *__libc_realloc(void *p, size_t n);
-void *realloc(void *p, size_t n) { return fails() ? NULL : __libc_realloc(p, n); }
-#define REALLOC __libc_realloc
-#else
-#define REALLOC realloc
-#endif
-
-static void *allocate(void *ud, void *p, size_t was, size_t n) {
-  (void)ud;
-  if (n == 0) { free(p); return NULL; }
-  if ((!p || n > was) && fails()) return NULL;
-  return REALLOC(p, n);
-}
 
 /* work() with an environment of its own, again() with one that is kept */
 static const char script[] =

@@ -5,45 +5,9 @@
  * time limit: 180 s
  */
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <lualib.h>
-#include "module/module.h"
+#define FAILING 2
+#include "module/failing.h"
 #include "module/net.h"
-
-static int failures, checks;
-#define CHECK(c) do { checks++; if (!(c)) { failures++; fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #c); } } while (0)
-
-static _Thread_local long left = -1;           /* allocations until one fails; -1: none does */
-static _Thread_local int failed, active, once; /* once: all after it succeed, as when a full collection made room */
-
-static int fails(void) {
-  if (!active || left < 0) return 0;
-  if (left > 0) { left--; return 0; }
-  if (once) left = -1;
-  failed = 1;
-  return 1;
-}
-
-#if !defined(PORT_ASAN) && !defined(PORT_TSAN) && defined(__GLIBC__)
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t m);
-void *__libc_realloc(void *p, size_t n);
-void *malloc(size_t n) { return fails() ? NULL : __libc_malloc(n); }
-void *calloc(size_t n, size_t m) { return fails() ? NULL : __libc_calloc(n, m); }
-void *realloc(void *p, size_t n) { return fails() ? NULL : __libc_realloc(p, n); }
-#define REALLOC __libc_realloc
-#else
-#define REALLOC realloc
-#endif
-
-static void *allocate(void *ud, void *p, size_t was, size_t n) {
-  (void)ud;
-  if (n == 0) { free(p); return NULL; }
-  if ((!p || n > was) && fails()) return NULL;
-  return REALLOC(p, n);
-}
 
 static int descriptors(void) {
   int n = 0;

@@ -2,29 +2,9 @@
  * Every allocation fails once while messages are taken from a connection, small ones and those that are userdata. What comes is the message or the
  * memory error; afterwards the connection says what became of it, and nothing leaks (the sanitizer build sees that).
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <lualib.h>
-#include "module/module.h"
+#define FAILING 0
+#include "module/failing.h"
 #include "module/net.h"
-
-static int failures, checks;
-#define CHECK(c) do { checks++; if (!(c)) { failures++; fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #c); } } while (0)
-
-static long left = -1;                         /* allocations until one fails; -1: none does */
-static int failed, active;
-
-static void *allocate(void *ud, void *p, size_t was, size_t n) {
-  (void)ud;
-  if (n == 0) { free(p); return NULL; }
-  if (active && left >= 0 && (!p || n > was) && left-- == 0) {
-    left = 0;                                  /* and all after it: a full collection made no room */
-    failed = 1;
-    return NULL;
-  }
-  return realloc(p, n);
-}
 
 static const char script[] =
   "local net, core = require 'mare.net', require 'mare.orb.giop.core'\n"
