@@ -4,7 +4,7 @@
   truth.py slowed STUDIES   a wrapper slowed by twice the margin (its spin is calibrated first) must be found: not recommended
 
 Prints JSON. Run it on a quiet machine; each study takes some seconds. A study ends, as choose does, when the intervals are within half the margin,
-or after 60 blocks: then the machine was too noisy for the question, and choose says so. Both are counted.
+or after 200 blocks: then the machine was too noisy for the question, and choose says so. Both are counted.
 """
 
 import json
@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-from marelab import allocators, env, measure, progress, recommend
+from marelab import allocators, choose, env, measure, progress, recommend
 
 PROGRAM = ("lua5.4", "-e", "local t = {} for i = 1, 4e5 do t[i % 5000] = { i } end")
-MARGIN, BLOCKS, MOST = 0.05, 10, 60
+MARGIN, BLOCKS, MOST = 0.05, 10, choose.MAX_BLOCKS
 HERE = Path(__file__).parent
 
 

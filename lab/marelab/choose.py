@@ -2,7 +2,7 @@
 
 What is fixed before the first run: the response, the margin, the seed of the order, the number of blocks that are always made, and the rule by
 which more are made: until the widest simultaneous interval is within half the margin (then a difference of twice the margin is found all but
-surely), the time is used up, or there are 60. The rule looks at widths only, never at who is ahead. The first block is warm-up and is left out.
+surely), the time is used up, or there are 200. The rule looks at widths only, never at who is ahead. The first block is warm-up and is left out.
 
 What was killed in between goes on by the same command with -o DIR: begun.json holds what must not change, whole blocks count, a torn one does not,
 and a new warm-up comes first.
@@ -27,7 +27,7 @@ from marelab.allocators import Allocator
 from marelab.errors import LabError
 from marelab.rows import Rows, check_space
 
-EPILOG = """The program is run some 10 to 60 times under each allocator, so it should end by itself within seconds, do the same work each time,
+EPILOG = """The program is run some 10 to 200 times under each allocator, so it should end by itself within seconds, do the same work each time,
 and write to no place that grows. A service needs a script that starts it, sends it requests and ends it:
 
   mare lab choose -- ./service --once requests.txt
@@ -40,7 +40,7 @@ result, the same command with -o DIR goes on.
 """
 
 VERSION = 1
-MAX_BLOCKS, LEAST = 60, 4
+MAX_BLOCKS, LEAST = 200, 4
 INTERRUPTED = "it was interrupted"
 PATIENCE = 20  # seconds for the first run, until a word is said
 ENDS = "choose needs a program that ends by itself, within seconds: a service needs a script around it, see --help"
