@@ -1,13 +1,15 @@
 # The front door. CMake does the work, in build/<config>; tools/ holds the steps.
 #
-#   make                 builds bin/mare
+#   make                 builds bin/mare (CC=clang: by another compiler)
 #   make demo            the parallel text search, on this machine's own files
 #   make test            everything: lint, then the suite plain, under AddressSanitizer + UBSan, under ThreadSanitizer
 #   make test T=channel  only the tests whose name contains "channel"
 #   make test C=plain    only one configuration (plain, asan, tsan)
 #   make lab             the memory laboratory, for `mare lab`: a Python environment of its own and its native parts
 #   make bench           the measurements beside their peers (B=ring: only one)
-#   make lint | install PREFIX=/usr/local | clean | help
+#   make install         into PREFIX=/usr/local, below DESTDIR if that is set; `make uninstall` with the same removes it
+#   make rock            mare-scm-1.src.rock, for `luarocks --lua-version 5.4 install`
+#   make lint | clean | help
 #
 # Whatever is missing is installed first (Debian, Ubuntu) or named.
 
@@ -16,7 +18,7 @@ T ?=
 C ?= plain asan tsan
 B ?=
 
-.PHONY: build demo lab test bench lint install rock clean help
+.PHONY: build demo lab test bench lint install uninstall rock clean help
 
 build:
 	@tools/setup build
@@ -46,14 +48,16 @@ lint:
 	@tools/lint
 
 install: build
-	@cmake --install build/plain --prefix "$(PREFIX)"
+	@tools/install "$(PREFIX)"
 
-# What LuaRocks calls: the Lua module alone.
+uninstall:
+	@tools/install --undo "$(PREFIX)"
+
 rock:
-	@tools/build rock
+	@tools/rock
 
 clean:
 	@rm -rf build bin
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | sed '/^What LuaRocks/,$$d'
+	@sed -n 's/^# \{0,1\}//p' Makefile

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <lauxlib.h>
 #include <lualib.h>
+#include "median.h"
 #include "transfer/packet.h"
 
 enum { ROUNDS = 7, MS = 60 };
@@ -108,8 +109,6 @@ static void once_fresh(int n) { fresh(n); once_sealed(n); }
 typedef struct way { const char *name; void (*once)(int); } way;
 static const way ways[] = { { "pack", once_pack }, { "view", once_view }, { "sealed", once_sealed }, { "fresh", once_fresh } };
 
-static int by_value(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
-
 static double measure(void (*once)(int), int n) {
   double results[ROUNDS];
   for (int r = 0; r < ROUNDS; r++) {
@@ -123,8 +122,7 @@ static double measure(void (*once)(int), int n) {
     } while (end - start < MS * UINT64_C(1000000));
     results[r] = (double)(end - start) / (double)count;
   }
-  qsort(results, ROUNDS, sizeof *results, by_value);
-  return results[ROUNDS / 2];
+  return median(results, ROUNDS);
 }
 
 static lua_State *open(int own, int gen) {

@@ -1,20 +1,26 @@
 # The sources, once for executables (an object library per layer) and once for the shared module.
 # A test links its own layer and those above it in this list, and so shows that these can do without the others.
-set(mare_layers port base heap transfer process channel io cdr observe module)
+set(mare_layers port base lua heap run transfer process channel io cdr state observe module)
 
 # Lua files travel inside the binaries.
 file(GLOB_RECURSE lua_files CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/lua/*.lua)
+list(REMOVE_ITEM lua_files lua/luaproc.lua) # one line for plain Lua: the module is C
 set(embedded ${CMAKE_BINARY_DIR}/embedded.c)
+set(lua_modules ${CMAKE_BINARY_DIR}/module/lua_modules.def)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/module)
 list(TRANSFORM lua_files PREPEND ${CMAKE_SOURCE_DIR}/ OUTPUT_VARIABLE lua_paths)
-add_custom_command(OUTPUT ${embedded}
-  COMMAND ${MARE_HOST_LUA} ${CMAKE_SOURCE_DIR}/tools/embed.lua ${CMAKE_SOURCE_DIR} ${embedded} ${lua_files}
+add_custom_command(OUTPUT ${embedded} ${lua_modules}
+  COMMAND ${MARE_HOST_LUA} ${CMAKE_SOURCE_DIR}/tools/embed.lua ${CMAKE_SOURCE_DIR} ${embedded} ${lua_modules} ${lua_files}
   DEPENDS ${CMAKE_SOURCE_DIR}/tools/embed.lua ${lua_paths} VERBATIM)
-add_custom_target(embed DEPENDS ${embedded}) # one rule for both libraries that compile it
+add_custom_target(embed DEPENDS ${embedded} ${lua_modules}) # one rule for both libraries that compile it
 
 add_library(core INTERFACE) # how to compile against src/
-target_include_directories(core INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+target_include_directories(core INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include ${CMAKE_BINARY_DIR})
 find_package(OpenSSL 3.0 REQUIRED)
 target_link_libraries(core INTERFACE lua_headers Threads::Threads -Wl,--as-needed OpenSSL::SSL OpenSSL::Crypto)
+if(mare_checks)
+  target_compile_definitions(core INTERFACE MR_CHECKS)
+endif()
 if(MARE_CONFIG STREQUAL "tsan")
   target_compile_definitions(core INTERFACE MR_CHAOS)
 endif()
@@ -41,14 +47,20 @@ foreach(layer ${mare_layers})
   endif()
   set(objects_${layer} ${objects})
 endforeach()
+# Values travel without a scheduler, too: src/run asks for a body, which src/process has.
+list(REMOVE_ITEM objects_transfer $<TARGET_OBJECTS:core_run>)
 
 # Only src/port (and the program's main) may see more than C11. Defined empty, so that a file may repeat it.
 file(GLOB os_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/port/*.c)
 list(APPEND os_sources ${CMAKE_SOURCE_DIR}/src/module/main.c)
 set_source_files_properties(${os_sources} PROPERTIES COMPILE_OPTIONS -D_GNU_SOURCE=)
 
-if(NOT MARE_CONFIG STREQUAL "rock" AND EXISTS ${CMAKE_SOURCE_DIR}/src/module/main.c)
+if(lua_file)
+  if(MARE_CONFIG STREQUAL "rock")
+    set(objects ${all_sources})
+  endif()
   add_executable(mare ${CMAKE_SOURCE_DIR}/src/module/main.c ${objects})
+  add_dependencies(mare embed)
   target_link_libraries(mare PRIVATE core lua_static)
   target_compile_options(mare PRIVATE ${mare_warnings} ${mare_exe_compile})
   target_link_options(mare PRIVATE ${mare_exe_link})
@@ -60,13 +72,10 @@ endif()
 if(has_module)
   add_library(mare_so MODULE ${all_sources})
   add_dependencies(mare_so embed)
-  target_compile_options(mare_so PRIVATE ${mare_warnings})
+  target_compile_options(mare_so PRIVATE ${mare_warnings} -include ${CMAKE_SOURCE_DIR}/src/lua/weak.h -DMR_ANY_LUA)
   target_link_libraries(mare_so PRIVATE core m ${CMAKE_DL_LIBS})
   target_link_options(mare_so PRIVATE -Wl,-z,nodelete)
   set_target_properties(mare_so PROPERTIES PREFIX "" OUTPUT_NAME mare)
   install(TARGETS mare_so LIBRARY DESTINATION lib/lua/5.4)
   install(FILES lua/luaproc.lua DESTINATION share/lua/5.4)   # for plain Lua; bin/mare has it inside
-endif()
-if(EXISTS ${CMAKE_SOURCE_DIR}/include/mare.h)
-  install(FILES include/mare.h DESTINATION include)
 endif()

@@ -4,10 +4,13 @@
 #   runs under: mare|lua|host  a spec for one of them only; host = plain Lua without mare, once
 #   needs: plain             not under a sanitizer
 set(supervise ${CMAKE_BINARY_DIR}/support/supervise)
-add_executable(supervise ${CMAKE_SOURCE_DIR}/spec/support/supervise.c)
-target_compile_options(supervise PRIVATE ${mare_warnings} -D_GNU_SOURCE= -fno-sanitize=all)
-target_link_options(supervise PRIVATE -fno-sanitize=all)
-set_target_properties(supervise PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/support)
+foreach(program supervise terminal)
+  add_executable(${program} ${CMAKE_SOURCE_DIR}/spec/support/${program}.c)
+  target_compile_options(${program} PRIVATE ${mare_warnings} -D_GNU_SOURCE= -fno-sanitize=all)
+  target_link_options(${program} PRIVATE -fno-sanitize=all)
+  set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/support)
+endforeach()
+target_link_libraries(terminal PRIVATE util) # older C libraries have forkpty there
 
 set(supp ${CMAKE_SOURCE_DIR}/tools/sanitizers)
 set(test_env
@@ -64,7 +67,7 @@ endmacro()
 # The supervisor ends a test at its limit and shows where its threads are; CTest's own limit is only behind it.
 function(mare_test name limit alone)
   math(EXPR outer "${limit} + 30")
-  add_test(NAME ${name} COMMAND ${launcher} ${supervise} -t ${limit} -b -- ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  add_test(NAME ${name} COMMAND ${launcher} ${supervise} -t ${limit} -b -T -- ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${outer} RUN_SERIAL ${alone} ENVIRONMENT "${test_env}" SKIP_RETURN_CODE 77)
 endfunction()
 
@@ -153,16 +156,23 @@ if(TARGET mare)
 endif()
 if(MARE_CONFIG STREQUAL "plain")
   mare_test(lint 120 OFF ${CMAKE_SOURCE_DIR}/tools/lint)
+  # Models of the protocols, for Spin; skipped where it is not installed.
+  file(GLOB models CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/spec/model/*.pml)
+  foreach(path ${models})
+    get_filename_component(noun ${path} NAME_WE)
+    mare_test(model.${noun} 600 OFF ${CMAKE_SOURCE_DIR}/tools/check-model ${path})
+    set_tests_properties(model.${noun} PROPERTIES LABELS model)
+  endforeach()
   # The readers of what comes from outside, fuzzed for some seconds; skipped where clang has no libFuzzer.
   mare_test(fuzz.build 900 OFF ${CMAKE_SOURCE_DIR}/fuzz/run --build)
   set_tests_properties(fuzz.build PROPERTIES FIXTURES_SETUP fuzz)
   foreach(noun cdr corbaloc giop idl ior)
-    mare_test(fuzz.${noun} 120 OFF ${CMAKE_SOURCE_DIR}/fuzz/run --quick ${noun})
+    mare_test(fuzz.${noun} 300 OFF ${CMAKE_SOURCE_DIR}/fuzz/run --quick ${noun})
     set_tests_properties(fuzz.${noun} PROPERTIES FIXTURES_REQUIRED fuzz)
   endforeach()
   # The laboratory: built once (the first time with a Python environment of its own), for its tests and its page.
-  mare_test(lab.build 300 OFF ${CMAKE_SOURCE_DIR}/tools/build-lab)
-  mare_test(lab.tests 900 OFF ${CMAKE_SOURCE_DIR}/tools/test-lab)
+  mare_test(lab.build 1200 OFF ${CMAKE_SOURCE_DIR}/tools/build-lab)
+  mare_test(lab.tests 2400 OFF ${CMAKE_SOURCE_DIR}/tools/test-lab)
   set_tests_properties(lab.build PROPERTIES FIXTURES_SETUP lab)
   set_tests_properties(lab.tests doc.lab PROPERTIES FIXTURES_REQUIRED lab)
 endif()

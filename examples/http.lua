@@ -79,18 +79,18 @@ end
 
 -- The next request without its body.
 function http.head(conn)
-  local text, _, code = conn:read_until("\r\n\r\n", limits.head, limits.idle)
+  local text, err, code = conn:read_until("\r\n\r\n", limits.head, limits.idle)
   if text then return parse(text) end
   if code == "EMSGSIZE" then return nil, 431 end
-  if code == "ETIMEDOUT" and conn:buffered() > 0 then return nil, 408 end
+  if err == "timeout" and conn:buffered() > 0 then return nil, 408 end
   return nil                                                 -- nothing was asked, or the peer is gone
 end
 
-local function failure(code) return nil, code == "ETIMEDOUT" and 408 or code == "EMSGSIZE" and 400 or nil end
+local function failure(err, code) return nil, err == "timeout" and 408 or code == "EMSGSIZE" and 400 or nil end
 
 local function exactly(conn, n)
-  local data, _, code = conn:read(n, limits.idle)
-  if not data then return failure(code) end
+  local data, err, code = conn:read(n, limits.idle)
+  if not data then return failure(err, code) end
   if #data < n then return nil end
   return data
 end
@@ -98,8 +98,8 @@ end
 local function chunks(conn)
   local parts, size = {}, 0
   while true do
-    local line, _, code = conn:read_until("\r\n", 256, limits.idle)
-    if not line then return failure(code) end
+    local line, err, code = conn:read_until("\r\n", 256, limits.idle)
+    if not line then return failure(err, code) end
     local digits = match(line, "^(%x+)[ \t]*;?[^\r]*\r\n$")
     if not digits or #digits > 8 then return nil, digits and 413 or 400 end
     local n = tonumber(digits, 16)
@@ -112,8 +112,8 @@ local function chunks(conn)
     parts[#parts + 1] = data:sub(1, -3)
   end
   for _ = 1, 100 do                                          -- fields after the last chunk: read, not used
-    local line, _, code = conn:read_until("\r\n", limits.head, limits.idle)
-    if not line then return failure(code) end
+    local line, err, code = conn:read_until("\r\n", limits.head, limits.idle)
+    if not line then return failure(err, code) end
     if line == "\r\n" then return table.concat(parts) end
   end
   return nil, 400

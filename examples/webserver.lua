@@ -10,7 +10,8 @@
 -- What travels: for each connection the controller makes a closure, the service with all that was chosen in its upvalues, and
 -- sends it with the connection itself to the worker that has the fewest. There a fiber serves it, request after request, until
 -- the peer leaves or asks for something else: then the connection goes back to the controller, which makes another closure.
--- The seeds of this program: luaproc with moving userdata and functions, 4.3.
+-- The seeds of this program: luaproc with moving userdata and functions, 4.3. What moves is its subject; a server that only
+-- answers is simpler without a controller: its processes share the server, and each accepts (docs/net.md).
 local folder = arg[0]:match("^(.*/)") or "./"
 package.path = folder .. "?.lua;" .. package.path
 local mare, http = require "mare", require "http"
@@ -181,7 +182,7 @@ if not server then
   io.stderr:write("webserver: ", message, "\n")
   os.exit(1)
 end
-local interrupt = signal.on("INT")
+local interrupt, terminate = signal.on("INT"), signal.on("TERM")
 
 local workers, back, news, waiting = {}, channel.new(64), channel.new(), {}
 for i = 1, count do
@@ -237,10 +238,11 @@ local function tell()
 end
 local ticks = mare.timer.every(0.5, tell)
 
-print(("http://127.0.0.1:%d/  %d workers; Ctrl-C ends it"):format(select(2, server:address()), count))
+print(("http://127.0.0.1:%d/  %d workers; Ctrl-C or TERM ends it"):format(select(2, server:address()), count))
 io.stdout:flush()
-interrupt:wait()
+mare.select { interrupt, terminate }
 interrupt:close()                         -- a second one ends it at once
+terminate:close()
 ticks:cancel()
 server:close()
 for conn in pairs(waiting) do conn:shutdown("read") end

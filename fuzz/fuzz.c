@@ -129,6 +129,7 @@ static void open_state(void) {
   luaL_openlibs(L);
   preload("mare.orb.giop.core", luaopen_mare_orb_giop_core);
   preload("mare.orb.cdr", luaopen_mare_orb_cdr);
+  preload("mare.near", luaopen_mare_near);
   lua_getglobal(L, "package");
   lua_getfield(L, -1, "searchers");
   lua_pushcfunction(L, l_embedded);

@@ -86,6 +86,15 @@ for _, path in ipairs(captures) do
   end
 end
 
+-- TypeCodes and anys far inside others: a value of none of the levels, and one of each.
+for levels = 1, 600, 97 do
+  for nested = 0, 9 do
+    for which = 0, 1 do
+      seed("cdr", string.char(which, 28, 0) .. string.pack("<I2", levels) .. string.char(nested, 0, 0) .. "\3\0\0\0" .. ("\1\0\0\0"):rep(40))
+    end
+  end
+end
+
 local large = core.request(2, true, 3, "key", "operation", { { 1, "\1\0\0\0\1\0\1\5\9\1\1\0" } }, 7, ("b"):rep(90))
 local pieces = "GIOP\1\2\3\0" .. string.pack("<I4", 52) .. large:sub(13, 64) .. "GIOP\1\2\3\7" .. string.pack("<I4I4", 20, 7) .. large:sub(65, 80)
 seed("giop", pieces .. "GIOP\1\2\1\7" .. string.pack("<I4I4", #large - 80 + 4, 7) .. large:sub(81) .. core.close(2, true))

@@ -31,7 +31,22 @@ extern "C" {
 #endif
 
 #include <stddef.h>
+/* Distributions keep Lua's headers in a folder of their own, which `pkg-config --cflags mare` names; without it the usual ones are tried. */
+#ifdef __has_include
+#if !__has_include(<lua.h>) && __has_include(<lua5.4/lua.h>)
+#include <lua5.4/lua.h>
+#elif !__has_include(<lua.h>) && __has_include(<lua54/lua.h>)
+#include <lua54/lua.h>
+#else
 #include <lua.h>
+#endif
+#else
+#include <lua.h>
+#endif
+
+#if LUA_VERSION_NUM != 504
+#error "mare needs Lua 5.4"
+#endif
 
 #define MARE_API_VERSION 2                 /* 2: fd_wait, host_descriptor, host_step */
 #ifndef MARE_API_MINIMUM

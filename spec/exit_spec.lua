@@ -1,14 +1,15 @@
 -- Exit: however a program ends, whatever its processes do then, it ends promptly, does not crash, and tells the right code.
 -- runs under: mare
--- time limit: 120 s
+-- time limit: 300 s
 --
 -- Every cell is a program of its own. What the end waits for is docs/embedding.md; where it waits for processes, these are finite here,
 -- else they would go on for ever.
 local mare = require "mare"
+local temporary = require "spec.support.temporary"
 local process, channel = mare.process, mare.channel
 local proc = require "spec.support.proc"
 
-local LIMIT = 6                      -- seconds a cell may take before it counts as hanging (times the factor of a sanitizer)
+local LIMIT = 30                     -- seconds a cell may take before it counts as hanging (times the factor of a sanitizer)
 local AT_ONCE = 6                    -- cells under way
 
 -- What processes do when the end comes. %s is "0.3" where the end waits for them, else "1e9".
@@ -123,7 +124,7 @@ local function run(place, ending, situation)
     io.write("end\n")
     %s
   ]]
-  local path = os.tmpname()
+  local path = temporary()
   local f = assert(io.open(path, "w"))
   f:write(text:format(situation[2]:gsub("%%s", finite and "0.3" or "1e9"), last))
   f:close()
@@ -181,4 +182,41 @@ describe("the end of", function()
     end
   end
   jobs:close()
+end)
+
+it("a host state that opens while another ends the program by os.exit says nothing", function()
+  local path = temporary()
+  local script, turn, exits = path .. ".lua", path .. ".turn", path .. ".exits"
+  local function write(name, text)
+    local f = assert(io.open(name, "w"))
+    f:write(text)
+    f:close()
+  end
+  -- The exit waits a moment for a process whose finaliser does not end; meanwhile the other state asks for mare.
+  write(script, ([[
+    if os.remove(%q) then
+      local mare = require "mare"
+      local c = mare.channel.new(1)
+      mare.process.spawn(function()
+        setmetatable({}, { __gc = function() c:try_send(1) while true do end end })
+        collectgarbage()
+      end)
+      c:receive()
+      assert(io.open(%q, "w")):close()
+      os.exit(7)
+    end
+    repeat local f = io.open(%q) until f
+    for i = 1, 1000 do
+      local f = io.popen "sleep 0.02"
+      f:close()
+      if i == 1 then require "mare" end
+    end
+  ]]):format(turn, exits, exits))
+  for _ = 1, 3 do
+    write(turn, "")
+    local r = proc.run({ embed .. "host", "-2", script }, { timeout = LIMIT, env = { LUA_CPATH = proc.cpath .. ";;" } })
+    os.remove(exits)
+    assert.same({ 7, "", "" }, { r.code, r.out, (r.err:gsub("MARE_CHAOS=%d+\n", "")) })
+  end
+  for _, name in ipairs { path, script, turn } do os.remove(name) end
 end)

@@ -3,7 +3,7 @@ local mare = require "mare"
 local proc = require "spec.support.proc"
 local process, channel = mare.process, mare.channel
 
-local function pack(...) return { n = select("#", ...), ... } end
+local pack = table.pack
 
 describe("an error", function()
   it("ends its process alone: wait gives false, the error and a traceback", function()

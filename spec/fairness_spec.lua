@@ -25,17 +25,15 @@ describe("on one worker,", function()
         local c, back = channel.new(), channel.new()
         local hog = process.spawn(function() %s end)
         local echo = process.spawn(function() for v in c:each() do back:send(v) end end)
-        local start, worst = mare.clock(), 0
+        local cpu = os.clock()                                  -- our own time: a loaded machine gives us less of it
         for i = 1, 20 do
-          local t = mare.clock()
           mare.sleep(0.01)
           c:send(i)
           assert(back:receive() == i)
-          worst = math.max(worst, mare.clock() - t)
         end
-        print(hog:status() ~= "failed", mare.clock() - start < 5)
+        print(hog:status() ~= "failed", os.clock() - cpu < 5)
         os.exit(0)
-      ]]):format(hog), {}, { workers = 1, timeout = 30 })
+      ]]):format(hog), {}, { workers = 1, timeout = 120 })
       assert.same({ 0, "true\ttrue\n", "" }, { r.code, r.out, r.err })
     end)
   end
@@ -105,12 +103,182 @@ describe("interruption", function()
       local mare = require "mare"
       local stop, seen = mare.channel.new(), mare.channel.new(math.huge)
       for _ = 1, 12 do mare.process.spawn(function() repeat mare.process.yield() until stop:closed() end) end
-      local start = mare.clock()
+      local cpu = os.clock()
       for _ = 1, 16 do mare.process.spawn(function() seen:send(true) repeat until stop:closed() end) end
       for _ = 1, 16 do seen:receive() end
-      print(mare.clock() - start < 5)
+      print(os.clock() - cpu < 10)
       stop:close()
-    ]], {}, { workers = 4, timeout = 30 })
+    ]], {}, { workers = 4, timeout = 120 })
     assert.same({ 0, "true\n", "" }, { r.code, r.out, r.err })
+  end)
+end)
+
+-- Shares of one worker, as parts of what there is to share: each program counts both sides in the same stretch of time, so that a
+-- loaded machine takes from both.
+local shares = [[
+  local mare = require "mare"
+  local process, channel = mare.process, mare.channel
+  local stop = channel.new()
+  local function compute(rounds) for _ = 1, rounds do for _ = 1, 20000 do end end end      -- a round is some 100 us
+  local busy = {
+    ["computes for ever"] = function() while true do end end,
+    ["yields now and then"] = function() while true do compute(50) process.yield() end end,
+    ["computes for each message"] = function()
+      local c = channel.new()
+      process.spawn(function() while true do c:send(1) end end)
+      while true do c:receive() compute(50) end
+    end,
+    ["computes for each call and answers it"] = function()
+      local c, back = channel.new(), channel.new()
+      process.spawn(function() while true do c:send(1) back:receive() end end)
+      while true do c:receive() compute(50) back:send(1) end
+    end,
+    ["has a process compute for each message"] = function() while true do process.spawn(compute, 50):wait() end end,
+    ["computes in five fibers"] = function()
+      for _ = 1, 5 do mare.fiber.spawn(function() while true do compute(50) process.yield() end end) end
+      mare.sleep(1000)
+    end,
+  }
+  local function pairs_of(n)
+    local counts = channel.new(math.huge)
+    for _ = 1, n do
+      local a, b = channel.new(), channel.new()
+      process.spawn(function() for v in a:each() do b:send(v) end end)
+      process.spawn(function()
+        while true do
+          for _ = 1, 100 do a:send(1) b:receive() end
+          counts:send(100)
+        end
+      end)
+    end
+    return function(time)                                       -- round trips for each second of CPU time
+      while #counts > 0 do counts:receive() end
+      local start, cpu, n = mare.clock(), os.clock(), 0
+      repeat
+        mare.sleep(0.05)
+        while #counts > 0 do n = n + counts:receive() end
+      until mare.clock() - start >= time
+      return n / (os.clock() - cpu)
+    end
+  end
+]]
+
+-- With ThreadSanitizer's delays before each compare-and-swap even the pairs' turns would often be long: what counts as long grows with the
+-- quantum.
+local quantum = proc.config == "tsan" and "50" or false
+
+describe("beside one process that", function()
+  for _, name in ipairs {
+    "computes for ever", "yields now and then", "computes for each message", "computes for each call and answers it",
+    "has a process compute for each message", "computes in five fibers",
+  } do
+    it(name .. ", a hundred pairs keep a good part of their rate on one worker", function()
+      local r = proc.mare(shares .. ([[
+        local trips = pairs_of(100)
+        trips(0.3)
+        local alone = trips(0.7)
+        process.spawn(busy["%s"])
+        mare.sleep(0.2)
+        local beside = trips(1.5)
+        print(beside / alone > 0.2 or beside / alone)           -- 0.5 on a machine of its own
+        os.exit(0)
+      ]]):format(name), {}, { workers = 1, timeout = 60, env = { MARE_QUANTUM = quantum } })
+      assert.same({ 0, "true\n", "" }, { r.code, r.out, r.err })
+    end)
+  end
+end)
+
+describe("busy processes", function()
+  it("share what is left evenly, however many, and also those that yield before they are interrupted", function()
+    local r = proc.mare(shares .. [[
+      pairs_of(20)
+      local counts, list = {}, {}
+      local done = channel.new(math.huge)
+      for i = 1, 4 do
+        process.spawn(function()
+          local n = 0
+          while not stop:closed() do
+            compute(1)
+            n = n + 1
+            if i > 2 and n % 50 == 0 then process.yield() end
+          end
+          done:send(n)
+        end)
+      end
+      local cpu = os.clock()
+      repeat mare.sleep(0.1) until os.clock() - cpu > 2
+      stop:close()
+      for i = 1, 4 do counts[i] = done:receive() end
+      table.sort(counts)
+      print(counts[4] / counts[1] < 2 or table.concat(counts, " "))          -- 1.1 to 1.3 on a machine of its own
+      os.exit(0)
+    ]], {}, { workers = 1, timeout = 60 })
+    assert.same({ 0, "true\n", "" }, { r.code, r.out, r.err })
+  end)
+
+  it("leave a thousand processes that only yield most of their turns", function()
+    local r = proc.mare(shares .. [[
+      for _ = 1, 1000 do process.spawn(function() while true do process.yield() end end) end
+      local function turns(time)                                -- of one more that yields, for each second of CPU time
+        local n, start = 0, os.clock()
+        repeat
+          process.yield()
+          n = n + 1
+        until os.clock() - start > time
+        return n / (os.clock() - start)
+      end
+      turns(0.2)
+      local alone = turns(0.5)
+      process.spawn(busy["computes for ever"])
+      local beside = turns(1.5)
+      print(beside / alone > 0.15 or beside / alone)            -- 0.6 on a machine of its own; 0.02 when each shared with the loop
+      os.exit(0)
+    ]], {}, { workers = 1, timeout = 60 })
+    assert.same({ 0, "true\n", "" }, { r.code, r.out, r.err })
+  end)
+end)
+
+describe("a process that spawns in a loop", function()
+  for name, child in pairs {
+    ["children that end at once"] = "function() end",
+    ["children that yield"] = "process.yield",
+    ["children that compute"] = "function() compute(10) end",
+    ["children and yields each time"] = "function() compute(10) end) process.yield(",
+  } do
+    it("is kept from making " .. name .. " faster than they run, and the others have their turns", function()
+      local r = proc.mare(shares .. ([[
+        local turns = 0
+        process.spawn(function() while true do process.spawn(%s) end end)
+        local most, cpu = 0, os.clock()
+        repeat
+          process.yield()
+          turns = turns + 1
+          most = math.max(most, process.count())
+        until os.clock() - cpu > 1
+        print(most < 10000 or most, turns > 20 or turns)
+        os.exit(0)
+      ]]):format(child), {}, { workers = 1, timeout = 60 })
+      assert.same({ 0, "true\ttrue\n", "" }, { r.code, r.out, r.err })
+    end)
+  end
+
+  it("does so also from a fiber, which goes on before its siblings", function()
+    local r = proc.mare(shares .. [[
+      local most, order = 0, {}
+      mare.fiber.spawn(function()
+        for i = 1, 10000 do
+          process.spawn(function() end)
+          order[1] = i
+          most = math.max(most, process.count())
+        end
+        order.over = true
+      end)
+      mare.fiber.spawn(function() order.first = order.first or order.over or false end)
+      mare.sleep(0.001)
+      repeat mare.sleep(0.01) until order.over and order.first ~= nil
+      print(most < 10000 or most, order.first)
+      os.exit(0)
+    ]], {}, { workers = 1, timeout = 60 })
+    assert.same({ 0, "true\ttrue\n", "" }, { r.code, r.out, r.err })
   end)
 end)

@@ -5,7 +5,7 @@ local proc = require "spec.support.proc"
 local parked = require "spec.support.parked"
 local process, channel, fiber = mare.process, mare.channel, mare.fiber
 
-local function pack(...) return { n = select("#", ...), ... } end
+local pack = table.pack
 
 -- What a script prints in a mare process of its own, or as the main script of plain Lua.
 local function script(text, host)
@@ -156,7 +156,7 @@ describe("a daemon", function()
   end)
 
   it("is checked", function()
-    assert.error_matches(function() fiber.spawn { main = print, daemon = 1 } end, "'daemon' must be a boolean")
+    assert.error_matches(function() fiber.spawn { main = print, daemon = 1 } end, "'daemon' must be true or false, got 1")
   end)
 end)
 
@@ -350,6 +350,26 @@ describe("in plain Lua", function()
       process.spawn(function() mare.sleep(0.05) print "process" end)
       print "end"]], true)
     assert.same({ "end\nprocess\n", "", 0 }, { out, err, code })
+  end)
+
+  it("a finaliser that waits when the script has ended runs no fiber: what those wait for is gone", function()
+    for _, wait in ipairs { "return mare.sleep(0.1)", "mare.sleep(0.1) fiber.yield()", "coroutine.wrap(function() mare.sleep(0.1) end)()" } do
+      local out, err, code = script(([[
+        KEPT = setmetatable({}, { __gc = function() print "finaliser" %s end })
+        local ran = 0
+        setmetatable({}, { __gc = function() mare.sleep(0.05) end })
+        for _ = 1, 3 do
+          fiber.spawn(function() channel.new():receive(0.02) ran = ran + 1 end)
+          fiber.spawn(function() mare.select { channel.new(), timeout = 0.02 } ran = ran + 1 end)
+        end
+        fiber.yield()
+        collectgarbage()                           -- a finaliser that waits while the script runs lets them run
+        assert(ran > 0, ran)
+        fiber.spawn(function() channel.new():receive(0.02) print "never" end)
+        fiber.yield()
+        print "end"]]):format(wait), true)
+      assert.same({ "end\nfinaliser\n", "", 0 }, { out, err, code })
+    end
   end)
 
   it("a fiber that always yields keeps neither a deadline nor a message from the main script", function()

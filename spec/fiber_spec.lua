@@ -5,7 +5,7 @@ local proc = require "spec.support.proc"
 local parked = require "spec.support.parked"
 local process, channel, fiber = mare.process, mare.channel, mare.fiber
 
-local function pack(...) return { n = select("#", ...), ... } end
+local pack = table.pack
 
 local function run(f, ...)
   local r = pack(process.spawn(f, ...):wait())
@@ -31,6 +31,7 @@ describe("fiber.spawn", function()
     assert.matches("^fiber #%d+$", tostring(fiber.spawn(print == nil and 1 or function() end)))
     assert.error_matches(function() fiber.spawn { main = print, nmae = 1 } end, "unknown field 'nmae'; there are main, args, name, daemon$")
     assert.error_matches(function() fiber.spawn { name = "x" } end, "a function or {main = …} expected, got nil")
+    assert.error_matches(function() fiber.spawn { main = "x" } end, "spawn: 'main' must be a function, got string")
     assert.error_matches(function() fiber.spawn { main = print, args = 1 } end, "'args' must be a table")
     assert.error_matches(function() fiber.spawn { main = print, name = 1 } end, "'name' must be a string")
     assert.error_matches(function() fiber.spawn("x") end, "a function or {main = …} expected, got string")

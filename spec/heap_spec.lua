@@ -6,7 +6,7 @@ local parked = require "spec.support.parked"
 local process, channel = mare.process, mare.channel
 local MIB = 1024 * 1024
 
-local function pack(...) return { n = select("#", ...), ... } end
+local pack = table.pack
 
 local function fill()
   local t = {}

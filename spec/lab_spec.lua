@@ -1,6 +1,7 @@
 -- `mare lab`: hands over to the laboratory's own program. What that does is tested in lab/tests.
 -- runs under: mare
 local proc = require "spec.support.proc"
+local temporary = require "spec.support.temporary"
 
 describe("mare lab", function()
   it("says what to do where the laboratory is not built", function()
@@ -10,7 +11,7 @@ describe("mare lab", function()
     assert.truthy(r.err:find("make lab", 1, true))
   end)
   it("passes its arguments on, as they are", function()
-    local dir = os.tmpname()
+    local dir = temporary()
     os.remove(dir)
     os.execute("mkdir -p " .. dir .. "/venv/bin")
     local file = assert(io.open(dir .. "/venv/bin/marelab", "w"))

@@ -3,6 +3,7 @@ local mare = require "mare"
 local net = require "mare.net"
 local proc = require "spec.support.proc"
 local sockets = require "spec.support.sockets"
+local temporary = require "spec.support.temporary"
 local process, channel = mare.process, mare.channel
 local pack, descriptors, with_server, pair = sockets.pack, sockets.descriptors, sockets.with_server, sockets.pair
 
@@ -108,7 +109,7 @@ describe("net.listen", function()
   end)
 
   it("makes a Unix socket, takes over a file nobody listens on, and removes it", function()
-    local path = os.tmpname()
+    local path = temporary()
     os.remove(path)
     local server = assert(net.listen("unix:" .. path))
     assert.equal(path, (server:address()))
@@ -135,10 +136,10 @@ end)
 describe("accept", function()
   it("gives nil after its time, and at once with 0", function()
     with_server(function(server)
-      assert.same(pack(nil, "timeout", "ETIMEDOUT"), pack(server:accept(0)))
-      assert.same(pack(nil, "timeout", "ETIMEDOUT"), pack(server:accept(0.02)))
+      assert.same(pack(nil, "timeout"), pack(server:accept(0)))
+      assert.same(pack(nil, "timeout"), pack(server:accept(0.02)))
       server:timeout(0.01)
-      assert.same(pack(nil, "timeout", "ETIMEDOUT"), pack(server:accept()))
+      assert.same(pack(nil, "timeout"), pack(server:accept()))
     end)
   end)
 
@@ -249,7 +250,7 @@ describe("net.connect", function()
       if not c then break end
       kept[i] = c
     end
-    assert.same({ "timeout", "ETIMEDOUT" }, { message, code })
+    assert.same({ "timeout" }, { message, code })
     for _, k in ipairs(kept) do k:close() end
     server:close()
   end)
@@ -336,7 +337,7 @@ end)
 
 describe("Unix sockets", function()
   it("connect as others do", function()
-    local path = os.tmpname()
+    local path = temporary()
     os.remove(path)
     local a, b = pair("unix:" .. path)
     assert.is_true(a:write("x\n"))
@@ -369,8 +370,8 @@ describe("datagrams", function()
     assert.same({ "hello", "127.0.0.1", pa }, { b:receive_from(10) })
     assert.same({ "", "127.0.0.1", pa }, { b:receive_from(10) })
     assert.equal(60000, #b:receive(10))
-    assert.same(pack(nil, "timeout", "ETIMEDOUT"), pack(b:receive_from(0)))
-    assert.same(pack(nil, "timeout", "ETIMEDOUT"), pack(b:receive(0.02)))
+    assert.same(pack(nil, "timeout"), pack(b:receive_from(0)))
+    assert.same(pack(nil, "timeout"), pack(b:receive(0.02)))
     a:close()
     b:close()
     assert.same(pack(nil, "closed", "EBADF"), pack(a:send_to("x", "127.0.0.1", pb)))
@@ -405,7 +406,7 @@ describe("datagrams", function()
   end)
 
   it("cross Unix sockets", function()
-    local path = os.tmpname()
+    local path = temporary()
     os.remove(path)
     local a, b = assert(net.udp("unix:" .. path)), assert(net.udp("unix:" .. path .. "2"))
     assert.is_true(b:send_to("hi", "unix:" .. path))
@@ -431,7 +432,7 @@ end)
 
 describe("a descriptor limit", function()
   local function limited(n, text)
-    local path = os.tmpname()
+    local path = temporary()
     local file = assert(io.open(path, "w"))
     file:write(text)
     file:close()

@@ -2,7 +2,7 @@
 -- time limit: 180 s
 local c = require "spec.support.cdr"
 local random = require "spec.support.cdr_random"
-local generate = require "mare.orb.cdr.generate"
+local generate = require "spec.support.generate"
 local T = c.T
 
 local function refused(f, ...) return c.refused(f, ...).text end
@@ -66,7 +66,8 @@ describe("generated marshalling", function()
     local node = c.struct("N", {})
     node.members[1] = { name = "n", type = c.seq(node) }
     program = generate.program({ node }, c.fail)
-    assert.is_truthy(refused(program.decode, program, ("\1\0\0\0"):rep(500), 1, c.LITTLE):find "nested too deeply")
+    assert.is_truthy(refused(program.decode, program, ("\1\0\0\0"):rep(10001), 1, c.LITTLE):find "nested more than 10000 levels deep")
+    assert.is_table(program:decode(("\1\0\0\0"):rep(9999) .. "\0\0\0\0", 1, c.LITTLE))
     assert.same({ n = {} }, program:decode("\0\0\0\0", 1, c.LITTLE))
   end)
 

@@ -342,14 +342,16 @@ describe("values at the edge", function()
   it("nest as deeply one way as the other", function()
     local deepest
     local value = { _anytype = T.long, _anyval = 1 }
-    for depth = 1, 300 do
-      local ok, bytes = pcall(c.encode, T.any, c.LITTLE, value)
+    for depth = 1, 20010 do
+      local near = depth < 300 or depth > 19990
+      local ok, bytes = true, nil
+      if near then ok, bytes = pcall(c.encode, T.any, c.LITTLE, value) end
       if not ok then break end
       deepest = depth
-      assert.same({ true }, { (pcall(c.decode, T.any, c.LITTLE, bytes)) })
+      if near then assert.same({ true }, { (pcall(c.decode, T.any, c.LITTLE, bytes)) }) end
       value = { _anytype = T.any, _anyval = value }
     end
-    assert.equal(256, deepest)
+    assert.equal(20000, deepest)
   end)
 
   it("may be what we would not send", function()

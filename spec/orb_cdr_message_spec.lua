@@ -1,6 +1,7 @@
 -- References, whole requests and replies, programs and environments as such.
 local c = require "spec.support.cdr"
 local cdr = require "mare.orb.cdr"
+local core = require "mare.orb.giop.core"
 local T, both, unsent, unread = c.T, c.both, c.unsent, c.unread
 
 -- A canonical IOR: type id "IDL:A:1.0", a profile of 3 octets, one of none.
@@ -169,6 +170,11 @@ describe("replies", function()
     assert.has_error(function() program:reply(1, c.LITTLE, 0, { 5 }) end)
     assert.has_error(function() program:reply(1, c.LITTLE, 0, { { "x", 5 } }) end)
     assert.has_error(function() program:reply(1, c.LITTLE, 0, 5) end)
+    for _, id in ipairs { -1, 1 << 32 } do
+      local text = "service context 2 must be { id, data }: a number and a string"
+      assert.has_error(function() program:reply(1, c.LITTLE, 0, { { 1, "x" }, { id, "x" } }) end, text)
+      assert.has_error(function() core.reply(2, true, 1, 0, { { 1, "x" }, { id, "x" } }) end, text)
+    end
   end)
 end)
 
@@ -212,6 +218,20 @@ describe("programs", function()
   it("refuse value types", function()
     unsent({ kind = "value", id = "IDL:V:1.0", name = "V" }, {}, "value: values of kind 'value' can't be sent yet", c.LITTLE, "NO_IMPLEMENT")
     unread({ kind = "native", id = "IDL:V:1.0", name = "V" }, "00", "can't be received yet", c.LITTLE, "NO_IMPLEMENT")
+  end)
+
+  it("tell their failure function what the call has done, as the codec says", function()
+    local told
+    local env = require "mare.orb.cdr".environment { fail = function(_, _, _, done) told = done error("failed", 0) end }
+    local program = env:program { T.any }
+    for bits, done in pairs { [0] = "COMPLETED_NO", [512] = "COMPLETED_YES", [1024] = "COMPLETED_MAYBE" } do
+      for _, bytes in ipairs { "", "\21\0\0\0\24\0\0\0\1\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0" } do
+        assert.is_false((pcall(program.decode, program, bytes, 1, c.LITTLE | bits)))
+        assert.equal(done, told)
+      end
+    end
+    assert.is_false((pcall(program.encode, program, c.LITTLE, print)))
+    assert.equal("COMPLETED_NO", told)
   end)
 
   it("work without a failure function", function()

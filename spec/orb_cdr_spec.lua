@@ -296,9 +296,9 @@ describe("recursive types", function()
     local value = { value = 0, next = {} }
     for i = 1, 120 do value = { value = i, next = { value } } end
     assert.same(value, c.decode(node, c.LITTLE, c.encode(node, c.LITTLE, value)))
-    for i = 1, 100 do value = { value = i, next = { value } } end
-    assert.is_truthy(c.refused(c.encode, node, c.LITTLE, value).text:find "nested more than 256 levels deep")
-    unread(node, ("00000000 01000000"):rep(300), "nested too deeply")
+    for i = 1, 10000 do value = { value = i, next = { value } } end
+    assert.is_truthy(c.refused(c.encode, node, c.LITTLE, value).text:find "nested more than 20000 levels deep")
+    unread(node, ("00000000 01000000"):rep(10001), "nested more than 20000 levels deep")
   end)
 
   it("can't claim the same bytes at every depth", function()

@@ -20,8 +20,8 @@ describe("strings", function()
 
   it("are refused without their zero, or longer than the message", function()
     unread(T.string, "00000000", "without the zero")
-    unread(T.string, "03000000 616263", "without the zero")
-    unread(T.string, "05000000 616200", "end before")
+    unread(T.string, "03000000 616263", "without the zero that ends it (at byte 1)")
+    unread(T.string, "05000000 616200", "end before the value does (at byte 1)")
     unread(T.string, "ffffffff 616200", "end before")
   end)
 
@@ -37,9 +37,21 @@ describe("strings", function()
     is(T.string, c.LATIN, "aéÿ", "04000000 61e9ff00")
     is(c.bounded("string", 3), c.LATIN, "éüß", "04000000 e9fcdf00")
     is(T.string, c.LATIN, ("é"):rep(20), "15000000" .. ("e9"):rep(20) .. "00")
-    local what = "value: the peer takes ISO 8859-1, and not every character of this string exists there"
-    unsent(T.string, "a€", what, c.LATIN, "DATA_CONVERSION", 1)
-    unsent(T.string, "\xe9", what, c.LATIN, "DATA_CONVERSION", 1)
+  end)
+
+  it("that ISO 8859-1 has not all characters of are refused, with what would help against this peer, if anything would", function()
+    local what, SERVER, HAS_UTF8 = "value: the peer takes ISO 8859-1, and not every character of this string exists there; ", 32, 256
+    local wish = 'orb.init{ codeset = "UTF-8" }'
+    for codec, advice in pairs {
+      [c.LATIN] = "its reference offers no UTF-8",
+      [c.LATIN | HAS_UTF8] = wish .. ", or -ORBcodeset UTF-8, helps if its own set has them all",
+      [c.LATIN | SERVER] = "the client chose it",
+      [c.LATIN | SERVER | HAS_UTF8] = "the client chose it, and may choose UTF-8 where " .. wish .. " names that first",
+    } do
+      unsent(T.string, "a€", what .. advice, codec, "DATA_CONVERSION", 1)
+      unsent(T.string, "\xe9", what .. advice, codec, "DATA_CONVERSION", 1)
+      unsent(c.seq(T.char), "a€", what .. advice, codec, "DATA_CONVERSION", 1)
+    end
   end)
 end)
 
@@ -65,7 +77,7 @@ describe("strings of a program with ISO 8859-1", function()
     assert.equal("\xe9", c.decode(T.char, FROM_LATIN, "\xe9"))
     assert.equal("a\xe9", c.decode(c.seq(T.char), FROM_LATIN, c.bytes "02000000 61e9"))
     for _, type in ipairs { T.char, c.seq(T.char), c.array(T.char, 1) } do
-      unsent(type, "\xe9", "value: the peer takes single bytes of UTF-8, and not every character of this string exists there", FROM_LATIN,
+      unsent(type, "\xe9", "value: a char is one byte, and UTF-8 has none for this character; a string or a wchar can hold it", FROM_LATIN,
              "DATA_CONVERSION", 1)
     end
     unsent(T.char, "ab", "value: char (a string of one character) expected, got 'ab'", FROM_LATIN)
@@ -86,8 +98,10 @@ describe("characters", function()
     unsent(T.char, "", "value: char (a string of one character) expected, got ''")
     unsent(T.char, "ab", "value: char (a string of one character) expected, got 'ab'")
     unsent(T.char, 97, "value: char expected, got 97")
-    unsent(T.char, "é", "value: the peer takes single bytes, and not every character of this string exists there", c.LITTLE, "DATA_CONVERSION", 1)
-    unsent(T.char, "€", "value: the peer takes ISO 8859-1, and not every character of this string exists there", c.LATIN, "DATA_CONVERSION", 1)
+    for set, text in pairs { ["UTF-8"] = "é", ["ISO 8859-1"] = "€" } do
+      unsent(T.char, text, ("value: a char is one byte, and %s has none for this character; a string or a wchar can hold it"):format(set),
+             set == "UTF-8" and c.LITTLE or c.LATIN | 256, "DATA_CONVERSION", 1)
+    end
   end)
 end)
 

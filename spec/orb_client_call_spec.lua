@@ -4,6 +4,7 @@ local text = require "mare.orb.text"
 local peer = require "spec.support.peer"
 local proc = require "spec.support.proc"
 local subprocess = require "mare.subprocess"
+local temporary = require "spec.support.temporary"
 
 local IDL = [[
 module Calc {
@@ -34,7 +35,7 @@ module Calc {
 
 local server, idl, ref
 setup(function()
-  idl = os.tmpname() .. ".idl"
+  idl = temporary() .. ".idl"
   local file <close> = assert(io.open(idl, "w"))
   file:write(IDL)
   server = orb.init { host = "127.0.0.1" }
@@ -99,6 +100,13 @@ describe("mare call", function()
     prints("nil\n", "same", "nil")
   end)
 
+  it("finds the broker's options anywhere, and behind -- none", function()
+    prints("5\n", "add", "2", "-ORBcodeset", "UTF-8", "3")
+    prints("x\n", "echo", "x", "-ORBcodeset", "UTF-8")
+    assert.equal("-ORBcodeset\n", (call("--idl", idl, "--", ref, "echo", "-ORBcodeset")))
+    fails(2, "option '%-ORBcodeset' needs a value", "--idl", idl, ref, "echo", "-ORBcodeset")
+  end)
+
   it("reads and sets attributes, and asks what every object knows", function()
     prints("first\n", "name")
     prints("", "name", "second")
@@ -128,7 +136,7 @@ describe("mare call", function()
   end)
 
   it("keeps the bytes in a capture file", function()
-    local path = os.tmpname()
+    local path = temporary()
     local _, code = call("--pcap", path, "--idl", idl, ref, "add", "1", "2")
     assert.equal(0, code)
     local file <close> = assert(io.open(path, "rb"))
@@ -169,6 +177,24 @@ end)
 describe("a literal", function()
   local function read(T, s) return text.read(server, server:type(T), s) end
 
+  it("nests as far as values do: a tree of 5,000 nodes is shown, on one line far inside, and read", function()
+    server:load "module Deep { struct Node; typedef sequence<Node> Nodes; struct Node { long v; Nodes next; }; };"
+    local node = server:type "Deep::Node"
+    local t = { v = 5000, next = {} }
+    for i = 4999, 1, -1 do t = { v = i, next = { t } } end
+    local shown, json = text.show(node, t), text.json(node, t)
+    assert.is_true(#shown < 100 * 5000 and #json < 30 * 5000)
+    for _, s in ipairs { shown, json } do
+      local back, n = text.read(server, node, s), 0
+      while back do
+        n = n + 1
+        assert(back.v == n)
+        back = back.next[1]
+      end
+      assert.equal(5000, n)
+    end
+  end)
+
   it("is JSON or a table of literals, never code", function()
     server:load "module Lit { struct S { sequence<long> a; string b; sequence<string> c; any d; }; typedef sequence<Object> Objects; };"
     assert.same({ a = { 1, -2, 0x1f }, b = "x\n\"é", c = { "y", "z" }, d = 1.5 },
@@ -182,6 +208,6 @@ describe("a literal", function()
       assert.is_nil(value)
       assert.truthy(err:find(message, 1, true), err)
     end
-    assert.matches("less nesting", select(2, read("any", ("{"):rep(1000))))
+    assert.matches("at character 10001: nesting of at most 10000 levels expected", select(2, read("any", ("{"):rep(10001))))
   end)
 end)

@@ -4,6 +4,7 @@ local orb = require "mare.orb"
 local ior = require "mare.orb.giop.ior"
 local peer = require "spec.support.peer"
 local proc = require "spec.support.proc"
+local temporary = require "spec.support.temporary"
 local LIMIT = peer.LIMIT
 
 local IDL = [[
@@ -155,7 +156,7 @@ end)
 
 describe("references", function()
   it("come from IOR:, corbaloc:, file:// and other proxies", function()
-    local path = os.tmpname()
+    local path = temporary()
     local text = reference("echo")
     local file <close> = assert(io.open(path, "w"))
     file:write(text, "\n")

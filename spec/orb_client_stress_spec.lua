@@ -18,11 +18,11 @@ local function shuffling(random, most)
     local held = {}
     local function answer() local q = table.remove(held, random(#held)) c:reply(q, q.body) end
     while true do
-      local q, _, code = c:request(#held > 0 and 0.001 or nil)
+      local q, err = c:request(#held > 0 and 0.001 or nil)
       if q then
         if not peer.text(q.body):find("^never") then held[#held + 1] = q end
         if #held >= most then answer() end
-      elseif code == "ETIMEDOUT" then
+      elseif err == "timeout" then
         while #held > 0 do answer() end
       else
         return

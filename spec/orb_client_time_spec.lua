@@ -7,10 +7,11 @@ local peer = require "spec.support.peer"
 local proc = require "spec.support.proc"
 local fiber, channel = mare.fiber, mare.channel
 local LIMIT = peer.LIMIT
+local SOON = 0.4                     -- seconds in which a call has surely been written, on a loaded machine too
 
 local IDL = "interface Echo { string say(in string who); long add(in long a, in long b); sequence<octet> bytes(in sequence<octet> data); };"
 
-local function pack(...) return { n = select("#", ...), ... } end
+local pack = table.pack
 
 local function client(options) return calling.broker(IDL, options) end
 local function echo_of(ref, options) return calling.proxy(IDL, "Echo", ref, options) end
@@ -44,7 +45,7 @@ describe("a time limit", function()
     local log, gate = {}, channel.new(1)
     local server <close> = peer.serve(slow(log, gate))
     local broker <close>, hello = echo_of(server.ref)
-    assert.equal("TIMEOUT COMPLETED_MAYBE", raised(function() hello:_with { timeout = 0.02 }:say("x") end))
+    assert.equal("TIMEOUT COMPLETED_MAYBE", raised(function() hello:_with { timeout = SOON }:say("x") end))
     gate:receive()
     for i = 1, 3 do assert.equal("y" .. i, hello:say("y" .. i)) end
     assert.same({ "Request 1", "CancelRequest 1", "Request 2", "Request 3", "Request 4" }, log)
@@ -55,7 +56,7 @@ describe("a time limit", function()
 
   it("of the broker holds for every call, -ORBclientCallTimeOutPeriod in milliseconds, and _with changes it", function()
     local server <close> = peer.serve(slow({}))
-    local broker <close>, hello = echo_of(server.ref, { args = { "-ORBclientCallTimeOutPeriod", "20" } })
+    local broker <close>, hello = echo_of(server.ref, { args = { "-ORBclientCallTimeOutPeriod", ("%d"):format(SOON * 1000) } })
     assert.equal("TIMEOUT COMPLETED_MAYBE", raised(hello.say, hello, "x"))
     assert.equal("y", hello:_with { timeout = 0 }:say("y"))
     assert.equal("y", hello:_with { timeout = LIMIT }:say("y"))
@@ -71,7 +72,7 @@ describe("a time limit", function()
       peer.echo(c)
     end)
     local broker <close>, hello = echo_of(server.ref)
-    local hasty = hello:_with { timeout = 0.02 }
+    local hasty = hello:_with { timeout = SOON }
     local list = { hasty._async:say("1"), hello._async:say("2"), hasty._async:say("3"), hello._async:say("4") }
     for _, i in ipairs { 1, 3 } do
       local ok, e = list[i]:wait(LIMIT)
@@ -170,7 +171,7 @@ describe("cancelled requests", function()
     assert.equal("x", hello:say("x"))
     local link = calling.link(broker, server)
     link.nabandoned = 9999                             -- as if so many had been
-    for _ = 1, 3 do assert.equal("TIMEOUT COMPLETED_MAYBE", raised(function() hello:_with { timeout = 0.001 }:say("never") end)) end
+    for _ = 1, 3 do assert.equal("TIMEOUT COMPLETED_MAYBE", raised(function() hello:_with { timeout = SOON }:say("never") end)) end
     assert.equal(2, link.nabandoned)
     assert.same({ [3] = true, [4] = true }, link.abandoned)
     assert.equal("y", hello:say("y"))

@@ -26,7 +26,7 @@ local IDL = [[
   };
 ]]
 
-local function pack(...) return { n = select("#", ...), ... } end
+local pack = table.pack
 
 local function client(options) return calling.broker(IDL, calling.limited(options)) end
 local function echo_of(ref, options) return calling.proxy(IDL, "Spec::Echo", ref, calling.limited(options)) end

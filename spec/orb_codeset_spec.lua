@@ -1,4 +1,5 @@
--- Programs whose strings are ISO 8859-1 (-ORBnativeCharCodeSet): with mare and omniORB of the same set and of the other. time limit: 300 s
+-- Which code sets are chosen, with mare, omniORB and JacORB: by default, by programs whose strings are ISO 8859-1 (-ORBnativeCharCodeSet) and by
+-- those that need every character (codeset). time limit: 300 s
 -- runs under: mare
 local orb = require "mare.orb"
 local core = require "mare.orb.giop.core"
@@ -11,8 +12,8 @@ local SETS = { [LATIN] = "\1\0\1\0", [UTF8] = "\1\0\1\5" }        -- as our litt
 local IDL = "interface Echo { string say(in string s, out wstring w, out any a); char letter(in char c); exception No { string why; }; " ..
             "void fail() raises (No); };"
 
-local function broker_of(set)
-  local broker = orb.init { ORBnativeCharCodeSet = set, host = "127.0.0.1" }
+local function broker_of(set, codeset)
+  local broker = orb.init { ORBnativeCharCodeSet = set, codeset = codeset, host = "127.0.0.1" }
   broker:load(IDL)
   return broker
 end
@@ -74,6 +75,13 @@ describe("a program with ISO 8859-1", function()
     server:shutdown()
   end)
 
+  it("is named by -ORBcodeset or the field codeset, which must be one that is known", function()
+    assert.error_matches(function() orb.init { codeset = "KOI8-R" } end, "codeset is UTF%-8 or ISO%-8859%-1, not 'KOI8%-R'")
+    local args = { "-ORBcodeset", "utf8" }
+    assert.equal("utf8", orb.init({ args = args, codeset = "ISO-8859-1" }).options.codeset)
+    assert.same({}, args)
+  end)
+
   it("tells its processes", function()
     local broker <close> = broker_of(LATIN)
     local echo = broker:serve(function() return { letter = function(_, l) return l end, say = function(_, s) return s .. "\xe4", "", "" end } end,
@@ -91,6 +99,23 @@ describe("a program with ISO 8859-1", function()
   end)
 end)
 
+describe("two brokers of mare", function()
+  it("know that both have UTF-8, whatever their references say: every character travels", function()
+    for _, codeset in ipairs { false, UTF8 } do
+      local server <close>, ior, got = server_of(nil)
+      local client <close> = broker_of(nil, codeset or nil)
+      local s, w, a = client:proxy(ior, "Echo"):say("10 €")
+      assert.same({ "10 €", "wide é", "10 €", "10 €" }, { s, w, a._anyval, got[1] })
+      server:shutdown()
+    end
+    local broker <close> = broker_of()
+    local echo = broker:serve(function() return { say = function(_, s) return s .. "€", "", "" end } end, "Echo", { processes = 1 })
+    local client <close> = broker_of()
+    assert.equal("5 €", (client:proxy(broker:object_to_string(echo), "Echo"):say("5 ")))
+    broker:shutdown()
+  end)
+end)
+
 describe("omniORB", function()
   local function with_server(serve, f)
     local missing = runner.missing "omniORB"
@@ -102,8 +127,8 @@ describe("omniORB", function()
     if not good then error(err, 0) end
   end
 
-  local function rich(set, ior)
-    local broker = orb.init { ORBnativeCharCodeSet = set }
+  local function rich(set, ior, codeset)
+    local broker = orb.init { ORBnativeCharCodeSet = set, codeset = codeset }
     broker:loadfile "spec/orb_peers/rich.idl"
     return broker:proxy(ior, "Shore::Rich"), broker
   end
@@ -127,6 +152,55 @@ describe("omniORB", function()
       local object, broker <close> = rich(LATIN, ior)        -- luacheck: ignore broker
       assert.same({ "\xfc", "\xfc", "\xe9" }, { object:swap_string("\xfc", "\xe9") })
     end)
+  end)
+
+  it("gets ISO 8859-1, its own, so char above ASCII and unions switched by it arrive; the error says how to have the rest", function()
+    with_server({}, function(ior)
+      local recorder = record.start(ior)
+      local object, broker <close> = rich(nil, recorder.ior)   -- luacheck: ignore broker
+      assert.same({ "grüße", "grüße", "é" }, { object:swap_string("grüße", "é") })
+      assert.equal("á", object:t_char(2, "á"))
+      local union = { _anytype = broker:type "Shore::ByChar", _anyval = { _switch = "é", _value = 2.5 } }
+      local back = object:swap_any(union, union)._anyval
+      assert.same({ "é", "other", 2.5 }, { back._switch, back._field, back._value })
+      local ok, e = pcall(object.swap_string, object, "10 €", "")
+      local help = 'orb.init{ codeset = "UTF-8" }, or -ORBcodeset UTF-8, helps if its own set has them all'
+      assert.same({ false, "IDL:omg.org/CORBA/DATA_CONVERSION:1.0", true }, { ok, e._repid, tostring(e):find(help, 1, true) ~= nil })
+      assert.same({ "ä", "ä", "" }, { object:swap_string("ä", "") })
+      assert.equal(string.unpack("<I4", SETS[LATIN]), named(recorder:stop()))
+    end)
+  end)
+
+  it("gets UTF-8 from a program that wants that: every string travels, and no char above ASCII", function()
+    with_server({ "-ORBnativeCharCodeSet", "UTF-8" }, function(ior)
+      local recorder = record.start(ior)
+      local object, broker <close> = rich(nil, recorder.ior, UTF8)   -- luacheck: ignore broker
+      assert.same({ "10 €", "10 €", "é" }, { object:swap_string("10 €", "é") })
+      assert.equal("IDL:omg.org/CORBA/DATA_CONVERSION:1.0", select(2, pcall(object.t_char, object, 2, "á"))._repid)
+      assert.equal(string.unpack("<I4", SETS[UTF8]), named(recorder:stop()))
+    end)
+    with_server({}, function(ior)                          -- its own set is another
+      local recorder = record.start(ior)
+      local object, broker <close> = rich(nil, recorder.ior, UTF8)   -- luacheck: ignore broker
+      assert.same({ "grüße", "grüße", "é" }, { object:swap_string("grüße", "é") })
+      assert.equal(string.unpack("<I4", SETS[UTF8]), named(recorder:stop()))
+    end)
+  end)
+
+  it("as a client chooses ISO 8859-1 for a server of ours, and UTF-8 where that was wished for", function()
+    local missing = runner.missing "omniORB"
+    if missing then return pending(missing) end
+    for _, case in ipairs { { {}, 0x00010001, "char beyond ASCII" }, { { "-ORBcodeset", "UTF-8" }, 0x05010001, "t_string" } } do
+      local handle, ior = runner.start { id = "omniORB → mare", server = "mare", serve = case[1] }
+      local recorder = record.start(ior)
+      local r = require "mare.subprocess".run { "build/orb_peers/cpp/client", recorder.ior, "only=" .. case[3], timeout = 60 }
+      local chosen = named(recorder:stop())
+      handle:kill("KILL")
+      handle:wait()
+      assert.equal(0, r.code, r.out .. r.err)
+      assert.equal(case[2], chosen)
+      assert.is_truthy(r.out:find("ok " .. case[3], 1, true), r.out)
+    end
   end)
 
   it("as a client takes the set of a server with ISO 8859-1", function()

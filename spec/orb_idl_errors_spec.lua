@@ -109,6 +109,8 @@ table_of("idl errors: names", {
     "1:58: 'T' can't be declared here: it was used with the meaning 'T' on line 1" },
   { "typedef long T; interface I { struct S { T a; }; typedef short T; };",
     "1:64: 'T' can't be declared here: it was used with the meaning 'T' on line 1" },
+  { "enum Size { SMALL }; struct Item { Size size; };",
+    "1:41: 'size' can't be declared here: it was used with the meaning 'Size' on line 1, and case makes no difference in IDL" },
   { "struct S { long a; short A; };", "1:26: 'A' and the member 'a' (t.idl:1) differ only in case" },
   { "interface I { void f(in long a, in long a); };", "1:41: 'a' is already declared: parameter, t.idl:1" },
   { "interface A { typedef long T; }; interface B { typedef long T; }; interface C : A, B { typedef T U; };",

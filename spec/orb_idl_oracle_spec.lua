@@ -8,6 +8,7 @@ local mutations = require "spec.support.idl_mutations"
 local omniidl = require "spec.support.omniidl"
 local proc = require "spec.support.proc"
 local snippets = require "spec.support.idl_snippets"
+local temporary = require "spec.support.temporary"
 
 local root = os.getenv("MARE_ROOT") or "."
 local own = root .. "/spec/support/idl/"
@@ -66,6 +67,60 @@ describe("idl and omniidl agree on", function()
     assert.is_true(accepted >= 110, accepted .. " accepted")
   end)
 
+  -- They name CORBA::InterfaceDef, and an interface Factory: what omniidl accepts by its macro is known here without.
+  it("the files that are written for omniidl's macro, without that macro", function()
+    local accepted = {}
+    for _, name in ipairs { "CosCompoundLifeCycle", "CosContainment", "CosExternalization", "CosExternalizationContainment",
+                            "CosExternalizationReference", "CosGraphs", "CosLifeCycle", "CosLifeCycleContainment", "CosLifeCycleReference",
+                            "CosQuery", "CosReference", "CosRelationships", "CosStream", "LifeCycleService" } do
+      local repo = idl.repository()
+      local path, include = ("%s/COS/%s.idl"):format(omniidl.folder, name), { omniidl.folder, omniidl.folder .. "/COS" }
+      local definitions, problems = repo:loadfile(path, { include = include })
+      assert.truthy(definitions, name .. ": " .. tostring(problems))
+      accepted[#accepted + 1] = name
+    end
+    assert.equal(14, #accepted)
+  end)
+
+  it("the prefixes of repository ids, over files, scopes and modules that are opened again", function()
+    local folder = temporary()
+    os.remove(folder)
+    assert(os.execute("mkdir " .. folder))
+    local files = {
+      ["plain.idl"] = "interface Plain {};\nmodule Again { interface P {}; };\n",
+      ["own.idl"] = "#pragma prefix \"own\"\ninterface Own {};\nmodule Again { interface O {}; };\n",
+      ["late.idl"] = "interface Early {};\n#pragma prefix \"late\"\ninterface Late {};\n",
+      ["reset.idl"] = "#pragma prefix \"x\"\nmodule R { interface A {};\n#pragma prefix \"\"\ninterface B {}; };\n" ..
+                      "#pragma prefix \"\"\ninterface C {};\n",
+    }
+    local heads = { "", '#pragma prefix "top"\n' }
+    local jobs = {}
+    local function add(text)
+      local path = ("%s/main%d.idl"):format(folder, #jobs + 1)
+      local file = assert(io.open(path, "w"))
+      file:write(text)
+      file:close()
+      jobs[#jobs + 1] = { path = path, options = "-I" .. folder, include = { folder } }
+    end
+    for name, text in pairs(files) do
+      local file = assert(io.open(folder .. "/" .. name, "w"))
+      file:write(text)
+      file:close()
+    end
+    for _, head in ipairs(heads) do
+      for name in pairs(files) do
+        add(('%s#include "%s"\ninterface After {};\nmodule Again { interface Q {}; };\n'):format(head, name))
+        add(('%smodule M {\n#include "%s"\ninterface After {}; };\ninterface End {};\n'):format(head, name))
+        add(('%smodule M {\n#pragma prefix "in"\ninterface I {};\n#include "%s"\ninterface After {}; };\ninterface End {};\n'):format(head, name))
+        add(('interface First {};\n%s#include "%s"\n#pragma prefix "end"\nmodule Again { interface Q {}; };\n'):format(head, name))
+      end
+    end
+    local ok, result = pcall(compare, jobs)
+    os.execute("rm -r " .. folder)
+    if not ok then error(result, 0) end
+    assert.equal(#jobs, result)
+  end)
+
   it("every construct", function()
     assert.equal(1, compare { { path = own .. "features.idl" } })
   end)
@@ -79,7 +134,7 @@ describe("idl and omniidl agree on", function()
     for _, name in ipairs { own .. "features.idl", omniidl.folder .. "/COS/CosNotification.idl", omniidl.folder .. "/ir.idl" } do
       local r = proc.mare_command({ "idl", "show", "--all", "-I", omniidl.folder, "-I", omniidl.folder .. "/COS", name })
       assert.equal(0, r.code, r.err)
-      local path = os.tmpname()
+      local path = temporary()
       local file = assert(io.open(path, "w"))
       file:write(r.out)
       file:close()
@@ -93,7 +148,7 @@ end)
 
 -- What omniidl says of texts, each in a file of its own.
 local function judged(texts)
-  local base, jobs = os.tmpname(), {}
+  local base, jobs = temporary(), {}
   for i, text in ipairs(texts) do
     jobs[i] = { path = ("%s.%d.idl"):format(base, i), options = "-N" }
     local out = assert(io.open(jobs[i].path, "w"))

@@ -381,3 +381,122 @@ describe("idl: types by their text", function()
     assert.equal("type:1:1: a type expected, got the end of the file", why "")
   end)
 end)
+
+describe("names that CORBA itself declares", function()
+  it("are the interfaces of the Interface Repository, which a file may define", function()
+    local repo = idl.repository()
+    assert(repo:load "interface Query { CORBA::InterfaceDef kind(); }; typedef sequence<CORBA::Container> All;")
+    assert.equal("IDL:omg.org/CORBA/InterfaceDef:1.0", repo:lookup("Query").contents[1].result.id)
+    assert.is_true(repo:lookup("CORBA::Repository").forward)
+    local nothing, problems = repo:load "interface Mine : CORBA::InterfaceDef {};"
+    assert.is_nil(nothing)
+    assert.matches("'InterfaceDef' is only declared %(CORBA itself%)", tostring(problems))
+    assert.is_nil((repo:load [[module CORBA { interface InterfaceDef { wrong x; }; };]]))
+    assert.equal("IDL:omg.org/CORBA/InterfaceDef:1.0", repo:lookup("CORBA::InterfaceDef").id)
+    assert(repo:load [[
+      #pragma prefix "omg.org"
+      module CORBA {
+        interface Contained;
+        interface Contained { readonly attribute string name; };
+        interface InterfaceDef : Contained { boolean is_a(in string id); };
+      };
+    ]])
+    local def = repo:lookup("IDL:omg.org/CORBA/InterfaceDef:1.0")
+    assert.is_true(def == repo:lookup("Query").contents[1].result)
+    assert.is_truthy(repo:operations(def)._get_name)
+    assert(repo:load "#pragma prefix \"omg.org\"\nmodule CORBA { interface InterfaceDef : Contained { boolean is_a(in string id); }; };")
+    local other = idl.repository()
+    assert(other:load "module CORBA { interface Contained { void f(); }; };")
+    assert.equal("IDL:CORBA/Contained:1.0", other:lookup("CORBA::Contained").id)
+    assert.is_nil(other:lookup("IDL:omg.org/CORBA/Contained:1.0"))
+  end)
+end)
+
+describe("bases", function()
+  it("may be named by a typedef", function()
+    local repo = idl.repository()
+    assert(repo:load [[
+      valuetype V { public long a; }; typedef V W; typedef W WW; interface I { void f(); }; typedef I J;
+      valuetype X : truncatable WW supports J { public long b; };
+    ]])
+    local x = repo:lookup("X")
+    assert.is_true(x.bases[1] == repo:lookup("V") and x.supports[1] == repo:lookup("I"))
+    for text, what in pairs { ["valuetype Y : W, V {};"] = "only the first base may be so", ["typedef long L; valuetype Y : L {};"] = "is a typedef",
+                              ["typedef string S; valuetype Y supports S {};"] = "'S' is a string" } do
+      local nothing, problems = repo:load(text)
+      assert.is_nil(nothing, text)
+      assert.is_string(what)
+      assert.is_true(#problems > 0)
+    end
+  end)
+end)
+
+describe("an exception that an operation raises twice", function()
+  it("costs a note, and counts once", function()
+    local repo = idl.repository()
+    local definitions, notes = repo:load("exception E {}; interface I { void f() raises (E, E); };", { name = "t.idl" })
+    assert.equal(1, #definitions[2].contents[1].raises)
+    assert.equal("t.idl:1:51: the exception 'E' stands here twice", tostring(notes))
+  end)
+end)
+
+describe("IDL 4's integers", function()
+  it("are types where nothing else has their names", function()
+    local repo = idl.repository()
+    assert(repo:load [[
+      struct S { int8 a; uint8 b; int16 c; uint16 d; int32 e; uint32 f; int64 g; uint64 h; };
+      const int8 N = -128; const uint8 M = 255; const uint64 K = 18446744073709551615;
+      module Old { typedef octet int8; typedef long uint64; struct T { int8 a; uint64 b; Old::int8 c; }; };
+    ]])
+    local kinds = {}
+    for i, m in ipairs(repo:lookup("S").members) do kinds[i] = m.type.kind end
+    assert.same({ "int8", "octet", "short", "ushort", "long", "ulong", "longlong", "ulonglong" }, kinds)
+    assert.same({ -128, 255, -1 }, { repo:lookup("N").value, repo:lookup("M").value, repo:lookup("K").value })
+    for _, m in ipairs(repo:lookup("Old::T").members) do assert.equal("alias", m.type.kind) end
+    assert.equal("int8", repo:type("int8").kind)
+    local nothing, problems = repo:load "const int8 X = 128;"
+    assert.is_nil(nothing)
+    assert.matches("the value 128 does not fit into int8", tostring(problems))
+  end)
+end)
+
+describe("the condition of an #if", function()
+  it("divides by zero only where that is not used", function()
+    local repo = idl.repository()
+    assert(repo:load "#if 0 && 1 / 0\n#elif 1 || 1 % 0\n#elif 1 ? 1 : 1 / 0\n#endif\n#if 0 ? 1 / 0 : 1\ntypedef long T;\n#endif")
+    for _, text in ipairs { "#if 1 / 0\n#endif", "#if 1 && 1 % 0\n#endif", "#if 0 || (1 / (1 - 1))\n#endif", "#if 1 ? 1 / 0 : 1\n#endif" } do
+      local nothing, problems = repo:load(text)
+      assert.is_nil(nothing, text)
+      assert.matches("division by zero in the condition of if", tostring(problems))
+    end
+  end)
+end)
+
+describe("a pragma", function()
+  local function refused(text, what)
+    local nothing, problems = idl.repository():load(text, { name = "t.idl" })
+    assert.is_nil(nothing, text)
+    assert.equal(1, #problems, tostring(problems))
+    assert.matches(what, tostring(problems), 1, true)
+  end
+
+  it("that sets a prefix stands before and after definitions, not inside them", function()
+    for _, text in ipairs { "struct S {\n#pragma prefix \"b\"\n long a; };", "enum E { a,\n#pragma prefix \"b\"\n b };",
+                            "const long A =\n#pragma prefix \"b\"\n 1;",
+                            "interface I { void f(\n#pragma prefix \"b\"\n); };", "struct S { long a; }\n#pragma prefix \"b\"\n;" } do
+      refused(text, "t.idl:2:2: #pragma prefix can't stand inside a definition, only before and after it")
+    end
+    local repo = idl.repository()
+    assert(repo:load "struct Named {\n#pragma ID Named \"IDL:x:1.0\"\n long a; };")
+    assert.equal("IDL:x:1.0", repo:lookup("Named").id)
+    assert(repo:load "interface I {\n#pragma prefix \"b\"\n typedef long T; };\n#pragma other stuff\nstruct S {\n#pragma other stuff\n long a; };")
+    assert.equal("IDL:b/T:1.0", repo:lookup("I::T").id)
+    assert.equal("IDL:S:1.0", repo:lookup("S").id)
+  end)
+
+  it("has nothing behind its end", function()
+    refused("#pragma prefix \"a\" x\ninterface I {};", "#pragma prefix goes on after its end, at 'x'")
+    refused("interface I {};\n#pragma ID I \"IDL:x:1.0\" y\n", "#pragma ID goes on after its end, at 'y'")
+    refused("interface I {};\n#pragma version I 1.2 3\n", "#pragma version goes on after its end, at '3'")
+  end)
+end)

@@ -6,6 +6,7 @@ local matrix = require "spec.orb_peers.matrix"
 local proc = require "spec.support.proc"
 local record = require "spec.orb_peers.record"
 local runner = require "spec.orb_peers.pairs"
+local temporary = require "spec.support.temporary"
 
 local marks = { ok = "yes", FAIL = "no", skip = "–" }
 
@@ -58,7 +59,7 @@ end)
 -- The recorder itself: what it passes on and what its files hold.
 describe("the recorder", function()
   it("keeps whole messages of both sides and reads its files back", function()
-    local path = os.tmpname()
+    local path = temporary()
     local messages = {
       { from = "C", connection = 1, message = "GIOP\1\2\1\0" .. string.pack("<I4", 12) .. "123456789012" },
       { from = "S", connection = 1, message = "GIOP\1\2\0\1" .. string.pack(">I4", 4) .. "abcd" },

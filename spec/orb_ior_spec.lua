@@ -4,8 +4,9 @@ local ior = require "mare.orb.giop.ior"
 local corbaloc = require "mare.orb.giop.corbaloc"
 local codesets = require "mare.orb.giop.codesets"
 local proc = require "spec.support.proc"
+local temporary = require "spec.support.temporary"
 
-local function pack(...) return { n = select("#", ...), ... } end
+local pack = table.pack
 local function hex(bytes) return (bytes:gsub(".", function(c) return ("%02x"):format(c:byte()) end)) end
 
 -- A reference written by hand: order "<" or ">", profiles { tag, data }.
@@ -98,7 +99,7 @@ describe("a reference", function()
     assert.equal(codesets.component, ior.find(p, ior.TAG_CODE_SETS))
     assert.equal("x", ior.find(p, 9))
     assert.is_nil(ior.find(p, 10))
-    assert.equal(codesets.UTF8, ior.component(1, codesets.component).char.native)
+    assert.equal(codesets.LATIN1, ior.component(1, codesets.component).char.native)
     p = ior.parse(ior.iiop { type_id = "", addresses = { { "h", 1 } }, key = "", minor = 1, components = { { 1, "mine" } } }).profiles[1]
     assert.same({ { 1, "mine" } }, p.components)
     local t = ior.parse(ior.iiop { type_id = "", addresses = { { "h", 1 }, { "g", 2 } }, key = "k", minor = 0 })
@@ -239,7 +240,7 @@ describe("mare ior", function()
   end)
 
   it("reads corbaloc, files and lines of its input", function()
-    local path = os.tmpname()
+    local path = temporary()
     local file = assert(io.open(path, "w"))
     file:write("\n", ior.stringify(ior.null), "\n")
     file:close()

@@ -26,7 +26,12 @@ local function factory(broker, index, label)
   local counter, count = {}, 0
   function counter.next() count = count + 1 return count end
   function counter.member() return index end
-  function counter.wait(_, ms) require "mare".sleep(ms / 1000) return ms end
+  function counter.wait(_, ms)
+    local mare = require "mare"                  -- luacheck: ignore
+    mare.channel.named("orb_pool_spec.begun", math.huge):send(ms)
+    mare.sleep(ms / 1000)
+    return ms
+  end
   function counter.label() return (label or "none") .. " in " .. process.self().name end
   function counter.me() return counter end
   function counter.call(_, s, n) s:take(n) end
@@ -166,8 +171,8 @@ describe("an object in several processes", function()
       p:next()
       for k = 1, 3 do calls[#calls + 1] = p._async:wait(100 + k) end
     end
-    local before = mare.process.count()
-    mare.sleep(0.02 * SLOW)                      -- so that most are in progress; those that are not get TRANSIENT
+    local before, begun = mare.process.count(), mare.channel.named("orb_pool_spec.begun", math.huge)
+    for _ = 1, 6 do assert.is_number(begun:receive(20 * SLOW)) end       -- those that have not begun get TRANSIENT
     broker:shutdown(true)
     local replies = 0
     for _, call in ipairs(calls) do
@@ -179,7 +184,8 @@ describe("an object in several processes", function()
         assert.same({ "IDL:omg.org/CORBA/TRANSIENT:1.0", "COMPLETED_NO" }, { ms._repid, ms.completed })
       end
     end
-    assert.is_true(replies > 0)
+    assert.is_true(replies >= 6)
+    begun:close()
     assert.equal(before - 2, mare.process.count())
     for i = 1, 4 do brokers[i]:shutdown() end
   end)

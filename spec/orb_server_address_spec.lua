@@ -64,6 +64,8 @@ describe("the address in a reference", function()
     assert.equal("IDL:Spec/Echo:1.0", t.type_id)
     assert.same({ 2, "echo" }, { p.minor, p.key })
     assert.equal(0x6d617265, (ior.component(ior.TAG_ORB_TYPE, ior.find(p, ior.TAG_ORB_TYPE))))
+    assert.equal(0x00010001, ior.component(ior.TAG_CODE_SETS, ior.find(p, ior.TAG_CODE_SETS)).char.native)
+    p = profile_of { host = "127.0.0.1", codeset = "UTF-8" }
     assert.equal(0x05010001, ior.component(ior.TAG_CODE_SETS, ior.find(p, ior.TAG_CODE_SETS)).char.native)
   end)
 

@@ -4,6 +4,7 @@ local orb = require "mare.orb"
 local giop = require "spec.support.iiop"
 local proc = require "spec.support.proc"
 local subprocess = require "mare.subprocess"
+local temporary = require "spec.support.temporary"
 local fiber, channel = mare.fiber, mare.channel
 
 local OMG = 0x4f4d0000
@@ -197,7 +198,7 @@ local SERVER = [[
 
 -- Starts the server as an OS process: the subprocess and its reference.
 local function start(command, run)
-  local path = os.tmpname()
+  local path = temporary()
   local file <close> = assert(io.open(path, "w"))
   file:write(SERVER:format(IDL))
   file:close()

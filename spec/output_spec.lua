@@ -2,6 +2,22 @@
 -- time limit: 180 s
 -- runs under: mare
 local proc = require "spec.support.proc"
+local temporary = require "spec.support.temporary"
+
+-- Runs a script whose standard input is a fifo, F, in which nothing comes but what the script writes to it itself: who is held up by somebody that
+-- reads waits for ever. G is a second one.
+local function with_fifos(text, workers)
+  local base = temporary()
+  local fifo, other, script = base .. ".f", base .. ".g", base .. ".lua"
+  local file <close> = assert(io.open(script, "w"))
+  file:write(("local F, G = %q, %q\n"):format(fifo, other), text)
+  file:close()
+  local command = "mkfifo '%s' '%s' && exec 3<>'%s' && '%s' run -w %d '%s' <&3"
+  local r = proc.run(command:format(fifo, other, fifo, proc.bin, workers, script), { timeout = 60 })
+  for _, name in ipairs { base, fifo, other, script } do os.remove(name) end
+  assert.is_false(r.timeout, "held up: " .. r.out .. r.err)
+  return r
+end
 
 describe("concurrent output", function()
   local function whole(write)
@@ -52,46 +68,48 @@ end)
 
 describe("a process that reads", function()
   it("holds up nobody else, on one worker", function()
-    local r = proc.run("(sleep 1; echo line) | " .. proc.bin .. [[ run -w 1 /dev/fd/3 3<<'END'
+    local r = with_fifos([[
       local process, channel, mare = require "mare.process", require "mare.channel", require "mare"
       local c = channel.new(10)
-      process.spawn(function() c:send("read " .. io.read()) end)
-      process.spawn(function() for i = 1, 3 do mare.sleep(0.05) c:send(i) end end)
-      for i = 1, 4 do print(c:receive()) end
-END
-]])
-    assert.equal("1\n2\n3\nread line\n", r.out, r.err)
+      process.spawn(function() c:send("reads") c:send("read " .. io.read()) end)
+      print(c:receive())
+      process.spawn(function() for i = 1, 3 do mare.sleep(0.02) c:send(i) end end)
+      for i = 1, 3 do print(c:receive()) end
+      local f = io.open(F, "w") f:write "line\n" f:close()
+      print(c:receive())]], 1)
+    assert.equal("reads\n1\n2\n3\nread line\n", r.out, r.err)
   end)
   it("does not hold up a command that another process starts", function()
-    local r = proc.run("(sleep 1; echo line) | " .. proc.bin .. [[ run -w 2 /dev/fd/3 3<<'END'
+    local r = with_fifos([[
       local process, channel, mare = require "mare.process", require "mare.channel", require "mare"
       local c = channel.new(10)
-      process.spawn(function() c:send("read " .. io.read()) end)
-      mare.sleep(0.1)
+      process.spawn(function() c:send("reads") c:send("read " .. io.read()) end)
+      print(c:receive())
+      mare.sleep(0.1)                                -- it does by now, most likely
       process.spawn(function() c:send(io.popen("echo popen"):read()) os.execute("true") c:send("executed") end)
-      for i = 1, 3 do print(c:receive()) end
-END
-]])
-    assert.equal("popen\nexecuted\nread line\n", r.out, r.err)
+      for i = 1, 2 do print(c:receive()) end
+      local f = io.open(F, "w") f:write "line\n" f:close()
+      print(c:receive())]], 2)
+    assert.equal("reads\npopen\nexecuted\nread line\n", r.out, r.err)
   end)
 end)
 
 describe("a command", function()
   it("holds up nobody else", function()
-    local r = proc.mare([[
+    local r = with_fifos([[
       local process, channel, mare = require "mare.process", require "mare.channel", require "mare"
-      local c = channel.new(10)
-      process.spawn(function() os.execute("sleep 1") c:send("executed") end)
-      process.spawn(function() c:send(io.popen("sleep 1; echo popen"):read()) end)
-      for i = 1, 3 do mare.sleep(0.05) print(i) end
-      c:receive() c:receive() print "both"]], {}, { workers = 1 })
+      local c, go = channel.new(10), { F, G }
+      process.spawn(function() os.execute("read x <" .. F) c:send("executed") end)
+      process.spawn(function() c:send(io.popen("read x <" .. G .. "; echo popen"):read()) end)
+      for i = 1, 3 do mare.sleep(0.02) print(i) end
+      for i = 1, 2 do local f = io.open(go[i], "w") f:write "go\n" f:close() end
+      c:receive() c:receive() print "both"]], 1)
     assert.equal("1\n2\n3\nboth\n", r.out, r.err)
-    assert.is_true(r.seconds < 1.9 * proc.slow, r.seconds)
   end)
   it("does not inherit blocked signals", function()
     local r = proc.mare([[print(select(2, require "mare.process".spawn(function()
-      local a = { os.execute("kill -TERM $$; sleep 5") }
-      local b = { io.popen("kill -INT $$; sleep 5"):close() }
+      local a = { os.execute("kill -TERM $$; sleep 60") }
+      local b = { io.popen("kill -INT $$; sleep 60"):close() }
       return a[2], a[3], b[2], b[3]
     end):wait()))]])
     assert.equal("signal\t15\tsignal\t2\n", r.out, r.err)

@@ -2,9 +2,10 @@
 -- Processes: how they start, what they are given, what a handle tells, and what a process finds in its state.
 local mare = require "mare"
 local parked = require "spec.support.parked"
+local temporary = require "spec.support.temporary"
 local process, channel = mare.process, mare.channel
 
-local function pack(...) return { n = select("#", ...), ... } end
+local pack = table.pack
 
 -- Runs f(args…) in a process and gives its results; an error there is an error here.
 local function run(f, ...)
@@ -55,6 +56,7 @@ describe("process.spawn", function()
       assert.error_matches(function() process.spawn(options) end, text)
     end
     refuses("unknown field 'nmae'", { main = main, nmae = "x" })
+    refuses("'main' must be a function or a string of code, got number", { main = 5 })
     refuses("unknown field '1'", { main })
     refuses("'memory' must be a number of bytes", { main = main, memory = "much" })
     refuses("'memory' must be a number of bytes", { main = main, memory = -1 })
@@ -62,7 +64,10 @@ describe("process.spawn", function()
     refuses("'heap' must be", { main = main, heap = "other" })
     refuses("'name' must be a string", { main = main, name = {} })
     refuses("'args' must be a table", { main = main, args = "x" })
-    refuses("too many values", { main = main, args = { n = 1000000 } })
+    refuses("spawn: 'args': 'n' must be a whole number from 0 to 250, got 1000000", { main = main, args = { n = 1000000 } })
+    local many = {}
+    for i = 1, 251 do many[i] = i end
+    refuses("spawn: 'args' holds 251 values; there may be 250", { main = main, args = many })
     refuses("function, a string of code", {})
   end)
 
@@ -317,7 +322,7 @@ end)
 
 describe("a module's compiled code", function()
   it("is shared: a thousand processes read the file once, and a changed file is read again", function()
-    local base = os.tmpname()
+    local base = temporary()
     os.remove(base)
     local dir, name = base:match("^(.*)/([^/]*)$")
     local function write(text)

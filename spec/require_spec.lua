@@ -2,10 +2,11 @@
 -- time limit: 180 s
 local proc = require "spec.support.proc"
 local process, channel = require "mare.process", require "mare.channel"
+local temporary = require "spec.support.temporary"
 
 -- f(folder) with a folder of modules, removed afterwards.
 local function with_modules(files, f)
-  local base = os.tmpname()
+  local base = temporary()
   os.remove(base)
   os.execute("mkdir -p " .. base)
   for name, text in pairs(files) do

@@ -3,9 +3,10 @@
 local mare = require "mare"
 local proc = require "spec.support.proc"
 local parked = require "spec.support.parked"
+local temporary = require "spec.support.temporary"
 local process, channel = mare.process, mare.channel
 
-local function pack(...) return { n = select("#", ...), ... } end
+local pack = table.pack
 
 -- What f(c) returns in a process that waits for c:receive() somewhere in it, and is sent 3 then.
 local function waits_in(f, ...)
@@ -123,7 +124,7 @@ describe("a process can wait in", function()
   end
 
   it("a module's body in a file", function()
-    local base = os.tmpname()
+    local base = temporary()
     os.remove(base)
     local dir, name = base:match("^(.*)/([^/]*)$")
     local file = assert(io.open(base .. ".lua", "w"))
@@ -164,13 +165,14 @@ describe("a process can wait in", function()
 end)
 
 describe("the main script can wait in", function()
+  local searchers = #package.searchers           -- in plain Lua mare has one of its own there
   for name, f in pairs(places) do
     it(name, function()
       local c = channel.new()
       local p = process.spawn(function() return c:send(3) end)
       local results = pack(pcall(f, c))
       package.preload.waits, package.loaded.waits, package.loaded.anything = nil, nil, nil
-      if #package.searchers > 4 then table.remove(package.searchers, 1) end
+      if #package.searchers > searchers then table.remove(package.searchers, 1) end
       assert.is_true(results[1], results[2])
       assert.equal(3, results[2])
       assert.is_true(p:wait())
@@ -266,8 +268,11 @@ describe("process.yield", function()
     end):wait() })
   end)
 
+  -- With a long quantum: turns that are long on a slow machine would have fewer of them (fair shares).
   it("alternates between processes of one worker", function()
-    local function changes()
+    local r = proc.mare([[
+      local mare = require "mare"
+      local process, channel = mare.process, mare.channel
       local order, list = channel.new(math.huge), {}
       for i = 1, 2 do
         list[i] = process.spawn(function()
@@ -283,16 +288,9 @@ describe("process.yield", function()
         local v = order:receive()
         if v ~= last then n, last = n + 1, v end
       end
-      return n
-    end
-    local before = process.workers(1)
-    local n
-    for _ = 1, 100 do           -- a surplus worker ends when it sees the change, not at once
-      n = select(2, process.spawn(changes):wait())
-      if n > 90 then break end
-    end
-    process.workers(before)
-    assert.is_true(n > 90, n)
+      print(n)
+    ]], {}, { workers = 1, env = { MARE_QUANTUM = "1000" } })
+    assert.is_true(tonumber(r.out) > 90, r.out .. r.err)
   end)
 end)
 
@@ -412,7 +410,7 @@ describe("process.workers", function()
       for i = 1, 30 do assert.is_true(list[i]:wait()) end
     end
     for _ = 1, 4 do round() end
-    local most, deadline = process.workers() + 8, mare.clock() + 10 * proc.slow
+    local most, deadline = process.workers() + 8, mare.clock() + 40 * proc.slow
     while threads() > most and mare.clock() < deadline do mare.sleep(0.01) end
     assert.is_true(threads() <= most, threads() .. " threads")
   end)
@@ -437,9 +435,11 @@ describe("too many waits in callbacks", function()
           return got
         end)
       end
+      local function begun(p) return p:status() == "waiting" or p:status() == "failed" end
+      for i = 1, 8 do while not begun(list[i]) do process.yield() end end
       local failed, err = 0
       for i = 1, 8 do
-        local ok, e = list[i]:wait(0.3)
+        local ok, e = list[i]:wait(0)
         if ok == false then failed, err = failed + 1, e end
       end
       print(failed, err)

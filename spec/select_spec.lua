@@ -4,7 +4,7 @@ local proc = require "spec.support.proc"
 local parked = require "spec.support.parked"
 local process, channel, select_, fiber, timer = mare.process, mare.channel, mare.select, mare.fiber, mare.timer
 
-local function pack(...) return { n = select("#", ...), ... } end
+local pack = table.pack
 
 local function results(p)
   local r = pack(p:wait())

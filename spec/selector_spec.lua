@@ -55,6 +55,20 @@ describe("a selector", function()
     assert.equal(8 * n, count)
   end)
 
+  it("and a select that sends never wait for each other", function()
+    local c, n = channel.new(), 20000
+    local s = selector { c }
+    local sender = process.spawn(function(to, count)
+      local select = require "mare.select"
+      for i = 1, count do select { to:sending(i) } end
+    end, c, n)
+    for i = 1, n do
+      local k, v = s:wait(30)
+      assert.same({ 1, i }, { k, v })
+    end
+    assert.is_true(sender:wait(30))
+  end)
+
   it("prefers none of those that are ready", function()
     local channels, hits = {}, {}
     for i = 1, 4 do

@@ -230,7 +230,8 @@ describe("the libraries", function()
       show(package.loaded._G == _G, package.loaded.package == package, type(package.preload))
       show(package.searchpath("nosuch.mod", "./?.lua;/x/?/y.lua")) show(package.searchpath("a.b", "", ".", "/"))
       show(package.searchpath("a-b", "?;;x", "-", "+"))
-      show(package.searchpath("a", ";")) show(package.searchpath("a.b", "?.x", "", "/")) show(pcall(package.searchpath))
+      show(package.searchpath("a", ";")) show(package.searchpath("a.b", "?.x", "", "/"))
+      show(pcall(package.searchpath, "x"))             -- of two that are missing, the C compiler decides which is named
       show(package.searchpath("null", "/dev/?"))
       show(package.loadlib("/no/such.so", "*")) show(pcall(package.loadlib)) for i = 1, 4 do show(pcall(package.searchers[i]))
       show(package.searchers[i]("no.such")) end]],

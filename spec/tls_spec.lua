@@ -3,9 +3,10 @@ local mare = require "mare"
 local net, tls = require "mare.net", require "mare.tls"
 local proc = require "spec.support.proc"
 local certificates = require "spec.support.certificates"
+local temporary = require "spec.support.temporary"
 local process, channel, fiber = mare.process, mare.channel, mare.fiber
 
-local function pack(...) return { n = select("#", ...), ... } end
+local pack = table.pack
 
 local c
 setup(function() c = certificates() end)
@@ -122,7 +123,7 @@ describe("tls.connect", function()
     local server = assert(net.listen("127.0.0.1:0"))
     local host, port = server:address()
     local r = pack(tls.connect(host, port, { ca = c.ca, timeout = 0.05 }))
-    assert.same(pack(nil, "timeout", "ETIMEDOUT"), r)
+    assert.same(pack(nil, "timeout"), r)
     local other = fiber.spawn(function()
       for i = 1, 2 do
         local conn = server:accept(30)
@@ -393,7 +394,7 @@ describe("beside the openssl program", function()
       local line = conn:read("l", 30)
       conn:write("you: ", tostring(line), "\n")
     end)
-    local path = os.tmpname()
+    local path = temporary()
     local command = ("(echo hello; sleep 0.3) | openssl s_client -quiet -connect 127.0.0.1:%d -servername localhost -verify_return_error " ..
       "-CAfile '%s' > '%s' 2>/dev/null"):format(port, c.ca, path)
     local p = process.spawn(function() return os.execute(command) end)

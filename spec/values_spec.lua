@@ -4,7 +4,7 @@ local mare = require "mare"
 local parked = require "spec.support.parked"
 local process, channel = mare.process, mare.channel
 
-local function pack(...) return { n = select("#", ...), ... } end
+local pack = table.pack
 
 local function results(p)
   local r = pack(p:wait())
@@ -199,8 +199,13 @@ describe("what can't travel", function()
     local file = io.stdout
     refuses("message: upvalue 'file': userdata 'FILE*' cannot be sent; close over its name and open it in the receiver",
       function() return file end)
-    refuses("message: C function cannot be sent, no module in package.loaded has it; require its module in the receiver, " ..
-      "or wrap it in a Lua function", (string.gmatch("a", "a")))
+    refuses("message: C function cannot be sent, no module in package.loaded has it; get it in the receiver from what made it here",
+      (string.gmatch("a", "a")))
+    refuses("message: method 'send' of 'channel' cannot be sent by itself; send a Lua function that calls it", channel.new().send)
+    refuses("message.write: method 'write' of 'FILE*' cannot be sent by itself; send a Lua function that calls it", { write = io.stdout.write })
+    local wait = process.self().wait
+    refuses("message: upvalue 'wait': method 'wait' of 'process' cannot be sent by itself; send a Lua function that calls it",
+      function() return wait end)
   end)
 
   it("is refused as an argument and as a result, too", function()

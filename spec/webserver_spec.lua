@@ -18,8 +18,8 @@ end
 local function start(...) return start_as { proc.bin, "run", "examples/webserver.lua", ... } end
 
 -- Ends it as Ctrl-C does; it must end by itself, and have had nothing to complain about.
-local function stop(server)
-  server.child:kill("INT")
+local function stop(server, how)
+  server.child:kill(how or "INT")
   local result = server.child:wait(LIMIT)
   if not result then server.child:kill("KILL") end
   local complaints = server.child.stderr:read("a", LIMIT):gsub("MARE_CHAOS=%d+\n", "")
@@ -321,6 +321,25 @@ describe("the web server at its start and end", function()
     assert.equal(200, answer(peers[4]).status)
     stop(server)
     for i = 1, 5 do peers[i]:close() end
+  end)
+
+  it("ends by TERM as by INT: what is being answered is answered in full", function()
+    local lines = ("9\n8\n7\n"):rep(100000 // proc.slow)
+    local function ended(how, pause)
+      local server = start("0", "2")
+      local conn <close> = assert(net.connect("127.0.0.1", server.port))
+      conn:write(post("/sort?by=number", lines))
+      mare.sleep(pause)
+      stop(server, how)
+      local got = answer(conn)
+      if not got or got.status ~= 200 then return false end      -- on a loaded machine it may not have read the request by then
+      assert.equal(#lines, #got.body)
+      assert.equal("", conn:read("a", LIMIT))
+      return true
+    end
+    for _, how in ipairs { "TERM", "INT" } do
+      assert.is_true(ended(how, 0.05) or ended(how, 0.5) or ended(how, 5))
+    end
   end)
 
   it("says what is wrong with its arguments or the port", function()

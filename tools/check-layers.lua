@@ -1,13 +1,24 @@
--- check-layers.lua SRC: a folder of src/ includes only folders above it; the operating system is met in src/port alone.
+-- check-layers.lua SRC: a folder of src/ includes only folders above it; the operating system is met in src/port alone, and what is not the
+-- same in every version of Lua in src/lua; src/run, which decides who runs, knows no Lua.
 -- Names every place that breaks a rule as file:line and ends with 1.
 local src = arg[1] or "src"
 
 -- Folders of one rank know nothing of each other.
-local ranks = { port = 1, base = 2, heap = 3, transfer = 4, process = 5, channel = 6, io = 7, cdr = 7, observe = 8, module = 9 }
+local ranks = {
+  port = 1, base = 2, lua = 3, heap = 4, run = 5, transfer = 6, process = 7, channel = 8, io = 9, cdr = 9, state = 10, observe = 11, module = 12,
+}
 local public = { ["mare.h"] = true } -- include/
 local os_headers = {
   "^pthread%.h$", "^unistd%.h$", "^signal%.h$", "^sched%.h$", "^dlfcn%.h$", "^fcntl%.h$", "^poll%.h$", "^semaphore%.h$",
   "^ucontext%.h$", "^sys/", "^linux/", "^windows%.h$",
+}
+local lua_headers = { ["lua.h"] = true, ["lauxlib.h"] = true, ["lualib.h"] = true, ["luaconf.h"] = true }
+-- What has another name in lua/compat.h, because it is not the same in every version.
+local lua_functions = {
+  lua_newstate = "mr_lua_newstate", lua_resume = "mr_lua_resume", lua_closethread = "mr_lua_closethread", lua_resetthread = "mr_lua_closethread",
+  lua_getextraspace = "mr_lua_word", lua_dump = "mr_lua_dump", lua_number2str = "mr_lua_float_text", LUA_GCGEN = "mr_lua_generational",
+  LUA_GCINC = "mr_lua_incremental", LUA_GCSTEP = "mr_lua_step", LUA_VERSION_NUM = "mr_lua_fits", LUA_VERSION_RELEASE_NUM = "mr_lua_fits",
+  LUAI_MAXSTACK = "MR_LUA_MAXSTACK",
 }
 local os_macros = { "__linux__", "__APPLE__", "_WIN32", "__FreeBSD__", "__unix__", "_GNU_SOURCE" }
 
@@ -31,6 +42,11 @@ local function check_include(path, n, folder, line)
   end
 end
 
+local function check_no_lua(path, n, line)
+  local header = line:match('^%s*#%s*include%s*"(lua/[^"]+)"')
+  if header then complain(path, n, ('src/run may not include "%s"'):format(header)) end
+end
+
 local function check_system(path, n, line)
   local header = line:match("^%s*#%s*include%s*<([^>]+)>")
   for _, pattern in ipairs(header and os_headers or {}) do
@@ -43,6 +59,16 @@ local function check_system(path, n, line)
   end
 end
 
+-- Comments may speak of anything.
+local function check_lua(path, n, line)
+  local header = line:match("^%s*#%s*include%s*<([^>]+)>")
+  if lua_headers[header] then complain(path, n, ('<%s>: include "lua/compat.h"'):format(header)) end
+  for name in line:gsub("/%*.-%*/", ""):gsub("^%s*/?%* .*", ""):gsub("/[/*].*", ""):gmatch("[%a_][%w_]*") do
+    if lua_functions[name] then complain(path, n, ("%s: call %s, of lua/compat.h"):format(name, lua_functions[name])) end
+  end
+  if line:find("LUA_GCCOUNT[^;]*[=!]= *%-1") then complain(path, n, "LUA_GCCOUNT: call mr_lua_in_finaliser, of lua/compat.h") end
+end
+
 local function check(path)
   local folder, name = path:match("([^/]+)/([^/]+)$")
   if not ranks[folder] then return complain(path, 1, "no layer is called " .. tostring(folder)) end
@@ -51,7 +77,9 @@ local function check(path)
   for line in io.lines(path) do
     n = n + 1
     check_include(path, n, folder, line)
+    if folder == "run" then check_no_lua(path, n, line) end
     if not free then check_system(path, n, line) end
+    if folder ~= "lua" then check_lua(path, n, line) end
   end
 end
 

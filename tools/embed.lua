@@ -1,5 +1,6 @@
--- embed.lua ROOT OUTPUT FILE...: writes the C table of src/base/embedded.h. A file with a syntax error stops the build.
-local root, output = arg[1], arg[2]
+-- embed.lua ROOT OUTPUT MODULES FILE...: writes the C table of src/base/embedded.h to OUTPUT and the list for src/module/modules.c to MODULES: every
+-- file but those of the command line can be required in plain Lua, too. A file with a syntax error stops the build.
+local root, output, modules = arg[1], arg[2], arg[3]
 
 local function slurp(path)
   local file <close> = assert(io.open(path, "rb"))
@@ -12,7 +13,7 @@ local function quote(line)
 end
 
 local entries = {}
-for i = 3, #arg do
+for i = 4, #arg do
   local path = arg[i]
   local code = slurp(root .. "/" .. path)
   local ok, err = load(code, "@" .. path, "t")
@@ -37,5 +38,15 @@ for i, e in ipairs(entries) do
 end
 out[#out + 1] = "  { NULL, NULL, NULL, 0 }\n};\n"
 
-local file <close> = assert(io.open(output, "wb"))
-assert(file:write(table.concat(out, "\n")))
+local list = { "/* Made by tools/embed.lua. */" }
+for _, e in ipairs(entries) do
+  if not e.name:find("^mare%.cli%.") then list[#list + 1] = ('LUA_MODULE(%s, "%s")'):format(e.name:gsub("%.", "_"), e.name) end
+end
+list[#list + 1] = ""
+
+local function write(path, lines)
+  local file <close> = assert(io.open(path, "wb"))
+  assert(file:write(table.concat(lines, "\n")))
+end
+write(output, out)
+write(modules, list)

@@ -28,6 +28,8 @@ local function blocks()
   return found
 end
 
+local scratch                                    -- where programs put what they don't remove
+
 local bad = 0
 local function complain(block, text)
   io.stderr:write(("%s:%d: %s\n"):format(path, block.line, text))
@@ -41,7 +43,8 @@ local function run(block, expected)
   if block.info == "lua" then
     r = proc.mare(("\n"):rep(block.line) .. text_of(block), {}, { timeout = 60 })
   else
-    r = proc.run({ "sh", "-e", "-c", text_of(block) }, { timeout = 60, env = { PATH = proc.bin:match("^(.*)/") .. ":" .. os.getenv("PATH") } })
+    local env = { TMPDIR = scratch, PATH = proc.bin:match("^(.*)/") .. ":" .. os.getenv("PATH") }
+    r = proc.run({ "sh", "-e", "-c", text_of(block) }, { timeout = 60, env = env })
   end
   if r.code ~= 0 then
     complain(block, ("ended with %s\n%s"):format(r.timeout and "its time limit" or r.code or "signal " .. r.signal, r.out .. r.err))
@@ -51,6 +54,7 @@ local function run(block, expected)
 end
 
 local all = blocks()
+scratch = proc.run({ "mktemp", "-d" }).out:match("[^\n]+")
 for i, block in ipairs(all) do
   local follower = all[i + 1]
   local expected = follower and follower.info == "output" and follower or nil
@@ -63,4 +67,5 @@ for i, block in ipairs(all) do
     complain(block, "no program stands before this output")
   end
 end
+proc.run { "rm", "-rf", scratch }
 os.exit(bad == 0)

@@ -19,6 +19,8 @@ row("pairs") -> {talk, pairs};
 row("tasks") -> {work, tasks};
 row("fanout") -> {work, fanout};
 row("ticker") -> {work, ticker};
+row("fair") -> {shares, fair};
+row("ready") -> {shares, ready};
 row("spawn") -> {birth, spawned};
 row("waiting") -> {birth, waiting};
 row("strings") -> {messages, strings};

@@ -22,7 +22,10 @@ var rows = map[string]func(){
 	"integers": integers,
 	"records":  records,
 	"ticker":   ticker,
+	"fair":     fair,
+	"ready":    ready,
 	"serve":    serve,
+	"spread":   spread,
 	"select2":  select2,
 	"sleepers": sleepers,
 }

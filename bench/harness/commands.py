@@ -130,6 +130,7 @@ def build():
         "node": find_tool("node") and ["node", "--version"],
         "openssl": find_tool("openssl") and ["openssl", "version"],
         "lua": LUA and [LUA, "-v"],
+        "luaproc": LUA and [LUA, "-v"],
         "mare": os.access(MARE, os.X_OK) and [MARE, "--version"],
     }
     for language, argv in steps.items():

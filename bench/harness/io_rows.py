@@ -1,7 +1,7 @@
 """The rows of waiting and I/O: sockets, TLS, the web server, select, sleepers. See rows.py for what a row is."""
-from .commands import c, go, mare
+from .commands import c, go, lua, mare
 from .model import Experiment, Finding, ratio
-from .scenes import Held, Scene, Tls, Web, node, pinned
+from .scenes import Held, Scene, Spread, Tls, Web, node, pinned
 
 
 def pingpong(trips):
@@ -13,6 +13,24 @@ def pingpong(trips):
     return Experiment("tcp-pingpong", made, [
         Finding("64-byte TCP ping-pong, both programs on one core", lambda m: m["c 1"]["trips"] / m["mare 1"]["trips"], "<=", 1.3,
                 mare=("mare 1",), peers=("c 1",), source="the time of C"),
+    ], "trips")
+
+
+def luasocket(trips, kind):
+    """One program over LuaSocket and over mare.socket; both ends on one CPU, so that the cost of a trip is all that counts."""
+    def scene(run, module, client_run=None, client_module=None):
+        return Scene(pinned(run("socketecho", module, kind)),
+                     lambda port: pinned((client_run or run)("socketping", client_module or module, kind, port, trips)))
+
+    def plain(name, *args):
+        return lua(name, *args, directory="mare")
+
+    made = {"luasocket": scene(plain, "socket"), "mare 1": scene(mare, "mare.socket"), "lua 1": scene(plain, "mare.socket"),
+            "mare 1 client": scene(plain, "socket", mare, "mare.socket")}
+    name = f"mare.socket, ping-pong of 16 bytes by {kind}"
+    return Experiment(f"luasocket-{kind}", made, [
+        Finding(f"{name}{how}", ratio(what, "luasocket", "trips"), ">=", 0.95, mare=(what,), peers=("luasocket",), source="LuaSocket")
+        for how, what in ((", mare run", "mare 1"), (", plain lua5.4", "lua 1"), (", the client only", "mare 1 client"))
     ], "trips")
 
 
@@ -30,6 +48,27 @@ def web():
         Finding("the same: CPU time of the server for a request", lambda m: m["mare 2"]["cpu"], unit="µs", mare=("mare 2",),
                 peers=("node 1", "go 2"), metric="cpu"),
     ], "requests")
+
+
+def spread(tls=False):
+    """Beside them: goroutines that accept from one listener; Node's cluster, whose first process hands the connections round."""
+    sizes = [(workers, n) for workers in ((2,) if tls else (1, 2)) for n in (2, 4)]
+    made = {}
+    for workers, n in sizes:
+        made[f"mare {workers} {n}"] = Spread(mare("spread", n, workers=workers), tls=tls)
+        made[f"go {workers} {n}"] = Spread(go("spread", n, workers=workers), tls=tls)
+        cluster = node("spread", n)
+        made[f"node {workers} {n}"] = Spread(pinned(cluster) if workers == 1 else cluster, tls=tls)
+    work = f"wrk with 64 connections{', TLS' * tls}"
+    findings = []
+    for workers, n in sizes:
+        mine, peers = (f"mare {workers} {n}",), (f"go {workers} {n}", f"node {workers} {n}")
+        where = f"{work}, on {n} processes that accept from one server, {workers} worker{'s'[:workers - 1]}"
+        findings += [
+            Finding(f"{where}: requests served, most / least", lambda m, k=mine[0]: m[k]["spread"], "<=", 1.5, "", mine, peers, metric="spread"),
+            Finding(f"{where}: requests", ratio(mine[0], peers[0], "requests"), mare=mine, peers=peers, source="Go"),
+        ]
+    return Experiment("accept-spread" + "-tls" * tls, made, findings, "requests")
 
 
 def idle(count):
@@ -87,4 +126,5 @@ def sleepers(count, seconds):
 
 
 def experiments():
-    return [pingpong(100000), web(), idle(10000), *tls(), select2(1000000), select_many(20000), sleepers(100000, 10)]
+    return [pingpong(100000), luasocket(100000, "lines"), luasocket(100000, "bytes"), web(), spread(), spread(tls=True), idle(10000), *tls(),
+            select2(1000000), select_many(20000), sleepers(100000, 10)]

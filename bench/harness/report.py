@@ -1,10 +1,5 @@
-"""Figures to text: intervals, the table, the Markdown page and the plot."""
-from statistics import median
-
-
-def interval(values):
-    """(median, smallest, largest)"""
-    return median(values), min(values), max(values)
+"""Figures to text: the table, the Markdown page and the plot. What the figures say is stats.py's matter."""
+from .stats import summary
 
 
 def human(value):
@@ -36,23 +31,18 @@ class Result:
 
     @property
     def reached(self):
-        """yes or no by the median; "noise" is added when the interval holds the target's edge."""
         f = self.finding
         if not f.sense:
             return ""
         if not self.values:
             return "not measured"
-        middle, low, high = interval(self.values)
-        good = middle >= f.target if f.sense == ">=" else middle <= f.target
-        across = low < f.target < high
-        return ("yes" if good else "no") + (" (noise)" if across else "")
+        return summary(self.values).verdict(f.sense, f.target)
 
     @property
     def score(self):
-        """(median, low, high) as fractions of the target, 1 = just reached, more is better."""
-        scores = [v / self.finding.target if self.finding.sense == ">=" else self.finding.target / max(v, 1e-9)
-                  for v in self.values]
-        return interval(scores)
+        """(mean, low, high) as fractions of the target, 1 = just reached, more is better."""
+        s = summary([v / self.finding.target if self.finding.sense == ">=" else self.finding.target / max(v, 1e-9) for v in self.values])
+        return (s.mean, s.mean, s.mean) if s.low is None else (s.mean, s.low, s.high)
 
     def shown(self, labels):
         metric = self.finding.metric or self.experiment.metric
@@ -61,22 +51,18 @@ class Result:
         for label in labels:
             values = [r[label][metric] for r in self.repetitions if metric in r.get(label, {})]
             if values:
-                parts.append(f"{label}: {human(median(values))}{'' if unit == '/s' else ' '}{unit}")
+                parts.append(f"{label}: {human(summary(values).mean)}{'' if unit == '/s' else ' '}{unit}")
         return ", ".join(parts) or "–"
 
     def cells(self):
         f = self.finding
-        if self.values:
-            middle, low, high = interval(self.values)
-            figure = f"{plain(middle)} {f.unit} ({plain(low)}–{plain(high)})"
-        else:
-            figure = "–"
+        figure = summary(self.values).text(plain, f.unit) if self.values else "–"
         sign = {">=": "≥", "<=": "≤", "": ""}[f.sense]
         target = f"{sign} {f.target:g} {f.unit}" + (f" {f.source}" if f.source else "") if f.sense else ""
         return [f.work, self.shown(f.mare), self.shown(f.peers), figure, target, self.reached]
 
 
-HEADINGS = ["work", "mare", "peers", "reached: median (min–max)", "target", "target reached"]
+HEADINGS = ["work", "mare", "peers", "reached: mean [95 % interval]", "target", "target reached"]
 
 
 def terminal(results):
@@ -88,9 +74,9 @@ def terminal(results):
 
 def markdown(results, raw, machine, command, failures):
     lines = ["# Results", "",
-             "Written by `bench/run`; how it is measured and how to read it: `docs/benchmarks.md`. Medians of "
-             f"{machine['repetitions']} interleaved repetitions; a ratio is taken inside one repetition. “noise”: "
-             "the interval holds the target, so this run can't tell.", "", f"Command: `{command}`", ""]
+             "Written by `bench/run`; how it is measured and how to read it: `docs/benchmarks.md`. Geometric means of "
+             f"{machine['repetitions']} interleaved repetitions, with intervals that hold the true value in 95 of 100 cases; "
+             "a ratio is taken inside one repetition. “noise”: the interval holds the target, so this run can't tell.", "", f"Command: `{command}`", ""]
     lines += [f"- {key}: {value}" for key, value in machine.items()]
     lines += ["", "| " + " | ".join(HEADINGS) + " |", "|" + "---|" * len(HEADINGS)]
     lines += ["| " + " | ".join(r.cells()) + " |" for r in results]
@@ -98,10 +84,9 @@ def markdown(results, raw, machine, command, failures):
         lines += ["", "Not measured:", ""] + [f"- {name}: {why}" for name, why in sorted(failures.items())]
     lines += ["", "## Every program", "",
               "Label: language and schedulers; “twice”: two OS processes at the same time, their rates summed.", "",
-              "| experiment | program | metric | median | min | max |", "|---|---|---|---|---|---|"]
+              "| experiment | program | metric | mean | least | most |", "|---|---|---|---|---|---|"]
     for experiment, label, metric, values in raw:
-        middle, low, high = interval(values)
-        lines.append(f"| {experiment} | {label} | {metric} | {human(middle)} | {human(low)} | {human(high)} |")
+        lines.append(f"| {experiment} | {label} | {metric} | {human(summary(values).mean)} | {human(min(values))} | {human(max(values))} |")
     return "\n".join(lines) + "\n"
 
 
@@ -126,7 +111,7 @@ def plot(results, path, title):
     axes.set_xscale("log")
     axes.set_xticks([0.25, 0.5, 1, 2, 4], ["¼", "½", "1", "2", "4"])
     axes.minorticks_off()
-    axes.set_xlabel("reached, as a fraction of the target (1 = the target; bars: median, whiskers: min and max)")
+    axes.set_xlabel("reached, as a fraction of the target (1 = the target; bars: mean, whiskers: 95 % interval)")
     axes.set_title(title, fontsize=10)
     figure.savefig(path)
     pyplot.close(figure)

@@ -4,7 +4,7 @@ An experiment is a set of labelled commands ("mare 2" = mare with two workers); 
 turn, and every figure of a finding comes from one repetition, so that neighbours on the machine hit both sides alike.
 Counts are chosen so that a program takes some 0.3-0.5 s.
 """
-from . import io_rows
+from . import io_rows, luaproc_rows
 from .commands import c, erlang, go, lua, mare
 from .model import Experiment, Finding, ratio
 
@@ -135,6 +135,38 @@ def ticker():
     ], "ticks", "ticks")
 
 
+def fair():
+    """What 100 pairs keep of their rate beside busy ones, and how these share the rest. The least of the issue is 0.38 and 1.5."""
+    made, kinds = [], ((1, 1, 1, "one that computes for ever"), (1, 2, 2, "two, on two workers"),
+                       (2, 1, 1, "one that computes 5 ms for each message"), (3, 1, 1, "one that yields every 5 ms"),
+                       (1, 16, 1, "16 that compute for ever"))
+    for kind, count, n, text in kinds:
+        commands = {f"{name} {n}": make("fair", kind, count, workers=n)
+                    for name, make in (("mare", mare), ("go", go), ("erlang", erlang))}
+        peers = (f"go {n}", f"erlang {n}")
+        findings = [Finding(f"rate that 100 pairs keep beside {text}", lambda m, n=n: m[f"mare {n}"]["kept"], ">=", 0.38,
+                            mare=(f"mare {n}",), peers=peers, metric="kept", source="their own")]
+        if count > 1:
+            findings.append(Finding(f"the rest, {text}: most / least", lambda m, n=n: m[f"mare {n}"]["spread"], "<=", 1.5,
+                                    "", (f"mare {n}",), peers, metric="spread"))
+        made.append(Experiment(f"fair-{kind}-{count}", commands, findings, "kept"))
+    return made
+
+
+def ready():
+    made = []
+    for kind, text in ((1, "one that computes for ever"), (2, "one that spawns in a loop")):
+        commands = {f"{name} 1": make("ready", kind) for name, make in (("mare", mare), ("go", go), ("erlang", erlang))}
+        peers = ("go 1", "erlang 1")
+        findings = [Finding(f"longest gap of 1,000 that yield beside {text}", lambda m: m["mare 1"]["gap"], "<=", 50, "ms",
+                            ("mare 1",), peers, metric="gap")]
+        if kind == 2:
+            findings.append(Finding("most processes alive then", lambda m: m["mare 1"]["processes"], "<=", 11000,
+                                    "processes", ("mare 1",), peers, metric="processes"))
+        made.append(Experiment(f"fair-ready-{kind}", commands, findings, "gap", "ms"))
+    return made
+
+
 def cpu(name, target):
     made = {"mare 1": mare(name, directory="cpu"), "lua 1": lua(name)}
     return Experiment(f"cpu-{name}", made, [
@@ -162,10 +194,10 @@ def experiments(steps):
         against_ceiling("pairs", "8 independent pairs", everyone("pairs", 8, 600000), "trips", 0.9), fanout(),
         spawn(), waiting(), strings("100 KB", 100000, 40000), strings("1 MiB", 1048576, 4000),
         tables("integers", "table of 1,000 integers", 1000, 25000, 0.7),
-        tables("records", "100 nested records", 100, 8000, 0.3), ticker(),
+        tables("records", "100 nested records", 100, 8000, 0.3), ticker(), *fair(), *ready(),
         *[cpu(name, 0.9 if name == "generators" else 0.99)
           for name in ("fib", "nbody", "spectral", "strings", "sort", "generators")],
         *[message_size(*s) for s in ((10, 200000), (104, 200000), (1048, 200000), (10485, 100000), (104857, 20000),
                                      (1048576, 2000), (10485760, 200))],
-        *io_rows.experiments(),
+        *io_rows.experiments(), *luaproc_rows.experiments(),
     ]

@@ -25,8 +25,8 @@ def pinned(command):
     return Command((TASKSET or "taskset", "-c", cpu, *command.argv), command.env)
 
 
-def node(name):
-    return Command((NODE or "node", os.path.join(BENCH, "node", name + ".js")))
+def node(name, *args):
+    return Command((NODE or "node", os.path.join(BENCH, "node", name + ".js"), *map(str, args)))
 
 
 def cpu_seconds(pid):
@@ -74,6 +74,20 @@ def port_of(process, command):
     return int(found[1] or found[2])
 
 
+def with_arguments(command, *args):
+    return Command((*command.argv, *map(str, args)), command.env)
+
+
+def make_certificate(folder):
+    """The paths of a certificate for localhost and of its key."""
+    if not OPENSSL:
+        raise Failure("openssl is not installed")
+    certificate, key = os.path.join(folder, "cert.pem"), os.path.join(folder, "key.pem")
+    subprocess.run([OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key,
+                    "-out", certificate, "-days", "2", "-subj", "/CN=localhost"], check=True, capture_output=True)
+    return certificate, key
+
+
 class Scene:
     """`client(port)` gives the client's Command, which reports the figures."""
 
@@ -81,9 +95,12 @@ class Scene:
         self.server, self.client = server, client
 
     def run(self):
+        return self.run_with(self.measure)
+
+    def run_with(self, measure):
         server = launch(self.server)
         try:
-            return self.measure(server, port_of(server, self.server))
+            return measure(server, port_of(server, self.server))
         finally:
             end(server)
 
@@ -115,6 +132,29 @@ class Web(Scene):
         before = cpu_seconds(server.pid)
         requests, rate = self.load(url, self.seconds)
         return {"requests": rate, "cpu": 1e6 * (cpu_seconds(server.pid) - before) / requests}
+
+
+class Spread(Web):
+    """The same load on several processes that accept from one server: how many times as many requests the busiest serves as the idlest.
+    With `tls` the server is told a certificate and its key as well."""
+
+    def __init__(self, server, seconds=3, tls=False):
+        super().__init__(server, seconds, "/")
+        self.tls = tls
+
+    def run(self):
+        if not self.tls:
+            return super().run()
+        with tempfile.TemporaryDirectory() as folder:
+            return Scene(with_arguments(self.server, *make_certificate(folder)), None).run_with(self.measure)
+
+    def measure(self, server, port):
+        if not WRK:
+            raise Failure("wrk is not installed")
+        _, rate = self.load(f"http{'s' * self.tls}://127.0.0.1:{port}{self.path}", self.seconds)
+        server.send_signal(signal.SIGINT)
+        served = [int(n) for n in line(server, self.server).split()[1:]]
+        return {"requests": rate, "spread": max(served) / max(1, min(served))}
 
 
 class Held(Scene):
@@ -149,14 +189,10 @@ class Tls(Scene):
         self.megabytes, self.seconds = megabytes, seconds
 
     def run(self):
-        if not OPENSSL:
-            raise Failure("openssl is not installed")
         with tempfile.TemporaryDirectory() as folder:
-            certificate, key = os.path.join(folder, "cert.pem"), os.path.join(folder, "key.pem")
-            subprocess.run([OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key,
-                            "-out", certificate, "-days", "2", "-subj", "/CN=localhost"], check=True, capture_output=True)
+            certificate, key = make_certificate(folder)
             if self.server:
-                command = Command((*self.server.argv, certificate, key, str(self.megabytes)), self.server.env)
+                command = with_arguments(self.server, certificate, key, self.megabytes)
             else:
                 with open(os.path.join(folder, "bulk"), "wb") as file:
                     for _ in range(self.megabytes):

@@ -2,11 +2,12 @@
  * heapbench: runs Lua scripts on mare's heap, on glibc's malloc and on mimalloc, interleaved, each run in an OS process
  * of its own; prints medians of time and of peak resident memory, and writes them as JSON.
  *
- *   heapbench [-n repetitions] [-s scale] [-m libmimalloc.so] [-o result.json] script.lua...
+ *   heapbench [-n repetitions] [-s scale] -m libmimalloc.so [-o result.json] script.lua...
  *
  * A run is this program again, as `heapbench --run heap|malloc script scale`; it prints seconds and KiB. Seconds are
  * CPU time of the script, without opening and closing the state: neighbours disturb it less than the clock on the wall.
  */
+#include "common.h"
 #include "heap/heap.h"
 
 #include <lauxlib.h>
@@ -15,23 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- one run ---- */
-
-static void *with_malloc(void *ud, void *ptr, size_t osize, size_t nsize) {
-  (void)ud; (void)osize;
-  if (nsize) return realloc(ptr, nsize);
-  free(ptr);
-  return NULL;
-}
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static long peak_kib(void) {
   char line[200];
@@ -63,7 +50,7 @@ fail:
 
 enum { WAYS = 3, MOST = 100 };
 static const char *const ways[WAYS] = {"mare", "glibc", "mimalloc"};
-static const char *mimalloc = "/usr/lib/x86_64-linux-gnu/libmimalloc.so";
+static const char *mimalloc;
 
 typedef struct sample { double time[MOST], kib[MOST]; char result[64]; } sample;
 
@@ -75,16 +62,6 @@ static int start(const char *self, int way, const char *script, const char *scal
   if (!p) return 0;
   int ok = fscanf(p, "%lf %lf %63s", &s->time[i], &s->kib[i], s->result) == 3;
   return pclose(p) == 0 && ok;
-}
-
-static int order(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return x < y ? -1 : x > y;
-}
-
-static double median(double *v, int n) {
-  qsort(v, (size_t)n, sizeof *v, order);
-  return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
 static void print_row(FILE *json, const char *script, sample *s, int n, int last) {
@@ -136,10 +113,11 @@ int main(int argc, char **argv) {
     case 'm': mimalloc = optarg; break;
     default: return 2;
   }
-  if (n < 1 || n > MOST || optind == argc) {
-    fprintf(stderr, "usage: heapbench [-n repetitions] [-s scale] [-m libmimalloc.so] [-o result.json] script.lua...\n");
+  if (n < 1 || n > MOST || optind == argc || !mimalloc) {
+    fprintf(stderr, "usage: heapbench [-n repetitions] [-s scale] -m libmimalloc.so [-o result.json] script.lua...\n");
     return 2;
   }
+  if (access(mimalloc, R_OK) != 0) { perror(mimalloc); return 1; } /* the loader would go on without it, and glibc be measured in its name */
   FILE *json = fopen(out, "w");
   if (!json) { perror(out); return 1; }
   head(json, n, scale);

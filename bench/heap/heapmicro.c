@@ -6,6 +6,7 @@
  * Prints medians of nanoseconds of CPU time an operation. "states" open the basic library on both; a clone and a rewound state are
  * mare's way to a new state, opening one on malloc is the other's.
  */
+#include "common.h"
 #include "heap/heap.h"
 
 #include <lauxlib.h>
@@ -14,21 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-static double now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static void *with_malloc(void *ud, void *ptr, size_t osize, size_t nsize) {
-  (void)ud; (void)osize;
-  if (nsize) return realloc(ptr, nsize);
-  free(ptr);
-  return NULL;
-}
 
 typedef struct side { lua_Alloc f; mr_heap *h; } side;
 static mr_image *image;
@@ -156,16 +143,6 @@ static const row rows[] = {
   {"10,000 states: end one", many_dropped}};
 enum { ROWS = sizeof rows / sizeof *rows, MOST = 101 };
 
-static int order(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return x < y ? -1 : x > y;
-}
-
-static double median(double *v, int n) {
-  qsort(v, (size_t)n, sizeof *v, order);
-  return v[n / 2];
-}
-
 int main(int argc, char **argv) {
   static double t[2][ROWS][MOST];
   int n = 5, c;
@@ -184,7 +161,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "heapmicro: no image can be made here\n");
     return 1;
   }
-  for (int i = 0; i < n; i++) for (int r = 0; r < ROWS; r++) for (int s = 0; s < 2; s++) t[s][r][i] = rows[r].run(&sides[s]);
+  for (int i = 0; i < n; i++) for (int r = 0; r < ROWS; r++) for (int s = 0; s < 2; s++) t[s][r][i] = 1e9 * rows[r].run(&sides[s]);
   printf("%-28s %12s %12s %7s\n", "ns an operation", "mare", "malloc", "ratio");
   fprintf(json, "{\"repetitions\": %d, \"unit\": \"ns\", \"rows\": [\n", n);
   for (int r = 0; r < ROWS; r++) {

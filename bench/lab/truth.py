@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-from marelab import allocators, choose, env, measure, progress, recommend
+from marelab import allocators, blocks, env, measure, progress, recommend
 
 PROGRAM = ("lua5.4", "-e", "local t = {} for i = 1, 4e5 do t[i % 5000] = { i } end")
-MARGIN, BLOCKS, MOST = 0.05, 10, choose.MAX_BLOCKS
+MARGIN, BLOCKS, MOST = 0.05, 10, blocks.MAX_BLOCKS
 HERE = Path(__file__).parent
 
 

@@ -2,7 +2,7 @@
 package.cpath = "build/bench/?.so;" .. package.cpath
 local hand = require "marshal"
 local cdr = require "mare.orb.cdr"
-local generate = require "mare.orb.cdr.generate"
+local generate = require "spec.support.generate"
 
 local samples = tonumber(arg[1])
 local LITTLE = 1 | 2 << 1 | 8

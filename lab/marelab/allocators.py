@@ -1,6 +1,5 @@
-"""The catalogue of allocators, which of them are here, and the command that proves they serve a program."""
+"""The catalogue of allocators, which of them are here, and what exactly each of them is."""
 
-import ctypes.util
 import functools
 import hashlib
 import json
@@ -12,11 +11,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
+from marelab import elf, toml
 from marelab.errors import LabError
 
 CATALOGUE = Path(__file__).resolve().parents[1] / "allocators.toml"
@@ -106,7 +101,7 @@ def loader_names() -> dict[str, str]:
     return found
 
 
-def locate(library: str, where: str) -> str | None:
+def locate(library: str) -> str | None:
     if "/" in library:
         return library if os.path.exists(library) else None
     return loader_names().get(library)
@@ -125,23 +120,17 @@ def entry(table: dict, where: str) -> Allocator:
     library, missing, package = table.get("library"), None, table.get("package")
     if library is not None and not isinstance(library, str):
         raise LabError(f"{where}: allocator '{name}': library must be a path or a name, as in \"libjemalloc.so.2\"")
-    path = locate(library, where) if library else None
+    path = locate(library) if library else None
     if library and path is None:
         missing = f"{library} is not here" + (f": install the package {package}" if package else ": check the path")
     elif path and parts(path) != [path]:
         missing = f"{path}: {NOT_IN_PATHS}"
-    also = tuple(p for p in (locate(a, where) for a in table.get("also", [])) if p)
+    also = tuple(p for p in (locate(a) for a in table.get("also", [])) if p)
     return Allocator(name, path, also, tuple(sorted(env.items())), package, table.get("version"), table.get("is", ""), missing)
 
 
 def read_catalogue(path: Path) -> list[Allocator]:
-    try:
-        with open(path, "rb") as f:
-            data = tomllib.load(f)
-    except OSError as e:
-        raise LabError(f"{path}: {e.strerror}") from e
-    except tomllib.TOMLDecodeError as e:
-        raise LabError(f"{path}: {e}") from e
+    data, _ = toml.read(path)
     tables = data.get("allocator")
     if not isinstance(tables, list) or set(data) - {"allocator"}:
         raise LabError(f"{path}: a catalogue is a list of [[allocator]] tables")
@@ -168,18 +157,10 @@ def load(catalogues=(), extra=()) -> dict[str, Allocator]:
             raise LabError(f"--allocator {word}: write NAME=/path/to/library.so")
         if not os.path.exists(path):
             raise LabError(f"--allocator {word}: there is no file {path}")
-        if not is_object(path):
+        if not elf.is_elf(path):
             raise LabError(f"--allocator {word}: {path} is no shared object; name the allocator's .so file")
         found[name] = entry({"name": name, "library": os.path.abspath(path)}, "--allocator")
     return found
-
-
-def is_object(path: str) -> bool:
-    try:
-        with open(path, "rb") as f:
-            return f.read(4) == b"\x7fELF"
-    except OSError:
-        return False
 
 
 def select(found: dict[str, Allocator], names: str | None) -> list[Allocator]:
@@ -236,56 +217,9 @@ def probe(a: Allocator) -> dict:
     return json.loads(r.stdout)
 
 
-# ---- the command ----
-
-EPILOG = """Without a program, the proof is made in a small one that also starts a child. With one, the program itself is run once under each
-allocator: every reference to malloc, free and operator new of every object in every process is looked at.
-
-  mare lab allocators
-  mare lab allocators -- ./service --once
-  mare lab allocators --allocator mine=/opt/lib/libmine.so -- ./service --once
-"""
-
+# ---- options that several commands have ----
 
 def add_catalogue_arguments(parser) -> None:
     parser.add_argument("--catalogue", action="append", default=[], metavar="FILE", help="a further catalogue (TOML)")
     parser.add_argument("--allocator", action="append", default=[], metavar="NAME=LIB", help="one more allocator: a name and a shared object")
     parser.add_argument("--allocators", metavar="A,B,…", help="only these (default: all that are here)")
-
-
-def add_arguments(parser) -> None:
-    add_catalogue_arguments(parser)
-    parser.add_argument("--timeout", type=float, default=120, metavar="S", help="limit of one run of the program (default: 120 s)")
-    parser.add_argument("--json", action="store_true", help="JSON on standard output")
-    parser.add_argument("program", nargs="*", help="after `--`: the program to prove it in")
-
-
-def run(args) -> int:
-    from marelab import output, proof, target
-    from marelab.measure import Target
-
-    found = load(args.catalogue, args.allocator)
-    wanted = select(found, args.allocators)
-    if args.program:
-        target.check(args.program)
-    goal = Target(tuple(args.program) or proof.default_program(), timeout=args.timeout)
-    results = [(a, proof.prove(a, goal)) for a in wanted]
-    absent = [a for a in found.values() if a.missing and not args.allocators]
-    if args.json:
-        rows = [{"name": a.name, "library": a.library, "version": version(a), "package": package_version(a.objects[0]),
-                 "sha256": fingerprint(a.objects[0]), **p.as_dict()} for a, p in results]
-        print(output.text({"allocators": rows, "missing": [{"name": a.name, "why": a.missing} for a in absent]}))
-    else:
-        show(results, absent)
-    return 0 if all(p.serves for _, p in results) else 1
-
-
-def show(results, absent) -> None:
-    print(f"{'allocator':<16} {'version':<22} {'serves':<8} object, and what was seen")
-    for a, p in results:
-        word = "yes" if p.complete else "in part" if p.serves else "no"
-        print(f"{a.name:<16} {version(a)[:22]:<22} {word:<8} {a.library or c_library()}")
-        for line in p.lines():
-            print(f"{'':<48} {line}")
-    for a in absent:
-        print(f"{a.name:<16} {'-':<22} {'absent':<8} {a.missing}")

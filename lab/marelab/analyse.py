@@ -6,12 +6,10 @@ study did. Beside it: ratios paired within block and cell with simultaneous boot
 """
 
 import csv
-import functools
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-from scipy import stats as scipy_stats
 
 from marelab import output, results
 from marelab.errors import LabError
@@ -66,22 +64,14 @@ def table(a: anova.Anova) -> dict:
 
 # ---- means and groups ----
 
-@functools.lru_cache(maxsize=512)
-def critical(k: int, df: int) -> float:
-    return float(scipy_stats.studentized_range.ppf(1 - ALPHA, k, min(df, 100_000)))
-
-
 def groups_of(frame, by: list[str], y: str, a: anova.Anova, log: bool) -> dict:
     """Means per combination of levels, with intervals and homogeneous groups."""
     grouped = frame.groupby(by, sort=False)[y]
     means, counts = grouped.mean(), grouped.size()
     labels = [", ".join(map(str, k)) if isinstance(k, tuple) else str(k) for k in means.index]
     half = posthoc.mean_interval(means, counts, a.mse, a.error_df)
-    q = critical(len(means), a.error_df)
     m, n = means.to_numpy(), counts.to_numpy(float)
-    different = np.abs(m[:, None] - m[None, :]) > q * np.sqrt(a.mse / 2 * (1 / n[:, None] + 1 / n[None, :]))
-    np.fill_diagonal(different, False)
-    letters = posthoc.letters(m, different)
+    letters = posthoc.tukey(labels, m, n, a.mse, a.error_df, ALPHA).groups
     back = np.exp if log else (lambda v: v)
     lines = [{"level": labels[i], "n": int(n[i]), "mean": float(back(m[i])), "low": float(back(m[i] - half[i])), "high": float(back(m[i] + half[i])),
               "groups": letters[i]} for i in np.argsort(m, kind="stable")]
@@ -137,11 +127,8 @@ def floor_of(r: results.Results, column: str, best: str | None) -> dict | None:
 
 
 def residuals(r: results.Results, y: str, log: bool) -> dict:
-    frame = r.frame
-    cells = [g.to_numpy() for _, g in frame.groupby(["cell", "allocator"])[y]]
-    centred = frame[y] - frame.groupby(["cell", "allocator"])[y].transform("mean")
-    order = frame[["block"]].assign(order=frame["order"].astype(int)).sort_values(["block", "order"]).index
-    d = diagnose.diagnose(cells, centred.loc[order].to_numpy(), log)
+    cells = [g.to_numpy() for _, g in r.frame.groupby(["cell", "allocator"])[y]]
+    d = diagnose.diagnose(cells, r.residuals(y), log)
     return {"variance_ratio": d.variance_ratio, "levene_p": d.levene_p, "skew": d.skew, "kurtosis": d.kurtosis, "normal_p": d.normal_p,
             "autocorrelation": d.autocorrelation, "drift": d.drift, "sentences": list(d.sentences)}
 

@@ -1,6 +1,7 @@
 """The command line. A subcommand is a module with `add_arguments(parser)` and `run(args) -> int`; only the one asked for is imported."""
 
 import argparse
+import difflib
 import importlib
 import importlib.util
 import sys
@@ -11,7 +12,7 @@ from marelab.errors import LabError
 # name, module, what it does; in the order in which `--help` shows them
 COMMANDS = [
     ("choose", "marelab.choose", "which allocator serves a program best: measures the program itself, explains, recommends"),
-    ("allocators", "marelab.allocators", "the allocators of the catalogue: which are here, and proof that they serve a program"),
+    ("allocators", "marelab.proof", "the allocators of the catalogue: which are here, and proof that they serve a program"),
     ("trace", "marelab.trace", "record every allocation of a program"),
     ("describe", "marelab.describe", "what a trace contains: sizes, lifetimes, patterns, memory over time"),
     ("replay", "marelab.replay", "run a recorded trace against an allocator"),
@@ -40,7 +41,9 @@ def subcommand(argv: list[str]):
     """The module that argv[0] names, and its parsed arguments."""
     found = [c for c in available() if c[0] == argv[0]]
     if not found:
-        raise LabError(f"no command '{argv[0]}'; there are {', '.join(c[0] for c in available())}")
+        names = [c[0] for c in available()]
+        meant = difflib.get_close_matches(argv[0], names, 1)
+        raise LabError(f"no command '{argv[0]}'" + (f"; did you mean {meant[0]}?" if meant else f"; there are {', '.join(names)}"))
     name, module, what = found[0]
     command = importlib.import_module(module)
     parser = argparse.ArgumentParser(prog=f"mare lab {name}", description=f"{what}.", epilog=getattr(command, "EPILOG", None),

@@ -1,6 +1,6 @@
 """describe: every measure of a trace, as text, CSV, JSON and figures.
 
-`native/describe` reads a process's trace once and prints JSON; this module chooses the process, adds what the trace's header knows and writes
+`describe-trace` (lab/reader) reads a process's trace once and prints JSON; this module chooses the process, adds what the trace's header knows and writes
 `description.json`. Its keys (all numbers, unless said otherwise; shares are 0 to 1):
 
     version                 1
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     if args.csv:
         write_csv(Path(args.csv), programs.tables(found) if several else tables(found[0]))
     if args.figures:
-        from marelab import describe_figures  # matplotlib takes a while to import
+        from marelab import describe_figures  # matplotlib takes half a second to import, which text need not wait for
 
         (describe_figures.draw_programs if several else describe_figures.draw)(Path(args.figures), found if several else found[0])
     if args.json:

@@ -27,16 +27,10 @@ import hashlib
 import itertools
 import os
 import re
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-from marelab import env
+from marelab import env, toml
 from marelab.errors import LabError
 
 DESIGNS = Path(__file__).resolve().parents[1] / "designs"
@@ -83,11 +77,7 @@ def find(name: str) -> Path:
 
 def read(name: str) -> Design:
     path = find(name)
-    raw = path.read_bytes()
-    try:
-        data = tomllib.loads(raw.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise LabError(f"{path}: {e}") from e
+    data, raw = toml.read(path)
     design = check(data, path)
     design.digest = hashlib.sha256(raw).hexdigest()[:16]
     return design

@@ -34,6 +34,11 @@ def meminfo(name: str) -> int:
     return int(m[1]) if m else 0
 
 
+def spare_kib() -> int:
+    """The memory guard: a tenth of the machine, but at most 1 GiB, must stay available."""
+    return min(meminfo("MemTotal") // 10, 1 << 20)
+
+
 def machine() -> dict:
     """Facts that do not change while we measure."""
     virtual = "hypervisor" in read("/proc/cpuinfo").split("flags", 1)[-1].split("\n", 1)[0]

@@ -69,7 +69,7 @@ def rounds_that_fit(seconds: float, options: list[str], used: list[Allocator], p
 
 def replayed(e: dict, recorded, used: list[Allocator], place: Path, result: dict, until: float) -> dict:
     progress.note("replaying the trace")
-    with tempfile.TemporaryDirectory(prefix="marelab-") as folder:
+    with tempfile.TemporaryDirectory(prefix="mare-lab-") as folder:
         made, script = replay.make_script(recorded.image(None), Path(folder), partial=True)
         options = ["--replay", str(script), "--touch", "ends"]
         n = rounds_that_fit(until - time.monotonic(), options, used, 0.3)
@@ -97,7 +97,7 @@ def replayed(e: dict, recorded, used: list[Allocator], place: Path, result: dict
 def fitted(e: dict, recorded, used: list[Allocator], place: Path, result: dict, until: float) -> dict:
     progress.note("fitting a synthetic workload")
     image = recorded.image(None)
-    with tempfile.TemporaryDirectory(prefix="marelab-") as folder:
+    with tempfile.TemporaryDirectory(prefix="mare-lab-") as folder:
         profile = Path(folder) / "profile"
         before = fit.facts(recorded, None, profile)
         tests = fit.compare(before, fit.synthesise(profile, Path(folder), image.words))

@@ -6,18 +6,10 @@ import signal
 import subprocess
 import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from marelab import native
 from marelab.allocators import Allocator
 from marelab.errors import LabError
-
-MEASURE = Path(__file__).resolve().parents[2] / "build" / "lab" / "bin" / "measure"
-
-
-def measure_program() -> Path:
-    if not MEASURE.exists():
-        raise LabError(f"{MEASURE} is missing: run `make lab` in mare's source folder")
-    return MEASURE
 
 
 @dataclass(frozen=True)
@@ -56,6 +48,17 @@ class Outcome:
     def cpu_s(self) -> float:
         return self.user_s + self.sys_s
 
+    def columns(self) -> dict:
+        """What every row of results says of a run."""
+        return {"wall_s": f"{self.wall_s:.6f}", "user_s": f"{self.user_s:.6f}", "sys_s": f"{self.sys_s:.6f}", "cpu_s": f"{self.cpu_s:.6f}",
+                "peak_kib": self.peak_kib, "minor_faults": self.minor_faults, "major_faults": self.major_faults, "switches": self.switches,
+                "preempted": self.preempted, "steal_ticks": self.steal_ticks}
+
+    def last_words(self) -> str:
+        """The last line that the program wrote to standard error, to be put behind its problem."""
+        said = self.stderr.strip().splitlines()
+        return f"; it said: {said[-1][:200]}" if said else ""
+
     def problem(self, good: tuple[int, ...] = (0,)) -> str | None:
         """Why this run doesn't count, in words; None where it does."""
         if self.exec_errno:
@@ -83,7 +86,7 @@ def steal_ticks() -> int:
 def command(target: Target, allocator: Allocator, result: str, extra: dict[str, str] | None = None, stderr: str | None = None,
             stdout: str | None = None, wrap: list[str] | None = None) -> list[str]:
     """The command line of one run; `wrap` is put in front of the program (perf record …)."""
-    words = [str(measure_program()), "-o", result]
+    words = [native.path("measure"), "-o", result]
     for option, value in (("-i", target.stdin), ("-O", stdout), ("-E", stderr), ("-c", target.cpus)):
         words += [option, value] if value else []
     for option, number in (("-t", target.timeout), ("-m", target.rss_limit_kib), ("-a", target.spare_kib)):
@@ -99,7 +102,7 @@ def command(target: Target, allocator: Allocator, result: str, extra: dict[str, 
 def once(target: Target, allocator: Allocator, extra: dict[str, str] | None = None, wrap: list[str] | None = None,
          stdout: str | None = None) -> Outcome:
     """Runs the target once. An outcome with a problem is returned like any other; only our own faults raise."""
-    with tempfile.TemporaryDirectory(prefix="marelab-") as folder:
+    with tempfile.TemporaryDirectory(prefix="mare-lab-") as folder:
         result, errors = os.path.join(folder, "result"), os.path.join(folder, "stderr")
         before = steal_ticks()
         words = command(target, allocator, result, extra, errors, stdout, wrap)

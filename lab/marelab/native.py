@@ -8,11 +8,11 @@ from marelab.errors import LabError
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "lab" / "bin"
 FILES = {"launcher": "launch-trace", "tracer": "tracer.so", "describe": "describe-trace", "script": "script-trace", "workload": "workload",
-         "bump": "bump.so"}
+         "bump": "bump.so", "measure": "measure"}
 
 
 def path(name: str) -> str:
-    """The file of a native part: launcher, tracer, describe, script, workload, bump."""
+    """The file of a native part: launcher, tracer, describe, script, workload, bump, measure."""
     file = FOLDER / FILES[name]
     if not file.exists():
         raise LabError(f"{file} is missing: run `make lab` in mare's source folder")

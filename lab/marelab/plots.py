@@ -185,17 +185,6 @@ def sizes(size: list[int], number: list[int]) -> str:
         return svg(fig, "sizes")
 
 
-def bars(names: list[str], shares: list[float], label: str) -> str:
-    with plt.rc_context(STYLE):
-        fig, ax = plt.subplots(figsize=(6.8, 0.34 * len(names) + 0.8))
-        ax.barh(range(len(names)), np.array(shares) * 100, color=PALETTE[0], height=0.62)
-        ax.set_yticks(range(len(names)), names)
-        ax.invert_yaxis()
-        ax.set_xlabel(label)
-        ax.grid(axis="y", visible=False)
-        return svg(fig, label)
-
-
 def short(n: float) -> str:
     for unit in ("", "K", "M", "G"):
         if n < 1024:

@@ -10,11 +10,8 @@ Two witnesses, neither of which adds a line of code to the program:
 Reports of the loader are some 300 KB per process; they are read and removed while the program runs.
 """
 
-import functools
 import os
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -22,17 +19,14 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from marelab import measure, target
+from marelab import allocators, elf, measure, output, perf, target
 from marelab.allocators import Allocator, c_library
 from marelab.errors import LabError
 
-C_ROUTINES = {"malloc", "free", "calloc", "realloc"}
 ALIGNED = {"posix_memalign", "aligned_alloc", "memalign", "valloc", "pvalloc"}
 CXX = re.compile(r"_Zn[wa]m|_Zd[la]Pv")
 BINDING = re.compile(rb"binding file (.+?) \[\d+\] to (.+?) \[\d+\]: \w+ symbol `(\w+)'")
 INTERESTING = re.compile(rb"symbol `(?:malloc|free|calloc|realloc|posix_memalign|aligned_alloc|memalign|p?valloc|_Zn[wa]m\w*|_Zd[la]Pv\w*)'")
-# without BPF events, whose start-up costs a second, and without looking up build ids
-PERF = ("perf", "record", "-q", "-e", "cpu-clock:u", "--no-bpf-event", "-B", "-N")
 SPACE = 512 << 20  # bytes of reports at the same time
 
 
@@ -128,13 +122,13 @@ class Reader:
 
     def binding(self, by: str, to: str, symbol: str) -> None:
         kind, objects = kind_of(symbol), self.objects
-        if not target.defines(to, symbol):
+        if not elf.defines(to, symbol):
             pass  # a program's own jump stub, whose binding is looked at by itself
         elif objects is None or to in objects:
             self.proof.bound[kind, to] += 1
         elif by in objects:
             pass  # what the allocator itself uses underneath is its own matter
-        elif kind == "operator new" and not target.defines(to, "malloc"):
+        elif kind == "operator new" and not elf.defines(to, "malloc"):
             self.proof.bound[kind, to] += 1  # libstdc++, or a copy of it: it calls malloc, whose binding is looked at by itself
         elif kind == "aligned" and by == to:
             pass  # the C library's references to itself
@@ -153,19 +147,9 @@ class Reader:
 
 # ---- the kernel's witness ----
 
-@functools.cache
-def perf_works() -> bool:
-    if not shutil.which("perf"):
-        return False
-    with tempfile.TemporaryDirectory(prefix="marelab-") as folder:
-        r = subprocess.run([*PERF, "-o", f"{folder}/p", "--", "true"], capture_output=True)
-        return r.returncode == 0
-
-
 def images(data: str) -> list[tuple[str, set[str]]]:
     """Programs started, each with the objects mapped into it. The first is `env`, which we put in front."""
-    words = ["perf", "script", "-i", data, "--show-task-events", "--show-mmap-events", "-F", "tid,pid,event"]
-    text = subprocess.run(words, capture_output=True, text=True, errors="replace").stdout
+    text = perf.script(data, "tid,pid,event", "--show-task-events", "--show-mmap-events")
     found: list[tuple[str, set[str]]] = []
     current: dict[str, int] = {}
     for line in text.splitlines():
@@ -201,17 +185,17 @@ def prove(allocator: Allocator, goal: measure.Target) -> Proof:
     """Runs the target once under the allocator with both witnesses."""
     proof = Proof()
     objects = None if allocator.as_is else allocator.objects
-    with tempfile.TemporaryDirectory(prefix="marelab-") as folder:
-        data = f"{folder}/perf" if perf_works() else None
-        wrap = [*PERF, "-F", "49", "-o", data, "--"] if data else None
+    with tempfile.TemporaryDirectory(prefix="mare-lab-") as folder:
+        data = f"{folder}/perf" if perf.works() else None
+        wrap = perf.record(perf.USER, data, "-F", "49") if data else None
         debug = {"LD_DEBUG": "bindings", "LD_BIND_NOW": "1", "LD_DEBUG_OUTPUT": f"{folder}/bindings"}
         with Reader(folder, objects, proof) as reader:
             outcome = measure.once(patient(goal), allocator, debug, wrap)
         if reader.full:
             raise LabError(f"the loader's reports need more than {SPACE >> 20} MB in {folder}: prove it on a shorter run of the program", code=1)
         proof.problem = outcome.problem(goal.good)
-        if proof.problem and outcome.stderr.strip():
-            proof.problem += f"; it said: {outcome.stderr.strip().splitlines()[-1][:200]}"
+        if proof.problem:
+            proof.problem += outcome.last_words()
         if data and os.path.exists(data):
             witness_kernel(proof, allocator, data)
     if "tcache_count=0" in dict(allocator.env).get("GLIBC_TUNABLES", "") and not proof.problem:
@@ -220,17 +204,61 @@ def prove(allocator: Allocator, goal: measure.Target) -> Proof:
 
 
 def check_tunable(proof: Proof, allocator: Allocator) -> None:
-    from marelab.allocators import probe
-
-    if probe(allocator).get("thread_caches") is not False:
+    if allocators.probe(allocator).get("thread_caches") is not False:
         proof.problem = "GLIBC_TUNABLES has no effect here: glibc still uses thread caches"
 
 
 def present(goal: measure.Target) -> tuple[Proof, str]:
     """What serves malloc in the program as it is: the proof and the object's path."""
-    proof = prove(Allocator("as it is", as_is=True), goal)
-    objects = [o for o in proof.objects("malloc")]
+    proof = prove(allocators.AS_IS, goal)
+    objects = proof.objects("malloc")
     if proof.problem or not objects:
         return proof, ""
     own = [o for o in objects if o != os.path.realpath(c_library())]
     return proof, max(own or objects, key=lambda o: proof.bound["malloc", o])
+
+
+# ---- the command ----
+
+EPILOG = """Without a program, the proof is made in a small one that also starts a child. With one, the program itself is run once under each
+allocator: every reference to malloc, free and operator new of every object in every process is looked at.
+
+  mare lab allocators
+  mare lab allocators -- ./service --once
+  mare lab allocators --allocator mine=/opt/lib/libmine.so -- ./service --once
+"""
+
+
+def add_arguments(parser) -> None:
+    allocators.add_catalogue_arguments(parser)
+    parser.add_argument("--timeout", type=float, default=120, metavar="S", help="limit of one run of the program (default: 120 s)")
+    parser.add_argument("--json", action="store_true", help="JSON on standard output")
+    parser.add_argument("program", nargs="*", help="after `--`: the program to prove it in")
+
+
+def run(args) -> int:
+    found = allocators.load(args.catalogue, args.allocator)
+    wanted = allocators.select(found, args.allocators)
+    if args.program:
+        target.check(args.program)
+    goal = measure.Target(tuple(args.program) or default_program(), timeout=args.timeout)
+    results = [(a, prove(a, goal)) for a in wanted]
+    absent = [a for a in found.values() if a.missing and not args.allocators]
+    if args.json:
+        rows = [{"name": a.name, "library": a.library, "version": allocators.version(a), "package": allocators.package_version(a.objects[0]),
+                 "sha256": allocators.fingerprint(a.objects[0]), **p.as_dict()} for a, p in results]
+        print(output.text({"allocators": rows, "missing": [{"name": a.name, "why": a.missing} for a in absent]}))
+    else:
+        show(results, absent)
+    return 0 if all(p.serves for _, p in results) else 1
+
+
+def show(results, absent) -> None:
+    print(f"{'allocator':<16} {'version':<22} {'serves':<8} object, and what was seen")
+    for a, p in results:
+        word = "yes" if p.complete else "in part" if p.serves else "no"
+        print(f"{a.name:<16} {allocators.version(a)[:22]:<22} {word:<8} {a.library or c_library()}")
+        for line in p.lines():
+            print(f"{'':<48} {line}")
+    for a in absent:
+        print(f"{a.name:<16} {'-':<22} {'absent':<8} {a.missing}")

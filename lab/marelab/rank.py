@@ -8,7 +8,6 @@ place when that interval, of one to the first of the place, holds 1.
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from marelab import output, results
 from marelab.errors import LabError
@@ -72,16 +71,6 @@ def ranking(cube: np.ndarray, names: list[str], seed: int = 1) -> dict:
             "cells": int(cube.shape[1])}
 
 
-def sub(r: results.Results, column: str, factor: str | None = None, level=None) -> np.ndarray:
-    frame, cells = r.frame, r.cells
-    if factor is not None:
-        frame = frame[frame[factor] == str(level)]
-        cells = [c for c in cells if c in set(frame["cell"])]
-    table = frame.pivot(index="block", columns=["cell", "allocator"], values=column)
-    table = table[pd.MultiIndex.from_product([cells, r.allocators])]
-    return table.to_numpy().reshape(len(table), len(cells), len(r.allocators))
-
-
 def split_by(r: results.Results, by: str | None, response: str) -> str | None:
     if by is not None:
         return by
@@ -95,12 +84,12 @@ def rank(r: results.Results, by: str | None = None) -> dict:
     tables = []
     for name, column in r.responses.items():
         tables.append({"response": name, "column": column, "factor": None, "level": None, "number": "5.4" if name == "time" and as_study else None,
-                       **ranking(sub(r, column), r.allocators)})
+                       **ranking(r.cube(column), r.allocators)})
         factor = split_by(r, by, name)
         for level in r.factors.get(factor, []) if factor else []:
             number = {"peak": "5.5", "growing": "5.6"}.get(str(level)) if name == "memory" and factor == "AL" and as_study else None
             tables.append({"response": name, "column": column, "factor": factor, "level": str(level), "number": number,
-                           **ranking(sub(r, column, factor, level), r.allocators)})
+                           **ranking(r.cube(column, factor, level), r.allocators)})
     return {"kind": "ranking", "version": 1, "of": str(r.place), "allocators": r.allocators, "notes": r.notes, "tables": tables,
             "published": PUBLISHED if as_study else None, "defects": DEFECTS if as_study else None}
 

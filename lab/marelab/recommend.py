@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from marelab.responses import NAMES
 from marelab.stats import paired
 
 
@@ -74,17 +75,10 @@ class Verdict:
     reasons: list[str]
 
 
-def percent(ratio: float) -> str:
-    return f"{abs(ratio - 1) * 100:.0f} %" if abs(ratio - 1) >= 0.0995 else f"{abs(ratio - 1) * 100:.1f} %"
-
-
-WHAT = {"wall": "run time", "cpu": "CPU time", "peak": "peak memory"}
-
-
 def verdict(time: Standing, memory: Standing, present: str | None, margin: float) -> Verdict:
     """In words. `time` is the response that decides, `memory` the other one: their roles are swapped where peak memory decides. Among those
     recommended by the first that are also on the front, the one that is best in the second is named first."""
-    what = WHAT[time.response]
+    what = NAMES[time.response]
     if present in time.recommended:
         others = [n for n in time.recommended if n != present]
         row = time.row(present)
@@ -135,4 +129,4 @@ def thrift(time: Standing, memory: Standing, choice: str, margin: float) -> list
     i, j = memory.names.index(choice), memory.names.index(best)
     ratio = float(np.exp(memory.pairs.difference[i, j]))
     t = float(np.exp(time.pairs.difference[j, i]))
-    return [f"if {kind} counts more: {best} {verb} 1/{ratio:.2f} of the {WHAT[memory.response]}, at {t:.3f} times the {WHAT[time.response]}"]
+    return [f"if {kind} counts more: {best} {verb} 1/{ratio:.2f} of the {NAMES[memory.response]}, at {t:.3f} times the {NAMES[time.response]}"]

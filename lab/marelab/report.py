@@ -6,13 +6,10 @@ from pathlib import Path
 import jinja2
 import numpy as np
 
-from marelab import analyse, choose, env, output, plots, rank, results
-from marelab.errors import LabError
+from marelab import analyse, env, output, plots, rank, responses, results
 
 TEMPLATES = Path(__file__).with_name("templates")
 EPILOG = "Writes DIR/report.html, or the file named with -o. The page needs no network and no other file.\n"
-NAMES = {"wall": "run time", "cpu": "CPU time", "peak": "peak memory", "faults": "page faults"}
-LABELS = {"wall": "seconds", "cpu": "seconds", "peak": "KiB", "faults": "faults"}
 
 
 def add_arguments(parser) -> None:
@@ -43,23 +40,22 @@ def engine() -> jinja2.Environment:
 
 # ---- choose ----
 
-def choose_page(place: Path) -> tuple[str, dict]:
-    r = results.load(place)
+def choose_page(r: results.Results) -> tuple[str, dict]:
     result = r.about
     colour = plots.colours(sorted(r.allocators))
     s = result["standings"]
     main = result["response"]
-    figures = {k: plots.ratio_dots(s[k]["allocators"], result["margin"], f"{NAMES[k]}, times the best", colour, result["present"])
+    figures = {k: plots.ratio_dots(s[k]["allocators"], result["margin"], f"{responses.NAMES[k]}, times the best", colour, result["present"])
                for k in dict.fromkeys([main, "wall", "cpu", "peak", "faults"])}
     time = main if main != "peak" else "wall"
-    figures["front"] = plots.front(s[time]["allocators"], s["peak"]["allocators"], result["front"], colour, (NAMES[time], NAMES["peak"]))
-    column = choose.RESPONSES[main]
+    figures["front"] = plots.front(s[time]["allocators"], s["peak"]["allocators"], result["front"], colour, (responses.NAMES[time], responses.NAMES["peak"]))
+    column = responses.COLUMNS[main]
     cube = r.cube(column)[:, 0, :]
     scale = 1024 if main == "peak" else 1
     figures["runs"] = plots.runs({n: (cube[:, i] / scale).tolist() for i, n in enumerate(r.allocators)},
-                                 f"{NAMES[main]}, {'MiB' if main == 'peak' else 's'}", colour)
+                                 f"{responses.NAMES[main]}, {'MiB' if main == 'peak' else 's'}", colour)
     by = {k: {x["name"]: x for x in v["allocators"]} for k, v in s.items()}
-    page = {"r": result, "figures": figures, "by": by, "names": NAMES, "machine": result["machine"], "explanation": explained(result),
+    page = {"r": result, "figures": figures, "by": by, "names": responses.NAMES, "machine": result["machine"], "explanation": explained(result),
             "load": load_of(r)}
     return engine().get_template("choose.html").render(page), result
 
@@ -96,8 +92,7 @@ def explained(result: dict) -> dict | None:
 
 # ---- study ----
 
-def study_page(place: Path) -> tuple[str, dict]:
-    r = results.load(place)
+def study_page(r: results.Results) -> tuple[str, dict]:
     a = analyse.analyse(r)
     ranked = rank.rank(r)
     colour = plots.colours(sorted(r.allocators))
@@ -130,20 +125,14 @@ def mean_figures(r: results.Results, response: dict, label: str, colour) -> list
 def residual_figure(r: results.Results, name: str, response: dict) -> str | None:
     if r.blocks < 2:
         return None
-    f, y = r.frame, f"_{name}"
-    centred = f[y] - f.groupby(["cell", "allocator"])[y].transform("mean")
-    order = f[["block"]].assign(order=f["order"].astype(int)).sort_values(["block", "order"]).index
-    return plots.residuals(centred.loc[order].to_numpy(), f"{'log ' if response['scale'] == 'log' else ''}{name}")
+    return plots.residuals(r.residuals(f"_{name}"), f"{'log ' if response['scale'] == 'log' else ''}{name}")
 
 
 # ---- both ----
 
 def page_of(place: Path) -> tuple[str, dict]:
-    if (place / "choose.json").exists():
-        return choose_page(place)
-    if (place / "study.json").exists():
-        return study_page(place)
-    raise LabError(f"{place} holds no results: give the folder of `mare lab study` or `mare lab choose`")
+    r = results.load(place)
+    return choose_page(r) if r.kind == "choose" else study_page(r)
 
 
 def write(place: Path, path: Path) -> dict:

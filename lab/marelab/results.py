@@ -6,13 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from marelab import output, rows, study
-from marelab.choose import FLOORS, RESPONSES, VERSION
+from marelab import answer, responses, rows, study
 from marelab.errors import LabError
-
-
-# what choose.json must hold
-CHOOSE = ("program", "response", "margin", "seed", "stopped", "machine", "share", "out", "present", "allocators", "verdict", "front", "standings", "gain")
 
 
 @dataclass
@@ -37,11 +32,20 @@ class Results:
         """Whether the cells make up a full factorial."""
         return len(self.cells) == int(np.prod([len(v) for v in self.factors.values()] or [1]))
 
-    def cube(self, column: str) -> np.ndarray:
-        """[block, cell, allocator]"""
-        table = self.frame.pivot(index="block", columns=["cell", "allocator"], values=column)
-        wanted = pd.MultiIndex.from_product([self.cells, self.allocators])
-        return table[wanted].to_numpy().reshape(len(table), len(self.cells), len(self.allocators))
+    def cube(self, column: str, factor: str | None = None, level=None) -> np.ndarray:
+        """[block, cell, allocator]; with a factor, of the cells at that level of it."""
+        frame = self.frame if factor is None else self.frame[self.frame[factor] == str(level)]
+        cells = [c for c in self.cells if c in set(frame["cell"])]
+        table = frame.pivot(index="block", columns=["cell", "allocator"], values=column)
+        wanted = pd.MultiIndex.from_product([cells, self.allocators])
+        return table[wanted].to_numpy().reshape(len(table), len(cells), len(self.allocators))
+
+    def residuals(self, column: str) -> np.ndarray:
+        """What is left of each run beside the mean of its cell and allocator, in the order in which the runs were made."""
+        frame = self.frame
+        centred = frame[column] - frame.groupby(["cell", "allocator"])[column].transform("mean")
+        order = frame[["block"]].assign(order=frame["order"].astype(int)).sort_values(["block", "order"]).index
+        return centred.loc[order].to_numpy()
 
 
 def read_frame(place: Path) -> pd.DataFrame:
@@ -67,23 +71,21 @@ def numbers(frame: pd.DataFrame, columns, place: Path) -> pd.DataFrame:
     for c in columns:
         if c not in frame:
             raise LabError(f"{place}/runs.csv: line 1: there is no column '{c}', which the results name as a response; the folder is damaged")
-        floor = FLOORS.get(c, 4096 if c.endswith("_bytes") else 1e-9)  # what is less than a page is a page: a ratio to nothing says nothing
-        frame[c] = pd.to_numeric(frame[c], errors="coerce").clip(lower=floor)
+        frame[c] = pd.to_numeric(frame[c], errors="coerce").clip(lower=responses.floor(c))
         if frame[c].isna().any():
             raise LabError(f"{place}/runs.csv: row {frame.index[frame[c].isna()][0] + 1}: {c} is no number")
     return frame
 
 
 def load_choose(place: Path) -> Results:
-    about = output.read(place / "choose.json", "choose", VERSION, CHOOSE, "give the folder that `mare lab choose` wrote")
+    about = answer.load(place)
     names = [a["name"] for a in about["allocators"]]
     frame = read_frame(place)
     frame = frame[(frame["block"] > 0) & (frame["problem"] == "") & frame["allocator"].isin(names)].copy()
     frame["cell"] = ""
     whole = frame.groupby("block")["allocator"].nunique()
     frame = frame[frame["block"].isin(whole.index[whole == len(names)])].copy()
-    responses = {**RESPONSES, "faults": "minor_faults"}
-    return Results(place, "choose", about, numbers(frame, responses.values(), place), {}, responses, names, [""])
+    return Results(place, "choose", about, numbers(frame, responses.COLUMNS.values(), place), {}, dict(responses.COLUMNS), names, [""])
 
 
 def load_study(place: Path) -> Results:

@@ -14,8 +14,16 @@ from pathlib import Path
 
 from marelab.errors import LabError
 
-
 SPACE = 64 << 20  # bytes of disk that must be free before anything is begun
+
+
+def make_place(place: Path) -> None:
+    """The folder of a study or of choose, if there is room."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise LabError(f"{place}: {e.strerror}") from e
+    check_space(place)
 
 
 def check_space(place: Path) -> None:

@@ -20,9 +20,8 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass
 
-from marelab import measure
+from marelab import measure, perf
 from marelab.allocators import Allocator, c_library
-from marelab.proof import perf_works
 
 # glibc's malloc/malloc.c, arena.c and hooks, as its debug symbols name them
 GLIBC_MALLOC = re.compile("|".join((
@@ -149,30 +148,21 @@ def parse(text: str, objects: tuple[str, ...], glibc: bool) -> Share:
 
 def record(target: measure.Target, allocator: Allocator, objects: tuple[str, ...], seconds: float = 20.0, runs: int = 8) -> Share | str:
     """Samples whole runs until there are 2000 samples, or the time or number of runs is used up; a sentence where it can't be done."""
-    if not perf_works():
+    if not perf.works():
         return "perf can't be used here: install linux-perf, and allow it with  sysctl kernel.perf_event_paranoid=2"
-    event = "cpu-clock" if may_sample_kernel() else "cpu-clock:u"
+    event = perf.ALL if perf.allowed(perf.ALL) else perf.USER
     glibc = objects[0] == os.path.realpath(c_library())
     shares, spent = [], 0.0
     while len(shares) < runs and spent < seconds and sum(s.samples for s in shares) < 2000:
-        with tempfile.TemporaryDirectory(prefix="marelab-") as folder:
-            wrap = ["perf", "record", "-q", "-e", event, "-F", str(FREQUENCY), "--no-bpf-event", "-B", "-N", "-g", "-o", f"{folder}/p", "--"]
-            outcome = measure.once(target, allocator, wrap=wrap)
+        with tempfile.TemporaryDirectory(prefix="mare-lab-") as folder:
+            data = f"{folder}/p"
+            outcome = measure.once(target, allocator, wrap=perf.record(event, data, "-F", str(FREQUENCY), "-g"))
             spent += outcome.wall_s
             problem = outcome.problem(target.good)
             if problem:
                 return f"the program failed under perf: {problem}"
-            words = ["perf", "script", "-i", f"{folder}/p", "--show-mmap-events", "-F", "tid,ip,sym,symoff,dso"]
-            r = subprocess.run(words, capture_output=True, text=True, errors="replace")
-            shares.append(parse(r.stdout, objects, glibc))
-    return add(shares, event == "cpu-clock") if any(s.samples for s in shares) else "the program is too short to be sampled"
-
-
-def may_sample_kernel() -> bool:
-    with tempfile.TemporaryDirectory(prefix="marelab-") as folder:
-        words = ["perf", "record", "-q", "-e", "cpu-clock", "--no-bpf-event", "-B", "-N", "-o", f"{folder}/p", "--", "true"]
-        r = subprocess.run(words, capture_output=True, text=True)
-        return r.returncode == 0 and "restricted" not in r.stderr
+            shares.append(parse(perf.script(data, "tid,ip,sym,symoff,dso", "--show-mmap-events"), objects, glibc))
+    return add(shares, event == perf.ALL) if any(s.samples for s in shares) else "the program is too short to be sampled"
 
 
 def add(shares: list[Share], with_kernel: bool) -> Share:

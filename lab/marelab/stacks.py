@@ -3,10 +3,10 @@
 import bisect
 import re
 import shutil
-import struct
 import subprocess
 from pathlib import Path
 
+from marelab import elf
 
 LINE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) \S*x\S* ([0-9a-f]+) \S+ \d+ +(/.*)")
 
@@ -19,24 +19,6 @@ def read_maps(path: Path) -> list[tuple[int, int, int, str]]:
         if m:
             rows.append((int(m[1], 16), int(m[2], 16), int(m[3], 16), m[4]))
     return sorted(rows)
-
-
-def link_address(file: str, offset: int) -> int:
-    """The address that the file itself gives to the byte at this offset (by its program headers)."""
-    try:
-        with open(file, "rb") as f:
-            head = f.read(64)
-            if head[:5] != b"\x7fELF\x02":
-                return offset
-            table, (size, count) = struct.unpack_from("<Q", head, 32)[0], struct.unpack_from("<HH", head, 54)
-            for i in range(count):
-                f.seek(table + i * size)
-                kind, _, at, address, _, length = struct.unpack_from("<IIQQQQ", f.read(size))
-                if kind == 1 and at <= offset < at + length:
-                    return offset - at + address
-    except (OSError, struct.error):
-        pass
-    return offset
 
 
 def look_up(file: str, addresses: list[int]) -> list[str]:
@@ -62,7 +44,7 @@ def named(stacks: list[dict], maps: Path | None) -> list[dict]:
         names[address] = f"{address:#x}"
         if i >= 0 and address < rows[i][1]:
             start, _, offset, file = rows[i]
-            asked.setdefault(file, []).append((address, link_address(file, address - start + offset) - 1))
+            asked.setdefault(file, []).append((address, elf.link_address(file, address - start + offset) - 1))
     for file, pairs in asked.items():
         names.update(zip((a for a, _ in pairs), look_up(file, [where for _, where in pairs])))
     return [{"number": s["number"], "bytes": s["bytes"], "frames": [names[a] for a in s["addresses"]]} for s in stacks]

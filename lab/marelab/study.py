@@ -16,10 +16,9 @@ from pathlib import Path
 
 from marelab import allocators, design as designs, env, measure, native, output, progress, proof, workload
 from marelab.allocators import Allocator
-from marelab.choose import spare_kib
 from marelab.design import Design
 from marelab.errors import LabError
-from marelab.rows import Rows, check_space, read
+from marelab.rows import Rows, make_place, read
 
 EPILOG = """  mare lab study preset -o DIR          a study of at most 45 minutes on this machine
   mare lab study chapter5 -o DIR        the published study's treatments, cut to what the machine has
@@ -113,7 +112,7 @@ def load(place: Path) -> dict:
 
 def target_of(design: Design, cell: dict, seed: int, workload: str) -> measure.Target:
     return measure.Target(tuple(designs.words(design, cell, seed, workload)), timeout=design.timeout, cpus=designs.cpu_list(design, cell),
-                          spare_kib=spare_kib())
+                          spare_kib=env.spare_kib())
 
 
 def printed(path: Path) -> dict:
@@ -139,7 +138,7 @@ def plain(name: str, data: dict) -> dict:
 def run_once(design: Design, cell: dict, allocator: Allocator, seed: int, workload: str) -> tuple[dict, str | None, list[str]]:
     """The figures of one run, its problem, and its command."""
     goal = target_of(design, cell, seed, workload)
-    with tempfile.TemporaryDirectory(prefix="marelab-") as folder:
+    with tempfile.TemporaryDirectory(prefix="mare-lab-") as folder:
         output = Path(folder) / "stdout"
         o = measure.once(goal, allocator, stdout=str(output))
         own = printed(output)
@@ -148,11 +147,9 @@ def run_once(design: Design, cell: dict, allocator: Allocator, seed: int, worklo
     lost = [c for c in wanted if c not in own]
     if not problem and lost:
         problem = f"its last line of output is no JSON object with '{lost[0][4:]}'"
-    if problem and o.stderr.strip():
-        problem += f"; it said: {o.stderr.strip().splitlines()[-1][:200]}"
-    figures = {"wall_s": f"{o.wall_s:.6f}", "user_s": f"{o.user_s:.6f}", "sys_s": f"{o.sys_s:.6f}", "cpu_s": f"{o.cpu_s:.6f}",
-               "peak_kib": o.peak_kib, "minor_faults": o.minor_faults, "major_faults": o.major_faults, "switches": o.switches,
-               "preempted": o.preempted, "steal_ticks": o.steal_ticks, "killed": o.killed or ""}
+    if problem:
+        problem += o.last_words()
+    figures = {**o.columns(), "killed": o.killed or ""}
     figures.update({c: own.get(c, "") for c in dict.fromkeys(wanted)})
     figures["output"] = json.dumps({k[4:]: v for k, v in own.items()})
     return figures, problem, list(goal.argv)
@@ -199,7 +196,7 @@ class Runner:
     def one(self, block: int, place: int, cell: dict, name: str) -> None:
         seed = script_seed(self.seed, block, cell)
         figures, problem, argv = run_once(self.design, cell, self.used[name], seed, self.workload)
-        if problem == "it was interrupted":
+        if figures["killed"] == "signal":
             raise KeyboardInterrupt
         self.rows.add({"row": len(self.rows.kept) + 1, "block": block, "order": place, "warm_up": int(block == 0), "cell": cell_id(cell), **cell,
                        "script_seed": seed, "problem": problem or "", **figures, "command": shlex.join(argv),
@@ -229,7 +226,7 @@ def run(args) -> int:
         return rerun(args)
     if not args.design:
         raise LabError(f"name a design; there are {', '.join(designs.available())}")
-    measure.measure_program()
+    native.path("measure")
     design = designs.fit_to_machine(designs.read(args.design))
     used = chosen_allocators(args, design)
     blocks = args.blocks or design.blocks
@@ -245,11 +242,7 @@ def run(args) -> int:
 
 def conduct(design: Design, used: list[Allocator], place: Path, seed: int, blocks: int, minutes: float | None) -> tuple[dict, list[dict]]:
     """Runs what is not there yet, into `place`; a summary, and the rows with problems."""
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise LabError(f"{place}: {e.strerror}") from e
-    check_space(place)
+    make_place(place)
     first = not (place / "runs.csv").exists()
     agree(place, manifest(seed, design, used))
     for cut in design.cuts:
@@ -328,5 +321,5 @@ def same_allocator(study: dict, row: dict) -> Allocator:
 def rerun_text(now: dict) -> str:
     lines = [f"row {now['row']}: {now['allocator']}: {shlex.join(now['command'])}"]
     lines += [f"  {k:<14} then {now['then'][k]:<16} now {v}" for k, v in now["now"].items()]
-    lines += [f"  other than then: {k}: {v['then'] or 'none'}, now {v['now'] or 'none'}" for k, v in now["changed"].items()]
+    lines += [f"  changed since then: {k}: {v['then'] or 'none'}, now {v['now'] or 'none'}" for k, v in now["changed"].items()]
     return "\n".join(lines + ([f"  {now['problem']}"] if now["problem"] else []))

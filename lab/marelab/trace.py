@@ -144,5 +144,3 @@ def summary(trace: format.Trace) -> list[str]:
     else:
         lines.append(f"next:  mare lab describe {trace.folder}")
     return lines
-
-

@@ -2,18 +2,15 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
 def lab(tmp_path):
     """Runs `mare lab …` in an empty folder."""
 
-    def run(*args, timeout=120, **more):
+    def run(*args, timeout=300, **more):
         words = [sys.executable, "-m", "marelab", *map(str, args)]
         return subprocess.run(words, capture_output=True, text=True, timeout=timeout, cwd=tmp_path, **more)
 

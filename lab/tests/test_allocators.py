@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
+import subprocess
 
 import pytest
 
-from marelab import allocators, measure, proof
+from marelab import allocators, elf, measure, perf, proof
 from marelab.errors import LabError
 
 
@@ -49,8 +51,6 @@ def test_a_user_adds_a_name_and_a_library(own_malloc):
 
 
 def test_a_path_that_the_loader_would_take_apart_is_refused(own_malloc, tmp_path):
-    import shutil
-
     for name in ("a b.so", "a:b.so"):
         path = shutil.copy(own_malloc, tmp_path / name)
         assert "make a link" in allocators.load(extra=[f"mine={path}"])["mine"].missing
@@ -89,7 +89,7 @@ def test_what_the_loader_says_is_what_glibcs_own_counters_say(a):
 
 
 def test_a_child_without_the_environment_is_found(cxx_program):
-    if not proof.perf_works():
+    if not perf.works():
         pytest.skip("perf can't be used here")
     a = next((a for a in HERE if a.library), None)
     p = proof.prove(a, measure.Target((cxx_program, "clear"), timeout=60))
@@ -98,8 +98,6 @@ def test_a_child_without_the_environment_is_found(cxx_program):
 
 
 def test_a_library_that_does_not_serve_is_told(tmp_path, cxx_program):
-    import subprocess
-
     (tmp_path / "n.c").write_text("int nothing;")
     library = str(tmp_path / "libnothing.so")
     subprocess.run(["cc", "-shared", "-o", library, str(tmp_path / "n.c")], check=True)
@@ -115,15 +113,11 @@ def test_an_allocator_that_lacks_a_routine_is_told(own_malloc, cxx_program):
 
 def test_a_programs_own_jump_stub_is_no_allocator(tmp_path):
     """A program at a fixed address that takes the address of free: other objects' references lead to its stub, which leads on."""
-    import subprocess
-
     source = tmp_path / "p.c"
     source.write_text("#include <stdlib.h>\nint main(void) { void (*volatile f)(void *) = free; f(malloc(10)); return 0; }\n")
     program = str(tmp_path / "p")
     subprocess.run(["cc", "-O0", "-fno-pic", "-no-pie", "-o", program, str(source)], check=True)
-    from marelab import target
-
-    assert "free" not in target.defined(program) and "malloc" in target.defined(allocators.c_library())
+    assert "free" not in elf.defined(program) and "malloc" in elf.defined(allocators.c_library())
     for a in HERE:
         p = proof.prove(a, measure.Target((program,), timeout=60))
         assert p.serves, (a.name, p.lines())

@@ -5,7 +5,9 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.formula.api as smf
 from scipy import stats
+from statsmodels.stats.anova import anova_lm
 
 from marelab.stats import anova
 
@@ -50,9 +52,6 @@ def frame(y, factors):
 
 @pytest.mark.parametrize("blocks", [False, True])
 def test_all_terms_of_three_factors_equal_those_of_statsmodels(blocks):
-    import statsmodels.formula.api as smf
-    from statsmodels.stats.anova import anova_lm
-
     rng = np.random.default_rng(7)
     y = rng.normal(size=(3, 2, 4, 5)) + np.arange(3)[:, None, None, None] * np.array([1, 3])[None, :, None, None]
     ours = anova.balanced(y, ["A", "B", "D"], blocks=blocks)

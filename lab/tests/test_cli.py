@@ -26,9 +26,15 @@ def test_nothing_asked_is_a_mistake():
 
 
 def test_an_unknown_command_names_those_that_exist():
+    r = lab("xyz")
+    assert r.returncode == 2
+    assert "no command 'xyz'; there are choose, " in r.stderr and "Traceback" not in r.stderr
+
+
+def test_a_mistyped_command_names_the_nearest():
     r = lab("chose")
     assert r.returncode == 2
-    assert "no command 'chose'" in r.stderr and "Traceback" not in r.stderr
+    assert r.stderr == "mare lab: no command 'chose'; did you mean choose?\n"
 
 
 def test_an_error_of_the_user_is_one_line_with_its_exit_code(monkeypatch, capsys):

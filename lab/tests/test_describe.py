@@ -21,8 +21,8 @@ def described(w: Writer, tmp_path, **options) -> dict:
     return describe.describe(format.load(w.save(tmp_path / "made")), **options)
 
 
-def test_the_units_of_the_reader_pass_under_sanitizers():
-    r = subprocess.run([str(BUILD / "tests" / "reader-test")], capture_output=True, text=True, timeout=60)
+def test_the_units_of_the_reader_pass_under_sanitizers(tmp_path):
+    r = subprocess.run([str(BUILD / "tests" / "reader-test")], capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert r.returncode == 0, r.stderr
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from traces import Writer
 from tracing import BUILD, case, record
 
@@ -96,7 +97,6 @@ def test_the_limits_are_at_least_twice_the_distance_of_two_traces():
 
 
 def test_kolmogorovs_distance_is_scipys():
-    from scipy import stats
     rng = np.random.default_rng(1)
     for _ in range(20):
         x, y = rng.integers(0, 30, 200), rng.integers(5, 40, 300)

@@ -3,11 +3,11 @@
 import os
 import subprocess
 import sys
-import time
 
 import pytest
+from tracing import ended, said, wait_until
 
-from marelab import allocators, measure
+from marelab import allocators, measure, native
 from marelab.errors import LabError
 
 PLAIN = allocators.AS_IS
@@ -52,8 +52,11 @@ def test_a_crash_has_its_signals_name():
 
 def test_the_time_limit_ends_the_whole_family(tmp_path):
     mark = tmp_path / "pid"
-    o = once("sh", "-c", f"setsid sleep 600 & echo $! > {mark}; sleep 600", timeout=0.3)
-    assert "time limit" in o.problem() and o.wall_s < 60
+    for limit in (0.3, 5, 60):  # on a busy machine it may not even have begun by then
+        o = once("sh", "-c", f"setsid sleep 600 & echo $! > {mark}; sleep 600", timeout=limit)
+        assert "time limit" in o.problem() and limit <= o.wall_s < 500
+        if mark.exists():
+            break
     assert not os.path.exists(f"/proc/{mark.read_text().strip()}")
 
 
@@ -91,19 +94,14 @@ def test_killing_the_laboratory_ends_the_program(tmp_path):
     mark = tmp_path / "pid"
     code = (f"from marelab import measure, allocators\n"
             f"measure.once(measure.Target(('sh', '-c', 'echo $$ > {mark}; sleep 600')), allocators.AS_IS)")
-    p = subprocess.Popen([sys.executable, "-c", code])
-    deadline = time.monotonic() + 60
-    while not (mark.exists() and mark.read_text().strip()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    pid = mark.read_text().strip()
+    p = subprocess.Popen([sys.executable, "-c", code], env=os.environ | {"TMPDIR": str(tmp_path)})  # what it can't remove goes with the test
+    pid = said(mark)
     p.kill()
     p.wait()
-    while os.path.exists(f"/proc/{pid}") and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not os.path.exists(f"/proc/{pid}")
+    wait_until(lambda: ended(pid))
 
 
 def test_a_missing_runner_names_the_remedy(monkeypatch, tmp_path):
-    monkeypatch.setattr(measure, "MEASURE", tmp_path / "measure")
+    monkeypatch.setattr(native, "FOLDER", tmp_path)
     with pytest.raises(LabError, match="make lab"):
         once("true")

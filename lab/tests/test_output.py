@@ -10,7 +10,7 @@ import pytest
 from test_study import EFFECT, made_up
 from traces import Writer
 
-from marelab import cli, describe, format, output, results, rows, stacks
+from marelab import answer, cli, describe, format, output, results, rows, stacks
 from marelab.errors import LabError
 
 
@@ -54,7 +54,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
 def choose_result(place, **changes) -> dict:
     place.mkdir(exist_ok=True)
-    about = {k: [] for k in results.CHOOSE} | {"kind": "choose", "version": 1} | changes
+    about = {k: [] for k in answer.KEYS} | {"kind": "choose", "version": 1} | changes
     (place / "choose.json").write_text(json.dumps(about))
     (place / "runs.csv").write_text("block,order,warm_up,allocator,problem,wall_s\n1,1,0,a,,0.5\n")
     return about

@@ -60,8 +60,9 @@ def test_a_paced_replay_takes_as_long_as_the_original(tmp_path):
     code = "import time; time.sleep(0.4); x = [str(i) for i in range(5000)]; time.sleep(0.3)"
     t = record(tmp_path, sys.executable, "-c", code)
     _, script = script_of(t, tmp_path)
-    fast, paced = (workload.response(["--replay", str(script), *o], dict(os.environ))["seconds"] for o in ([], ["--paced"]))
-    assert paced >= 0.65 > fast
+    paced = workload.response(["--replay", str(script), "--paced"], dict(os.environ))["seconds"]
+    fast = [workload.response(["--replay", str(script)], dict(os.environ))["seconds"] for _ in range(5)]
+    assert paced >= 0.65 > min(fast)  # one of them, even on a busy machine
 
 
 def test_a_part_can_be_replayed(tmp_path):

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from marelab import allocators, measure, proof, share
+from marelab import allocators, measure, perf, share
 
 HEAD = " 100 \n"
 
@@ -50,7 +50,7 @@ def test_the_interval_of_a_share_is_wilsons():
     assert (low, high) == (pytest.approx(0.0552, abs=1e-3), pytest.approx(0.1744, abs=1e-3))
 
 
-@pytest.mark.skipif(not proof.perf_works(), reason="perf can't be used here")
+@pytest.mark.skipif(not perf.works(), reason="perf can't be used here")
 @pytest.mark.parametrize("code,low,high", [
     ("x = 0\nfor i in range(3_000_000): x = (x * 3 + i) & 255", 0.0, 0.15),             # computes; small integers are cached
     ("import ctypes\nfor i in range(60): b = [bytearray(600 + j % 50) for j in range(20000)]; del b", 0.05, 0.95),  # allocates
@@ -62,5 +62,5 @@ def test_a_program_that_allocates_has_a_larger_share_than_one_that_computes(code
 
 
 def test_without_perf_it_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr(share, "perf_works", lambda: False)
+    monkeypatch.setattr(perf, "works", lambda: False)
     assert "linux-perf" in share.record(measure.Target(("true",)), allocators.AS_IS, ("/x",))

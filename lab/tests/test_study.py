@@ -3,17 +3,20 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tracing import wait_until
 
-from marelab import analyse, compare, design, rank, report, results, study
+from marelab import analyse, cli, compare, design, measure, rank, report, results, study
+from marelab.allocators import Allocator
 from marelab.errors import LabError
+from marelab.rows import Rows
 
 TOML = """
 title = "small"
@@ -139,10 +142,9 @@ def test_two_studies_do_not_mix(done, more, words):
 def test_a_killed_study_goes_on_where_it_was(tmp_path):
     path = write(tmp_path, TOML)
     words = [sys.executable, "-m", "marelab", "study", path, "-o", str(tmp_path / "s"), "--allocators", "glibc,mimalloc", "--blocks", "2"]
-    p = subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    csv_file, deadline = tmp_path / "s" / "runs.csv", time.monotonic() + 100
-    while time.monotonic() < deadline and not (csv_file.exists() and csv_file.read_text().count("\n") > 5):
-        time.sleep(0.02)
+    p = subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=os.environ | {"TMPDIR": str(tmp_path)})
+    csv_file = tmp_path / "s" / "runs.csv"
+    wait_until(lambda: csv_file.exists() and csv_file.read_text().count("\n") > 5)
     p.send_signal(signal.SIGKILL)
     p.wait()
     before = rows_of(tmp_path / "s")
@@ -156,6 +158,15 @@ def test_a_killed_study_goes_on_where_it_was(tmp_path):
     assert [int(r["row"]) for r in after] == list(range(1, 25))
 
 
+def test_a_run_that_an_interrupt_ended_is_no_row_whatever_the_program_said(tmp_path, monkeypatch):
+    ended = measure.Outcome(0.1, 0, 0, 1000, 1, 0, 1, 1, 0, 15, "signal", 0, stderr="Terminated\n")
+    monkeypatch.setattr(measure, "once", lambda *a, **k: ended)
+    d = design.fit_to_machine(design.read(write(tmp_path, TOML)))
+    with Rows(tmp_path / "runs.csv") as rows, pytest.raises(KeyboardInterrupt):
+        study.Runner(d, [Allocator("glibc")], rows, 1).all(1, None)
+    assert not rows.kept
+
+
 def test_one_command_runs_any_row_again(done, lab):
     r = lab("study", "--rerun", "5", "-o", done[0], "--json")
     assert r.returncode == 0, r.stderr
@@ -167,8 +178,6 @@ def test_one_command_runs_any_row_again(done, lab):
 
 
 def test_a_row_whose_allocator_is_gone_or_another_is_not_measured_as_if_it_were_there(done, lab, tmp_path):
-    import shutil
-
     place = shutil.copytree(done[0], tmp_path / "copy")
     about = json.loads((place / "study.json").read_text())
     number = next(r["row"] for r in rows_of(place) if r["allocator"] == "jemalloc")
@@ -177,14 +186,14 @@ def test_a_row_whose_allocator_is_gone_or_another_is_not_measured_as_if_it_were_
     entry["library"] = str(other)
     (place / "study.json").write_text(json.dumps(about))
     r = lab("study", "--rerun", number, "-o", place)
-    assert r.returncode == 0 and "other than then: sha256: " in r.stdout, r.stderr
+    assert r.returncode == 0 and "changed since then: sha256: " in r.stdout, r.stderr
     os.unlink(other)
     r = lab("study", "--rerun", number, "-o", place)
     assert r.returncode == 2 and "other.so is not here any more" in r.stderr
 
 
 def test_a_cell_that_the_time_limit_ends_is_left_out_for_all_and_named(tmp_path, lab):
-    text = 'command = ["sh", "-c", "test {T} = fast || sleep 60"]\nblocks = 3\ntimeout = 3\n[factors]\nT = ["fast", "slow"]\nU = [1]\n'
+    text = 'command = ["sh", "-c", "test {T} = fast || sleep 60"]\nblocks = 3\ntimeout = 10\n[factors]\nT = ["fast", "slow"]\nU = [1]\n'
     text = text.replace("test {T}", "x={U}; test {T}")
     r = lab("study", write(tmp_path, text), "-o", "s", "--allocators", "glibc,glibc-notcache")
     assert r.returncode == 0, r.stderr
@@ -340,8 +349,6 @@ def test_the_page_of_a_study_holds_its_tables(tmp_path):
 
 
 def test_every_command_speaks_json(tmp_path, capsys):
-    from marelab import cli
-
     one = made_up(tmp_path / "1", EFFECT)
     for words in (["analyse", one], ["rank", one], ["compare", one, one], ["report", one]):
         assert cli.main([*map(str, words), "--json"]) == 0
@@ -359,8 +366,6 @@ def test_a_folder_that_is_no_result_says_what_to_give(tmp_path, lab, files, word
 
 
 def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
-    from marelab.rows import Rows
-
     with Rows(tmp_path / "r.csv") as rows:
         rows.add({"a": 1})
 

@@ -6,11 +6,11 @@ import struct
 
 import pytest
 
-from marelab import measure, target
+from marelab import elf, native, target
 from marelab.errors import LabError
 
 
-def elf(path, bits=64, machine=62, interpreter=b"/lib64/ld-linux-x86-64.so.2"):
+def made(path, bits=64, machine=62, interpreter=b"/lib64/ld-linux-x86-64.so.2"):
     """The head of an ELF file with one program header."""
     wide = bits == 64
     head = bytearray(64 if wide else 52)
@@ -41,22 +41,44 @@ def elf(path, bits=64, machine=62, interpreter=b"/lib64/ld-linux-x86-64.so.2"):
 ])
 def test_what_preloading_cannot_reach_is_refused(tmp_path, shape, words):
     with pytest.raises(LabError, match=words):
-        target.check([elf(tmp_path / "p", **shape)])
+        target.check([made(tmp_path / "p", **shape)])
 
 
 def test_a_real_static_program_is_refused():
     with pytest.raises(LabError, match="statically"):
-        target.check([str(measure.MEASURE)])
+        target.check([native.path("measure")])
+
+
+def test_a_setgid_program_is_refused(tmp_path):
+    copy = tmp_path / "p"
+    shutil.copy("/bin/true", copy)
+    copy.chmod(0o2755)
+    with pytest.raises(LabError, match="setgid"):
+        target.check([str(copy)])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")
-def test_a_setuid_program_is_refused(tmp_path):
+def test_a_program_of_another_user_that_is_setuid_is_refused(tmp_path):
     copy = tmp_path / "p"
     shutil.copy("/bin/true", copy)
     os.chown(copy, 12345, -1)
     copy.chmod(0o4755)
     with pytest.raises(LabError, match="setuid"):
         target.check([str(copy)])
+
+
+def test_a_program_with_file_capabilities_is_refused(tmp_path, monkeypatch):
+    copy, asked = tmp_path / "able", []
+    shutil.copy("/bin/true", copy)
+
+    def getxattr(path, name):
+        asked.append((str(path), name))
+        return b"\x01\x00\x00\x02"
+
+    monkeypatch.setattr(os, "getxattr", getxattr)  # setting real ones needs a privilege
+    with pytest.raises(LabError, match="file capabilities"):
+        target.check([str(copy)])
+    assert asked == [(str(copy), "security.capability")]
 
 
 def test_scripts_are_followed_to_their_interpreter(tmp_path):
@@ -80,3 +102,22 @@ def test_a_file_without_a_header_is_neither(tmp_path):
     p.chmod(0o755)
     with pytest.raises(LabError, match="neither an ELF program"):
         target.check([str(p)])
+
+
+def test_a_damaged_header_is_no_crash(tmp_path):
+    """A program header that is cut off, and tables that point behind the file's end."""
+    whole = open(made(tmp_path / "p"), "rb").read()
+    for cut in range(0, len(whole), 3):
+        (tmp_path / "q").write_bytes(whole[:cut])
+        found = elf.read(str(tmp_path / "q"))
+        assert found is None or len(found.segments) <= 1
+        assert elf.link_address(str(tmp_path / "q"), 10) == 10 and elf.defined(str(tmp_path / "q")) is None
+    assert elf.read(made(tmp_path / "whole")).interpreter == "/lib64/ld-linux-x86-64.so.2"
+
+
+def test_a_byte_of_a_file_has_the_address_its_segment_gives_it():
+    own = os.path.realpath("/proc/self/exe")
+    for s in elf.read(own).segments:
+        if s.kind == elf.LOAD and s.length:
+            assert elf.link_address(own, s.offset + s.length - 1) == s.address + s.length - 1
+    assert elf.link_address("/etc/passwd", 5) == elf.link_address("/no/such/file", 5) == 5

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -195,7 +196,6 @@ def test_an_allocation_that_fails_ends_it_with_the_size():
 
 
 def limit_memory():
-    import resource
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 
 

@@ -1,7 +1,8 @@
-"""What the tests of traces share: running a case under the tracer and describing all its processes."""
+"""What tests share: running a case under the tracer and describing all its processes; waiting for what another process does."""
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 from marelab import describe, format, trace
@@ -44,3 +45,25 @@ def assert_sound(t: format.Trace) -> None:
 def over(library: str) -> dict:
     """The environment in which another allocator is below the tracer."""
     return os.environ | {"LD_PRELOAD": library}
+
+
+def wait_until(what, seconds: float = 100, pause: float = 0.01) -> None:
+    """Until what() holds, which takes as long as the machine's other work makes it take."""
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(pause)
+
+
+def ended(pid: str) -> bool:
+    """Whether the process is gone, or only waits for its parent."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def said(file: Path) -> str:
+    """What stands in a file that a program under test writes, once it is there."""
+    wait_until(lambda: file.exists() and file.read_text().strip())
+    return file.read_text().strip()

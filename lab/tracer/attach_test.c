@@ -130,7 +130,7 @@ static int try_all(trace *t, void (*what)(int))
 
 int main(void)
 {
-  char folder[] = "/tmp/mare-attach-test-XXXXXX", command[128], setting[256], *words[] = { "test", NULL };
+  char folder[] = "mare-attach-test-XXXXXX", command[128], setting[256], *words[] = { "test", NULL };
   options o = { .library = "none", .limit = UINT64_C(1) << 30, .command = words };
   static trace t;
   o.folder = mkdtemp(folder);

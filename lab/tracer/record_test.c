@@ -107,7 +107,7 @@ static void read_back(const trace *t, const char *folder)
 
 int main(void)
 {
-  char folder[] = "/tmp/mare-record-test-XXXXXX", header[64];
+  char folder[] = "mare-record-test-XXXXXX", header[64];
   static options o;
   static trace t = { .o = &o };
   begin(&t, &o, folder);

@@ -60,4 +60,4 @@ orb.state = proxy.state
 --- A system exception to raise: orb.system("NO_PERMISSION", minor, "COMPLETED_NO", text).
 orb.system = exception.system
 
-return orb
+return require "mare.near".guard(orb)

@@ -1,165 +1,97 @@
 --[[
-mare.socket: LuaSocket's interface over mare.net, so that programs written for it run in processes and fibers and hold up nobody.
-What differs is listed in docs/socket.md.
+mare.socket: LuaSocket's interface, so that programs written for it run in processes and fibers and hold up nobody. Objects and whatever
+waits are in C (src/module/socket*.c); what differs from LuaSocket is listed in docs/socket.md.
 ]]
 local mare = require "mare"
-local net = require "mare.net"
+local core = require "mare.socket.core"
 local common = require "mare.socket.common"
 local tcp = require "mare.socket.tcp"
 local udp = require "mare.socket.udp"
 
-local socket = { _VERSION = "LuaSocket 3.1.0 (mare)", _SETSIZE = math.maxinteger, _DATAGRAMSIZE = udp.DATAGRAM, BLOCKSIZE = 2048,
-                 _DEBUG = false }
+local socket = { _VERSION = "LuaSocket 3.1.0 (mare)", _SETSIZE = math.maxinteger, _SOCKETINVALID = -1, _DATAGRAMSIZE = udp.DATAGRAM,
+                 BLOCKSIZE = 2048 }
+function socket.__unload() end
 
-socket.tcp, socket.tcp4, socket.tcp6 = tcp.new, tcp.new, tcp.new
-socket.udp, socket.udp4, socket.udp6 = udp.new, udp.new, udp.new
+socket.tcp, socket.tcp4, socket.tcp6 = tcp.new, tcp.new4, tcp.new6
+socket.udp, socket.udp4, socket.udp6 = udp.new, udp.new4, udp.new6
+socket.select, socket.gettime = core.select, core.gettime
 
-function socket.connect(address, port, own_address, own_port)
-  local it = tcp.new()
-  if own_address then
-    local ok, err = it:bind(own_address, own_port or 0)
-    if not ok then return nil, err end
-  end
-  local ok, err = it:connect(address, port)
-  if not ok then return nil, err end
-  return it
-end
-socket.connect4, socket.connect6 = socket.connect, socket.connect
+local FAMILIES = { inet = tcp.new4, inet6 = tcp.new6, unspec = tcp.new }
 
-function socket.bind(address, port, backlog)
-  local it = tcp.new()
-  local ok, err = it:bind(address, port)
-  if ok then ok, err = it:listen(backlog or 32) end
-  if not ok then return nil, err end
-  return it
+-- connect(address, port[, own address[, own port[, family]]])
+function socket.connect(address, port, own_address, own_port, family)
+  local new = FAMILIES[family or "unspec"] or error(("bad argument #5 to 'connect' (invalid option '%s')"):format(tostring(family)), 2)
+  address, port = common.string(address, "connect", 1), common.string(port, "connect", 2)
+  local it, err = new()
+  local ok
+  if it then ok = true end
+  if ok and own_address then ok, err = it:bind(own_address, own_port or 0) end
+  if ok then ok, err = it:connect(address, port) end
+  if ok then return it end
+  if it then it:close() end
+  return nil, err
 end
 
-------------------------------------------------------------------------------------------------------- time
+function socket.connect4(address, port, own_address, own_port) return socket.connect(address, port, own_address, own_port, "inet") end
+function socket.connect6(address, port, own_address, own_port) return socket.connect(address, port, own_address, own_port, "inet6") end
 
-local boot -- LuaSocket's time is that since 1970
-function socket.gettime()
-  if not boot then                               -- the moment at which a second begins, as exactly as it can be had
-    local now = os.time()
-    boot = now - mare.clock()
+-- The first address of the host at which a server can be had.
+function socket.bind(host, port, backlog)
+  local list, err = socket.dns.getaddrinfo(host == "*" and "0.0.0.0" or host)
+  if not list then return nil, err end
+  err = "no info on address"
+  for _, a in ipairs(list) do
+    local it, ok
+    it, err = FAMILIES[a.family]()
+    if not it then return nil, err end
+    it:setoption("reuseaddr", true)
+    ok, err = it:bind(a.addr, port)
+    if ok then ok, err = it:listen(backlog) end
+    if ok then return it end
+    it:close()
   end
-  return boot + mare.clock()
+  return nil, err
 end
 
 function socket.sleep(seconds)
-  mare.sleep(math.max(seconds, 0))
-end
-
-------------------------------------------------------------------------------------------------------- select
-
--- What mare.select waits for, or true: it is ready already.
-local function to_read(it)
-  local class = getmetatable(it)
-  if class == tcp.client then return it.conn:closed() or it.conn end
-  if class == tcp.server then return (it.ready and #it.ready > 0) or it.server end
-  if class == udp.unconnected or class == udp.connected then return udp.handle(it) or true end
-  if class == tcp.master then return false end
-  error("socket.select: only sockets of mare.socket can be waited for; use mare.wait_fd for a descriptor", 3)
-end
-
-local function to_write(it)
-  local class = getmetatable(it)
-  if class == tcp.client then return it.conn:closed() or it.conn:writing() end
-  if class == tcp.master then return it.dialling or false end
-  return true
-end
-
-local function note(list, it)
-  if list[it] then return end
-  list[#list + 1] = it
-  list[it] = #list
-end
-
--- The connection that select accepted waits for accept.
-local function took(it, value)
-  if getmetatable(it) == tcp.server and value then it.ready[#it.ready + 1] = value end
-end
-
-function socket.select(readers, writers, seconds)
-  local readable, writable, cases, owners = {}, {}, {}, {}
-  local function add(it, list, what)
-    if what == true then note(list, it)
-    elseif what then
-      cases[#cases + 1] = what
-      owners[#cases] = { it, list }
-    end
-  end
-  for _, it in ipairs(readers or {}) do add(it, readable, to_read(it)) end
-  for _, it in ipairs(writers or {}) do add(it, writable, to_write(it)) end
-  if seconds and seconds < 0 then seconds = nil end
-  if #readable + #writable > 0 then seconds = 0 end
-  cases.timeout = seconds
-  local i, value
-  if #cases > 0 or seconds then i, value = mare.select(cases) end
-  -- One is ready; which of the others are, too?
-  while i do
-    local owner = owners[i]
-    note(owner[2], owner[1])
-    took(owner[1], value)
-    local rest, places = { timeout = 0 }, {}
-    for k, case in ipairs(cases) do
-      if not owners[k][2][owners[k][1]] then
-        rest[#rest + 1] = case
-        places[#rest] = owners[k]
-      end
-    end
-    cases, owners = rest, places
-    if #cases == 0 then break end
-    i, value = mare.select(cases)
-  end
-  if #readable + #writable == 0 then return readable, writable, "timeout" end
-  return readable, writable
+  local kind = seconds == nil and "no value" or type(seconds)
+  seconds = tonumber(seconds)
+  if not seconds then error(("bad argument #1 to 'sleep' (number expected, got %s)"):format(kind), 2) end
+  mare.sleep(seconds > 0 and math.min(seconds, 1e9) or 0)
 end
 
 ------------------------------------------------------------------------------------------------------- names
 
-socket.dns = {}
-
-local function lookup(name)
-  local list, err, code = net.resolve(name)
-  if not list then return nil, common.text(err, code) end
-  return list
-end
+socket.dns = { gethostname = core.gethostname }
 
 function socket.dns.toip(name)
-  local list, err = lookup(name)
-  if not list then return nil, err end
-  local four = {}
-  for _, a in ipairs(list) do
-    if not a:find(":", 1, true) then four[#four + 1] = a end
-  end
-  if #four == 0 then return nil, "host not found" end
-  return four[1], { name = name, alias = {}, ip = four }
+  name = common.string(name, "toip", 1)
+  local list = common.addresses(name, "0", 4, "")
+  if not list then return nil, "host not found" end
+  local all = {}
+  for i, a in ipairs(list) do all[i] = a.host end
+  return all[1], { name = name, alias = {}, ip = all }
 end
 
 function socket.dns.getaddrinfo(name)
-  local list, err = lookup(name)
+  local list, err = common.addresses(common.string(name, "getaddrinfo", 1), "0", 0, "")
   if not list then return nil, err end
   local out = {}
-  for i, a in ipairs(list) do out[i] = { family = a:find(":", 1, true) and "inet6" or "inet", addr = a } end
+  for i, a in ipairs(list) do out[i] = { family = a.family == 6 and "inet6" or "inet", addr = a.host } end
   return out
 end
 
 function socket.dns.tohostname() return nil, "names of addresses are not looked up by mare.socket" end
 socket.dns.getnameinfo = socket.dns.tohostname
 
-function socket.dns.gethostname()
-  local file <close> = io.open("/proc/sys/kernel/hostname") or io.open("/etc/hostname")
-  return file and file:read("l") or "localhost"
-end
-
 ------------------------------------------------------------------------------------------------------- exceptions
 
-local thrown = { __tostring = function(self) return tostring(self[1]) end }
+local thrown = { __tostring = function(self) return tostring(self[1]) end, __metatable = false }
 
 function socket.newtry(finalise)
   return function(...)
     if (...) then return ... end
-    if finalise then pcall(finalise) end
+    if finalise then finalise() end
     error(setmetatable({ (select(2, ...)) }, thrown), 0)
   end
 end
@@ -167,7 +99,7 @@ socket.try = socket.newtry()
 
 local function caught(ok, ...)
   if ok then return ... end
-  if getmetatable((...)) == thrown then return nil, (...)[1] end
+  if debug.getmetatable((...)) == thrown then return nil, (...)[1] end
   error((...), 0)
 end
 
@@ -175,7 +107,12 @@ function socket.protect(f)
   return function(...) return caught(pcall(f, ...)) end
 end
 
-function socket.skip(n, ...) return select(n + 1, ...) end
+function socket.skip(n, ...)
+  local count = math.tointeger(tonumber(n))
+  if not count then error(("bad argument #1 to 'skip' (number expected, got %s)"):format(n == nil and "no value" or type(n)), 2) end
+  if count < 0 then return n, ... end
+  return select(count + 1, ...)
+end
 
 ------------------------------------------------------------------------------------------------------- pumps
 
@@ -228,7 +165,7 @@ socket.sourcet.default = socket.sourcet["until-closed"]
 local function choose(table_)
   return function(name, first, second)
     if type(name) ~= "string" then name, first, second = "default", name, first end
-    local f = table_[name] or error(("unknown key (%s)"):format(tostring(name)), 2)
+    local f = table_[name] or error(("unknown key (%s)"):format(tostring(name)), 3)
     return f(first, second)
   end
 end

@@ -23,11 +23,16 @@ local function names(more)
   return table.concat(list, ", ")
 end
 
+local TYPES = { timeout = "number", server = "string", session = "string", bind = "string" }
+
 -- A misspelt option of security must not be one that is silently off, nor one that a ready context doesn't have.
 local function check(options, more, level)
-  for name in pairs(options) do
+  for name, value in pairs(options) do
     if not CONTEXT[name] and not (more and more[name]) then
       error(("there is no option '%s'; there are %s"):format(tostring(name), names(more)), level + 1)
+    end
+    if TYPES[name] and type(value) ~= TYPES[name] then
+      error(("option '%s' must be a %s, got %s"):format(name, TYPES[name], type(value)), level + 1)
     end
     if CONTEXT[name] and options.context then
       error(("option '%s' stands beside 'context': give it to tls.context"):format(name), level + 1)
@@ -60,11 +65,17 @@ local function context_of(options)
   return default, err, code
 end
 
+-- A time limit that is over has no code, and no place for one.
+local function failed(err, code)
+  if code then return nil, err, code end
+  return nil, err
+end
+
 local function finish(conn, seconds, ok, err, code)
   if ok then ok, err, code = conn:handshake(seconds) end
   if ok then return conn end
   conn:close(0)
-  return nil, err, code
+  return failed(err, code)
 end
 
 --- TLS on a connection, as a client. The handshake is done when this returns; if it fails the connection is closed.
@@ -113,20 +124,23 @@ function tls.connect(where, port, options)
   local dial = { timeout = options.timeout, bind = options.bind, nodelay = options.nodelay }
   local conn
   if pair then conn, err, code = net.connect(where, port, dial) else conn, err, code = net.connect(where, dial) end
-  if not conn then return nil, err, code end
+  if not conn then return failed(err, code) end
   local left = due and due - mare.clock()
   return finish(conn, left, core.client(conn, context, server, options.session))
 end
 
 --- As net.listen; what the server accepts speaks TLS. The handshake is part of the first read or write, or of conn:handshake.
-function tls.listen(where, options)
+function tls.listen(where, port, options)
+  local pair = type(port) ~= "table" and port ~= nil
+  if not pair then options = port end
   options = options or {}
   check(options, LISTEN, 2)
   local context, err, code = options.context, nil, nil
   if not context then context, err, code = core.context(only_context(options)) end
   if not context then return nil, err, code end
   local server
-  server, err, code = net.listen(where, { backlog = options.backlog, reuseport = options.reuseport, v6only = options.v6only })
+  local own = { backlog = options.backlog, reuseport = options.reuseport, v6only = options.v6only }
+  if pair then server, err, code = net.listen(where, port, own) else server, err, code = net.listen(where, own) end
   if not server then return nil, err, code end
   local ok, wrong = pcall(core.listener, server, context)
   if not ok then
@@ -136,4 +150,4 @@ function tls.listen(where, options)
   return server
 end
 
-return tls
+return require "mare.near".guard(tls)

@@ -8,6 +8,8 @@
  *   late    finalisers that call mare after its host has closed; handles of a host that is gone
  *   fork    the child of fork() is told that mare does not work there; the parent goes on
  *   parked  the last host closes while processes are parked for ever; a new one starts afresh
+ *   slow    the same, while a thread is still on its way out
+ *   due     a host closes while workers wake its fibers
  */
 #include "check.h"
 
@@ -29,7 +31,7 @@ static int threads(void) {
 
 /* Threads that have ended take a moment to disappear. */
 static void expect_threads(int n) {
-  for (int i = 0; i < 2000 && threads() > n; i++) nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+  for (int i = 0; i < 30000 && threads() > n; i++) nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
   if (threads() > n) {
     fprintf(stderr, "%d threads are left, not %d\n", threads(), n);
     exit(1);
@@ -140,7 +142,7 @@ static void late(void) {
 }
 
 static void in_child(lua_State *L) {
-  alarm(10);
+  alarm(60);
   run(L, "local function refused(f, ...)\n"
          "  local ok, err = pcall(f, ...)\n"
          "  assert(not ok and tostring(err):find('forked child', 1, true), err)\n"
@@ -163,7 +165,7 @@ static void in_child(lua_State *L) {
 static int l_fork_in_process(lua_State *L) {
   pid_t pid = fork();
   if (pid == 0) {
-    alarm(10);
+    alarm(60);
     lua_settop(L, 0);
     int bad = luaL_dostring(L, "local mare = require 'mare' assert(not pcall(mare.channel.new)) assert(not pcall(mare.sleep, 1)) mare.process.yield()\n"
                                "table.sort({ 2, 1 }, function(a, b) assert(not pcall(mare.sleep, 1)) return a < b end)");
@@ -235,12 +237,35 @@ static void parked(void) {
            "mare.process.spawn(function() local c = mare.channel.named('stubborn') while true do pcall(c.receive, c) end end)\n");
 }
 
+/* The process is ended where it waits, but then blocks in C for longer than the end waits for it. */
+static void slow(void) {
+  for (int i = 0; i < 2; i++) {
+    in_state("local mare = require 'mare'\n"
+             "mare.process.spawn(function() pcall(function() require 'mare'.channel.named('slow'):receive() end) os.execute('sleep 0.7') end)\n");
+    in_state("assert(require 'mare'.process.spawn(function() return 1 end):wait())\n");
+  }
+}
+
+/* Another host keeps the workers, which fire the timers just when the state is freed. */
+static void due(void) {
+  lua_State *keeper = open_state();
+  run(keeper, "mare = require 'mare'");
+  for (int i = 0; i < 300; i++)
+    in_state("local mare = require 'mare'\n"
+             "for i = 1, 20 do mare.fiber.spawn(function() mare.sleep(i * 2e-5) end) end\n"
+             "mare.fiber.yield()\n"
+             "mare.sleep(1e-4)\n");
+  lua_close(keeper);
+}
+
 static void *nothing(void *arg) { return arg; }
 
 int main(int argc, char **argv) {
   static const struct { const char *name; void (*f)(void); } all[] = {
     { "again", again }, { "talk", talk },   { "churn", churn },   { "first", first },
     { "late", late },   { "fork", forked }, { "fork in a process", fork_in_process }, { "parked", parked },
+    { "slow", slow },
+    { "due", due },
   };
   pthread_t id;                                  /* ThreadSanitizer starts a thread of its own with the first */
   CHECK(pthread_create(&id, NULL, nothing, NULL) == 0);

@@ -90,7 +90,8 @@ local function runs(start, text, rounds)
   for i = 1, 3 do
     local r = start(text, { tostring(seed + i), tostring(rounds) }, { timeout = 60 })
     if r.code ~= 0 or r.out ~= "fine\n" then
-      error(("SEED=%d: %s\n%s%s"):format(seed + i, r.timeout and "time limit" or r.code or "signal " .. r.signal, r.out, r.err:sub(1, 6000)), 0)
+      local how = r.timeout and "time limit" or r.code or "signal " .. r.signal
+      error(("SEED=%d: %s\n%s%s"):format(seed + i, how, r.out, r.err:sub(-6000)), 0)
     end
   end
 end

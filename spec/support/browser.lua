@@ -10,6 +10,7 @@
 local mare = require "mare"
 local subprocess = require "mare.subprocess"
 local proc = require "spec.support.proc"
+local temporary = require "spec.support.temporary"
 
 local browser, page = {}, {}
 page.__index = page
@@ -52,7 +53,7 @@ local function call(self, method, parameters)
 end
 
 function browser.open(url, width, height)
-  local folder = os.tmpname()
+  local folder = temporary()
   os.remove(folder)
   local child = assert(subprocess.spawn {
     "sh", "-c", 'exec "$@" 3<&0 4>&1 </dev/null >/dev/null', "sh", assert(browser.find()),

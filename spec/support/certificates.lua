@@ -3,6 +3,8 @@
 --   local c = require "spec.support.certificates"()     a table of file names: ca, cert, key (for localhost, 127.0.0.1), other_ca,
 --   expired, client_cert, client_key, chain …
 --   c.remove()
+local temporary = require "spec.support.temporary"
+
 local COMMANDS = [[
 set -e
 cd "$1"
@@ -27,7 +29,7 @@ cat server.pem ca.pem > chain.pem
 ]]
 
 return function()
-  local folder = os.tmpname()
+  local folder = temporary()
   os.remove(folder)
   local script = folder .. ".sh"
   local file = assert(io.open(script, "w"))

@@ -2,6 +2,8 @@
 --
 --   omniidl.run{ { path = "x.idl", options = "-Idir" }, … } -> list of
 --     { path, accepted = bool, crashed = bool, lines = { "kind scoped id text", … }, errors = { { line =, message = }, … } }
+local temporary = require "spec.support.temporary"
+
 local omniidl = {}
 
 omniidl.folder = "/usr/share/idl/omniORB"
@@ -25,7 +27,7 @@ local function read(text)
 end
 
 function omniidl.run(jobs)
-  local list = os.tmpname()
+  local list = temporary()
   local file = assert(io.open(list, "w"))
   for _, job in ipairs(jobs) do file:write(job.path, "\t", job.options or "", "\n") end
   file:close()

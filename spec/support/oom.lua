@@ -51,6 +51,18 @@ function work.processes()
   assert(got == 41 and joined(p) == 42)
 end
 
+function work.luaproc()
+  local luaproc = require "luaproc"
+  local guard <close> = setmetatable({}, { __close = function()   -- luacheck: ignore guard
+    luaproc.delchannel("to")
+    luaproc.wait()
+  end })
+  ok(luaproc.newchannel("to"))
+  ok(luaproc.newproc("local t = luaproc.receive('to') luaproc.send('to', t and { t[1] + 1 })"))
+  ok(luaproc.send("to", { 1, "two" }))
+  assert(ok(luaproc.receive("to"))[1] == 2)
+end
+
 function work.fibers()
   local c = channel.new()
   local f = fiber.spawn(function() return ok(c:receive(PATIENCE)) end)
@@ -116,8 +128,12 @@ function work.datagrams()
 end
 
 function work.files()
-  local f, path = ok(file.temp())
-  local guard <close> = setmetatable({}, { __close = function() f:close() os.remove(path) end })   -- luacheck: ignore guard
+  local f, path
+  local guard <close> = setmetatable({}, { __close = function()   -- luacheck: ignore guard
+    if path then os.remove(path) end
+    if f then f:close() end
+  end })
+  f, path = ok(file.temp())
   ok(f:write(("line\n"):rep(3000)))
   ok(f:seek("set", 0))
   assert(ok(f:read("l")) == "line")
@@ -145,6 +161,69 @@ function work.signals()
   local s = ok(signal.on("USR2"))
   s:close()
 end
+
+-- In a budget everything is taken from a limit, too; what is refused for want of it says so in the same words.
+function work.budgets()
+  local c, own = channel.new(math.huge), 4 << 20
+  local p = process.spawn { memory = { own, tree = true }, main = function(n)
+    local process = require "mare".process -- luacheck: ignore process
+    c:send({ "in a queue", n })
+    c:send(n)
+    local child = process.spawn(function(x) c:send(("x"):rep(x)) return { x } end, 100)
+    local inner = process.spawn { memory = { 1 << 20, tree = true }, name = "inner", main = function() return process.self().name end }
+    local done, value = child:wait()
+    local fine, name = inner:wait()
+    if not (done and fine) then error(done and name or value, 0) end
+    return value[1] + n
+  end, args = { 1 } }
+  local value = joined(p)
+  assert(value == 101 and #c == 3)
+  assert(ok(c:receive())[2] == 1 and c:receive() == 1 and #ok(c:receive()) == 100)
+end
+
+-- Processes that accept from one server: who of them gets a connection is the load's business.
+function work.seats()
+  with({ ok(net.listen("127.0.0.1:0")) }, function(things)
+    local server, ready = things[1], channel.new(math.huge)
+    local function serve(server, ready)               -- luacheck: ignore server ready
+      local c <close>, why = server:accept(PATIENCE)
+      if c then ready:send(c:read("l", PATIENCE) or "nothing") end
+      return c and true or nil, why
+    end
+    local others = {}
+    for i = 1, 2 do others[i] = process.spawn(serve, server, ready) end
+    local mine = fiber.spawn(function()
+      local done, value, why = pcall(serve, server, ready)
+      if done and value then return true end
+      ready:close()                              -- the connection is lost
+      error(why or value, 0)
+    end)
+    local done, why = pcall(function()
+      local host, port = server:address()
+      for i = 1, 3 do
+        things[#things + 1] = ok(net.connect(host, port, { timeout = PATIENCE }))
+        ok(things[#things]:write("line " .. i .. "\n"))
+      end
+      for _ = 1, 3 do assert(ok(ready:receive(PATIENCE)):find "^line ") end
+    end)
+    if not done then server:close() end
+    local got, value = pcall(joined, mine)
+    for i = 1, 2 do others[i]:wait(PATIENCE) end
+    if not got and value ~= "closed" then error(value, 0) end
+    if not done then error(why, 0) end
+  end)
+end
+
+-- A name that is nearly one that exists
+function work.suggestions()
+  for _, f in ipairs { function() return mare.proces end, function() return mare.channel.neww end, function() return channel.new():sned(1) end } do
+    local done, e = pcall(f)
+    assert(not done)
+    if not tostring(e):find "did you mean" then error(e, 0) end
+  end
+end
+
+assert(loadfile "spec/support/oom_sockets.lua")(work, ok, joined, with)
 
 -- A call may also fail as one whose connection broke, or whose servant did: where the memory was missing is the other side's secret.
 local function exception(e)

@@ -6,6 +6,9 @@
 --   local r = proc.mare("print(...)", { "a", "b" }, options)  a script's text under `mare run`
 --   local r = proc.lua("print(...)", { "a", "b" }, options)   the same under plain lua with mare.so on its path
 --   local r = proc.mare_command({ "-e", "print(1)" }, options)  bin/mare with these arguments
+--   local r = proc.terminal({ "lua5.4", "-i" }, { { "> ", "40 + 2\r" }, { "42\r\n> ", "\4" } }, options)
+--                                                             at a terminal: types the second text of each pair (or nothing) once the first
+--                                                             has been shown; the last line of `out` says how it ended, see terminal.c
 --
 -- The result:
 --   code     exit code, nil if a signal or the limit ended it
@@ -28,6 +31,7 @@
 --
 -- From CTest: MARE_BIN, MARE_CPATH, MARE_LUA (the interpreter that can load mare.so), MARE_SUPERVISE, MARE_CONFIG.
 -- Without CTest the plain build is used: build/plain.
+local temporary = require "spec.support.temporary"
 local proc = {}
 
 local root = os.getenv("MARE_ROOT") or "."
@@ -59,7 +63,7 @@ end
 
 -- f(base) with a base for names of temporary files, which are removed afterwards.
 local function with_files(f)
-  local base = os.tmpname()
+  local base = temporary()
   local results = table.pack(pcall(f, base))
   for _, suffix in ipairs { "", ".in", ".out", ".err", ".result", ".lua" } do os.remove(base .. suffix) end
   if not results[1] then error(results[2], 0) end
@@ -144,6 +148,16 @@ function proc.lua(text, args, options)
   copy.env = { LUA_CPATH = proc.cpath .. ";;" }
   for k, v in pairs(options and options.env or {}) do copy.env[k] = v end
   return run_script({ proc.interpreter }, text, args, copy)
+end
+
+function proc.terminal(cmd, talk, options)
+  local words = { (supervise:gsub("supervise$", "terminal")) }
+  for _, pair in ipairs(talk) do
+    table.move({ "-x", pair[1] }, 1, 2, #words + 1, words)
+    if pair[2] then table.move({ "-k", pair[2] }, 1, 2, #words + 1, words) end
+  end
+  words[#words + 1] = "--"
+  return proc.run(table.move(cmd, 1, #cmd, #words + 1, words), options)
 end
 
 function proc.mare_command(args, options)

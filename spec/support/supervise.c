@@ -1,15 +1,18 @@
 /*
  * supervise: runs one command as the leader of its own process group, and never waits for it longer than the limit.
  *
- *   supervise [-t SECONDS] [-b] [-i FILE] [-o FILE] [-e FILE] [-r FILE] [-s WHEN:SIGNAL]... -- COMMAND [ARGUMENT...]
+ *   supervise [-t SECONDS] [-b] [-T] [-i FILE] [-o FILE] [-e FILE] [-r FILE] [-s WHEN:SIGNAL]... -- COMMAND [ARGUMENT...]
  *
  *   -t  limit in seconds (60); at the limit the whole group is killed and the exit code is 124
  *   -b  at the limit, first write to stderr where the command's threads are (if gdb is there)
  *   -i  -o  -e  its stdin, stdout, stderr (else ours)
  *   -s  sends SIGNAL (a number) to the command alone once WHEN holds: "+0.5" = seconds after the previous -s was done (or
- *       the start), any other text = it stands in the file of -o. Several are done in turn.
+ *       the start), any other text = it stands in the file of -o. Several are done in turn, each when the command has got the one before:
+ *       of two that are pending the system would deliver one.
  *   -r  writes one line: KIND NUMBER WALL USER SYSTEM KIB LEFT, where KIND is exit, signal or timeout, times are seconds,
  *       KIB the greatest resident size, and LEFT 1 if processes of the group outlived the command (they are killed)
+ *
+ *   -T  the command gets an empty temporary folder of its own (TMPDIR), removed at the end; what is left in there is named, and a failure
  *
  * Without -r the exit code is the command's, or 128 + the signal that ended it.
  * The command starts with default signal dispositions and nothing blocked. Orphans of it become our children, so nothing that it
@@ -17,12 +20,14 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,7 +37,7 @@ struct step { const char *when; int sig; };
 
 static struct {
   double limit;
-  int backtrace, nsteps;
+  int backtrace, folder, nsteps;
   const char *in, *out, *err, *result;
   struct step steps[MAX_STEPS];
 } opt = { .limit = 60 };
@@ -84,8 +89,21 @@ static int output_has(const char *text) {
   return memmem(buffer, n, text, strlen(text)) != NULL;
 }
 
-/* Does the next step if its time has come; since = when the previous one was done. */
-static int step_due(const struct step *s, double since) {
+/* Has the command been sent this signal, but not got it? */
+static int pending(pid_t pid, int sig) {
+  char path[64], line[256];
+  unsigned long long mask = 0;
+  snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
+  FILE *f = fopen(path, "r");
+  while (f && fgets(line, sizeof line, f))
+    if (sscanf(line, "ShdPnd: %llx", &mask) == 1) break;
+  if (f) fclose(f);
+  return (int)(mask >> (sig - 1) & 1);
+}
+
+/* Is it time for the step? since = when the previous one was done. */
+static int step_due(const struct step *s, double since, pid_t pid) {
+  if (pending(pid, s->sig)) return 0;
   if (s->when[0] == '+') return now() - since >= atof(s->when + 1);
   return output_has(s->when);
 }
@@ -113,7 +131,7 @@ static int attend(pid_t pid, int *status, struct rusage *use) {
   for (;;) {
     pid_t got = wait4(pid, status, WNOHANG, use);
     if (got == pid) return 0;
-    if (done < opt.nsteps && step_due(&opt.steps[done], since)) {
+    if (done < opt.nsteps && step_due(&opt.steps[done], since, pid)) {
       kill(pid, opt.steps[done++].sig);
       since = now();
       pause = 200000;
@@ -155,6 +173,29 @@ static int sweep(pid_t group) {
   return left;
 }
 
+static char folder[4096];
+
+static void make_folder(void) {
+  const char *in = getenv("TMPDIR");
+  snprintf(folder, sizeof folder, "%s/supervise_XXXXXX", in && *in ? in : "/tmp");
+  if (!mkdtemp(folder)) die(folder);
+  setenv("TMPDIR", folder, 1);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at) {
+  (void)st;
+  (void)type;
+  if (at->level == 1) fprintf(stderr, "supervise: left in the temporary folder: %s\n", path + at->base);
+  return remove(path);
+}
+
+/* 1 = the command has left something. */
+static int remove_folder(void) {
+  if (rmdir(folder) == 0) return 0;
+  nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+  return 1;
+}
+
 static double seconds(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec / 1e6; }
 
 static int report(int late, int status, double wall, const struct rusage *use, int left) {
@@ -175,10 +216,11 @@ static void parse_step(char *text) {
 
 int main(int argc, char **argv) {
   int c;
-  while ((c = getopt(argc, argv, "+t:bi:o:e:r:s:")) != -1) {
+  while ((c = getopt(argc, argv, "+t:bTi:o:e:r:s:")) != -1) {
     switch (c) {
       case 't': opt.limit = atof(optarg); break;
       case 'b': opt.backtrace = 1; break;
+      case 'T': opt.folder = 1; break;
       case 'i': opt.in = optarg; break;
       case 'o': opt.out = optarg; break;
       case 'e': opt.err = optarg; break;
@@ -195,13 +237,14 @@ int main(int argc, char **argv) {
   memset(&use, 0, sizeof use);
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   double begun = now();
+  if (opt.folder) make_folder();
   pid_t pid = start(argv + optind);
   int late = attend(pid, &status, &use);
   double wall = now() - begun;
-  int left = sweep(pid);
+  int left = sweep(pid), litter = opt.folder && remove_folder();
   if (opt.result) return report(late, status, wall, &use, left);
   if (late) { fprintf(stderr, "supervise: killed after %g s\n", opt.limit); return 124; }
-  if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
+  if (!WIFSIGNALED(status)) return WEXITSTATUS(status) ? WEXITSTATUS(status) : litter;
   fprintf(stderr, "supervise: ended by signal %d\n", WTERMSIG(status));
   return 128 + WTERMSIG(status);
 }

@@ -7,19 +7,9 @@
 #include "cdr/put.h"
 #include "cdr/get.h"
 #include "cdr/typecode.h"
-#include "transfer/packet.h"
+#include "transfer/transfer.h"
 
 enum { PLACES = 128, MOST_KEPT = 4096 };       /* TypeCodes; bytes of one */
-
-int mr_kind_is_basic(uint32_t kind) {
-  return kind <= TK_TYPECODE || (kind >= TK_LONGLONG && kind <= TK_WCHAR);
-}
-
-void mr_push_basic(lua_State *L, int fields, int kind) {
-  lua_rawgeti(L, fields, ENV_BASIC);
-  lua_rawgeti(L, -1, kind + 1);
-  lua_remove(L, -2);
-}
 
 /* ---- encoding ---- */
 
@@ -48,8 +38,8 @@ static const mr_type *put_code(mr_enc *e, mr_val table) {
     return t;
   }
   if (!lua_checkstack(L, 20)) mr_raise_memory(L);
-  lua_rawgeti(L, e->fields, ENV_WRITTEN);
-  lua_rawgeti(L, -1, 1 + (e->codec & CDR_LITTLE));
+  mr_env_table(L, e->fields, ENV_WRITTEN);
+  mr_env_table(L, lua_gettop(L), 1 + (e->codec & CDR_LITTLE));
   mr_push_val(e, table);
   if (!t || lua_rawget(L, -2) != LUA_TSTRING) {
     lua_settop(L, lua_gettop(L) - 3);
@@ -101,27 +91,74 @@ static int put_plain(mr_enc *e, mr_val v) {
   }
 }
 
-static int put_object(mr_enc *e, mr_val v) {
+/* reference_type(f, value): f(value) */
+static int l_reference_type(lua_State *L) {
+  lua_call(L, 1, 1);
+  return 1;
+}
+
+static void put_object_code(mr_enc *e) {
   mr_out_u32(&e->o, TK_OBJREF);
   size_t mark = mr_out_open(&e->o);
   mr_out_text(&e->o, "IDL:omg.org/CORBA/Object:1.0", 28);
   mr_out_text(&e->o, "Object", 6);
   mr_out_close(&e->o, mark);
-  return mr_put_reference(e, NULL, v);
 }
 
-int mr_put_any(mr_enc *e, mr_val v) {
-  int strays = e->strays;
-  if ((v.tt & RAW_COLLECTABLE) && v.tt != RAW_SHORT && v.tt != RAW_LONG && mr_knows_reference(e, v)) return put_object(e, v);
-  if (v.tt != RAW_TABLE) return put_plain(e, v);
+/* An object reference, as the interface that the environment knows it has. 1: it is none. */
+static int put_object(mr_enc *e, mr_val v, int known) {
+  lua_State *L = e->L;
+  int top = lua_gettop(L);
+  if (!lua_checkstack(L, 20)) mr_raise_memory(L);
+  mr_push_val(e, v);                           /* keeps it while the function runs */
+  if (lua_rawgeti(L, e->fields, ENV_ASK) == LUA_TFUNCTION) {
+    mr_push_val(e, v);
+    if (mr_foreign(e, l_reference_type, 2)) return -1;
+  }
+  const mr_type *t = NULL;
+  if (lua_istable(L, -1)) {
+    t = put_code(e, mr_val_at(e, top + 2));
+    if (!t) return -1;
+    if (t->kind != TK_OBJREF) return mr_refuse(e, "BAD_TYPECODE", 0, "a reference whose type is no interface");
+  } else if (known) put_object_code(e);
+  else { lua_settop(L, top); return 1; }
+  if (mr_put_reference(e, t, v)) return -1;
+  lua_settop(L, top);
+  return 0;
+}
+
+int mr_any_begin(mr_enc *e, mr_val v, const mr_type **inside) {
+  int object = (v.tt & RAW_COLLECTABLE) && v.tt != RAW_SHORT && v.tt != RAW_LONG, known = object && mr_knows_reference(e, v);
+  if (known || (object && v.tt != RAW_TABLE)) {
+    int r = put_object(e, v, known);
+    if (r <= 0) return r ? -1 : 1;
+  }
+  if (v.tt != RAW_TABLE) return put_plain(e, v) ? -1 : 1;
   if (mr_enter(e, v)) return -1;
+  int strays = e->strays;
   mr_val type = mr_field(e, v, &e->env->any->members[0]);
-  if (type.tt == RAW_NIL) return mr_wrong(e, "_anytype and _anyval, as this table needs a type", v);
+  if (type.tt == RAW_NIL) {                    /* a servant, or a reference that came from another process */
+    if (e->strays != strays) mr_drop(e, strays);
+    int r = put_object(e, v, 0);
+    if (r > 0) mr_wrong(e, "_anytype and _anyval, as this table needs a type", v);
+    if (r) return -1;
+    mr_leave(e);
+    return 1;
+  }
   mr_push_val(e, type);                        /* keeps the type while the value's metamethods run, whatever they do to this table */
   e->strays++;
-  const mr_type *t = put_code(e, type);
-  if (!t) return mr_in_member(e, "_anytype");
-  if (mr_put(e, t, mr_field(e, v, &e->env->any->members[1]))) return mr_in_member(e, "_anyval");
+  *inside = put_code(e, type);
+  return *inside ? 0 : mr_in_member(e, "_anytype");
+}
+
+mr_val mr_any_value(mr_enc *e, mr_val v) { return mr_field(e, v, &e->env->any->members[1]); }
+
+int mr_put_any(mr_enc *e, const mr_type *t, mr_val v) {
+  const mr_type *inside;
+  if (PORT_UNLIKELY(e->depth >= MR_RECURSION)) return mr_put_deep(e, t, v);
+  int strays = e->strays, all = mr_any_begin(e, v, &inside);
+  if (all) return all < 0 ? -1 : 0;
+  if (mr_put(e, inside, mr_any_value(e, v))) return mr_in_member(e, "_anyval");
   if (e->strays != strays) mr_drop(e, strays);
   mr_leave(e);
   return 0;
@@ -141,7 +178,7 @@ static size_t extent_of(const mr_dec *d) {
 }
 
 /* The type's userdata replaces its table on top. */
-static const mr_type *compiled(mr_dec *d) { return mr_type_get(d->L, d->env, d->fields, 1); }
+static const mr_type *compiled(mr_dec *d) { return mr_type_get(d->L, d->env, d->fields, d->codec); }
 
 /* The environment's own table for this type, if it has one that is the same: replaces the table on top. */
 static void resolve(mr_dec *d) {
@@ -184,12 +221,13 @@ const mr_type *mr_typecode_read(mr_dec *d) {
   mr_in before = d->in;
   const char *s = mr_in_take(&d->in, 4, n);
   int place = (int)(mr_hash(s, n) % PLACES) * 2 + 1;
-  lua_rawgeti(L, d->fields, ENV_READ);
+  mr_env_table(L, d->fields, ENV_READ);
   if (lua_rawgeti(L, -1, place) == LUA_TSTRING) {
     const char *known = lua_tolstring(L, -1, &length);
     if (length == n && memcmp(known, s, n) == 0) {
       lua_rawgeti(L, -2, place + 1);
-      const mr_type *t = (const mr_type *)lua_touserdata(L, -1);
+      const mr_type *t = mr_type_at(L, -1);
+      if (!t) mr_env_changed(L);
       lua_getiuservalue(L, -1, 1);
       lua_replace(L, -4);
       lua_pop(L, 2);
@@ -211,10 +249,14 @@ const mr_type *mr_typecode_read(mr_dec *d) {
 
 void mr_get_typecode(mr_dec *d) { mr_typecode_read(d); }
 
-void mr_get_any(mr_dec *d) {
+const mr_type *mr_any_begin_get(mr_dec *d) {
   mr_dec_enter(d, 4);
-  const mr_type *t = mr_typecode_read(d);
-  mr_get(d, t);
+  return mr_typecode_read(d);
+}
+
+void mr_get_any(mr_dec *d, const mr_type *t) {
+  if (PORT_UNLIKELY(d->depth >= MR_RECURSION)) { mr_get_deep(d, t); return; }
+  mr_get(d, mr_any_begin_get(d));
   mr_build(d, d->env->any);
   mr_dec_leave(d);
 }

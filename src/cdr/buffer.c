@@ -6,12 +6,14 @@
  */
 #include <stdlib.h>
 #include "cdr/cdr.h"
-#include "transfer/packet.h"
+#include "cdr/giop.h"
+#include "transfer/transfer.h"
 
 #define FIRST_SIZE 1024
 #define LARGE_SIZE ((size_t)1 << 16)
 #define KEEP_SIZE  ((size_t)5 << 18)           /* a message with 1 MiB of data keeps its buffer */
 #define MOST       ((size_t)1 << 31)           /* lengths are 32 bits wide, and offsets signed */
+enum { LENGTH = 4 };                           /* bytes of a length */
 
 static PORT_TLS struct { char *at; size_t size; int known; } scratch;
 
@@ -20,6 +22,10 @@ static void drop(void) {
   scratch.at = NULL;
   scratch.size = 0;
 }
+
+/* What writes now has the thread's buffer, all of it and nothing else. */
+#define mr_out_check(o) \
+  mr_assert((o)->start == scratch.at && (o)->end == scratch.at + scratch.size && (o)->start <= (o)->base && (o)->base <= (o)->at && (o)->at <= (o)->end)
 
 static void give(mr_out *o) {
   o->start = scratch.at;
@@ -43,6 +49,7 @@ void mr_out_begin(mr_out *o, lua_State *L, int little) {
 }
 
 void mr_out_grow(mr_out *o, size_t n) {
+  mr_out_check(o);
   size_t length = mr_out_length(o), base = (size_t)(o->base - o->start), size = scratch.size;
   if (n > MOST - length) mr_raise_memory(o->L);
   while (size - length < n && size < LARGE_SIZE) size *= 2;
@@ -58,17 +65,20 @@ void mr_out_end(void) {
 }
 
 void mr_out_push(mr_out *o) {
+  mr_out_check(o);
   lua_pushlstring(o->L, o->start, mr_out_length(o));
   mr_out_end();
 }
 
 void mr_out_leave(mr_out *o) {
+  mr_out_check(o);
   (void)o;
   scratch.at = NULL;
   scratch.size = 0;
 }
 
 void mr_out_return(mr_out *o) {
+  mr_assert(o->start <= o->base && o->base <= o->at && o->at <= o->end);
   free(scratch.at);
   scratch.at = o->start;
   scratch.size = (size_t)(o->end - o->start);
@@ -90,27 +100,35 @@ size_t mr_out_open(mr_out *o) {
 }
 
 void mr_out_close(mr_out *o, size_t mark) {
+  mr_out_check(o);
   size_t from = (size_t)(o->base - o->start);
+  mr_assert(from >= 4 && mark <= from);
   mr_out_patch32(o, from - 4, (uint32_t)(mr_out_length(o) - from));
   o->base = o->start + mark;
 }
 
-void mr_in_fail(mr_in *in, const char *what) {
+void mr_in_fail_at(mr_in *in, const char *at, const char *what) {
   if (in->bad) return;
+  mr_assert(in->at <= in->end && in->origin <= at && at <= in->end);
   in->bad = what;
-  in->bad_at = in->at;
+  in->bad_at = at;
   in->at = in->stop = in->end;
 }
 
+void mr_in_fail(mr_in *in, const char *what) { mr_in_fail_at(in, in->at, what); }
+
 const char *mr_in_octets(mr_in *in, size_t *n) {
   *n = mr_in_u32(in);
-  return in->bad ? NULL : mr_in_take(in, 1, *n);
+  if (in->bad) return NULL;
+  const char *p = mr_in_take(in, 1, *n);
+  if (PORT_UNLIKELY(!p)) in->bad_at -= LENGTH;     /* it failed behind the length */
+  return p;
 }
 
 const char *mr_in_text(mr_in *in, size_t *n) {
   const char *p = mr_in_octets(in, n);
   if (!p) return NULL;
-  if (*n == 0 || p[*n - 1]) { mr_in_fail(in, "a string without the zero that ends it"); return NULL; }
+  if (*n == 0 || p[*n - 1]) return mr_in_fail_at(in, p - LENGTH, "a string without the zero that ends it"), NULL;
   --*n;
   return p;
 }
@@ -126,24 +144,20 @@ int mr_in_open(mr_in *in, mr_in *sub) {
 
 /* ---- seams ---- */
 
-enum { PIECE = 12 };                           /* bytes of a fragment's header, which its data counts from */
-
-static uint32_t seam(const char *p) {
-  const unsigned char *b = (const unsigned char *)p;
-  return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
-}
+static uint32_t seam(const char *p) { return cdr_load32(p, CDR_LITTLE); }
 
 /* Goes over the seam at `stop`. */
 static void cross(mr_in *in) {
-  in->base = in->stop - PIECE;
+  mr_assert(in->at <= in->end && in->stop <= in->end && in->base <= in->at);
+  in->base = in->stop - GIOP_HEADER;             /* a piece's data counts from its own header */
   in->stop = in->nseams ? in->origin + seam(in->seams) : in->end;
   if (in->nseams) in->seams += 4, in->nseams--;
 }
 
 void mr_in_seams(mr_in *in) {
-  size_t n = (size_t)(in->end - in->origin), last = PIECE;
+  size_t n = (size_t)(in->end - in->origin), last = GIOP_HEADER;
   uint32_t count = n >= 4 ? seam(in->end - 4) : 0;
-  if (n < PIECE + 4 || count > (n - PIECE - 4) / 4) return mr_in_fail(in, "a message whose pieces are not known");
+  if (n < GIOP_HEADER + 4 || count > (n - GIOP_HEADER - 4) / 4) return mr_in_fail(in, "a message whose pieces are not known");
   in->end -= 4 + 4 * (size_t)count;
   n -= 4 + 4 * (size_t)count;
   for (uint32_t i = 0; i < count; i++) {

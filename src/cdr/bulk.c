@@ -1,12 +1,16 @@
 /* bulk: see bulk.h. */
-#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <lauxlib.h>
 #include "cdr/bulk.h"
 #include "port/port.h"
+#include "transfer/transfer.h"
 
 static const char tag, owed_key;               /* owed_key: in the registry, a userdata with the number of bytes this state's messages own */
+
+static void drop_owed(mr_owed **o) {
+  if (*o && --(*o)->refs == 0) free(*o);
+  *o = NULL;
+}
 
 mr_bulk *mr_bulk_at(lua_State *L, int idx) {
   mr_bulk *b = lua_rawlen(L, idx) == sizeof *b ? (mr_bulk *)lua_touserdata(L, idx) : NULL;
@@ -15,7 +19,7 @@ mr_bulk *mr_bulk_at(lua_State *L, int idx) {
 
 static void let_go(mr_bulk *b) {
   char *block = b->block;
-  *b->owed -= b->len;
+  if (b->owed) b->owed->bytes -= b->len;
   b->block = NULL;
   b->p = NULL;
   b->len = 0;
@@ -36,7 +40,9 @@ const char *mr_bulk_bytes(lua_State *L, int idx, size_t *len) {
 
 static int l_gc(lua_State *L) {
   mr_bulk *b = mr_bulk_at(L, 1);
-  if (b) let_go(b);
+  if (!b || (b->uses && !mr_lua_in_finaliser(L))) return 0;   /* the collector calls, or anybody */
+  let_go(b);
+  drop_owed(&b->owed);
   return 0;
 }
 
@@ -52,7 +58,6 @@ static int l_tostring(lua_State *L) {
   return 1;
 }
 
-/* No program gets at the metatables: who called __gc would free bytes that are being read. */
 static const luaL_Reg came[] = { { "__gc", l_gc }, { "__len", l_len }, { "__tostring", l_tostring }, { "__metatable", NULL }, { NULL, NULL } };
 
 /* The metatable of what is on top. It gets its name when it is complete: there may be no memory in between. */
@@ -69,32 +74,54 @@ static void set_metatable(lua_State *L, const char *name, const luaL_Reg *functi
   lua_setmetatable(L, -2);
 }
 
-/* Never collected: the registry keeps it, and at the end of a state memory goes after all finalisers. */
-static size_t *owed_of(lua_State *L) {
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &owed_key) != LUA_TUSERDATA) {
-    lua_pop(L, 1);
-    *(size_t *)lua_newuserdatauv(L, sizeof(size_t), 0) = 0;
-    lua_pushvalue(L, -1);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &owed_key);
-  }
-  size_t *owed = lua_touserdata(L, -1);
+typedef struct { uintptr_t tag; mr_owed *owed; } owing;
+
+static owing *owing_at(lua_State *L, int idx) {
+  owing *o = lua_rawlen(L, idx) == sizeof *o ? lua_touserdata(L, idx) : NULL;
+  return o && o->tag == ((uintptr_t)&owed_key ^ (uintptr_t)o) ? o : NULL;
+}
+
+static int l_owed_gc(lua_State *L) {
+  owing *o = owing_at(L, 1);
+  if (o) drop_owed(&o->owed);
+  return 0;
+}
+
+static const luaL_Reg counts[] = { { "__gc", l_owed_gc }, { "__metatable", NULL }, { NULL, NULL } };
+
+/* Pushes the userdata, whose count is there. */
+static mr_owed *push_owed(lua_State *L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &owed_key);
+  owing *o = owing_at(L, -1);
+  if (o && o->owed) return o->owed;
   lua_pop(L, 1);
-  return owed;
+  o = lua_newuserdatauv(L, sizeof *o, 0);
+  *o = (owing){ (uintptr_t)&owed_key ^ (uintptr_t)o, NULL };
+  set_metatable(L, "mare.orb.owed", counts);
+  o->owed = malloc(sizeof *o->owed);
+  if (!o->owed) mr_raise_memory(L);
+  *o->owed = (mr_owed){ .refs = 1 };
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &owed_key);
+  return o->owed;
 }
 
 void mr_bulk_fill(lua_State *L, mr_bulk *b, char *block, const char *p, size_t len) {
+  size_t before = b->owed ? b->owed->bytes : 0;
   b->block = block;
   b->p = p;
   b->len = len;
-  *b->owed += len;
-  if (PORT_UNLIKELY(*b->owed > MR_BULK_OWED)) lua_gc(L, LUA_GCSTEP, (int)(len >> 10 < INT_MAX ? len >> 10 : INT_MAX));
+  if (b->owed) b->owed->bytes += len;
+  if (PORT_UNLIKELY(before + len > MR_BULK_OWED)) mr_lua_step(L, len);
 }
 
 mr_bulk *mr_bulk_push(lua_State *L) {
-  size_t *owed = owed_of(L);
   mr_bulk *b = lua_newuserdatauv(L, sizeof *b, 0);
-  *b = (mr_bulk){ (uintptr_t)&tag ^ (uintptr_t)b, NULL, NULL, 0, owed, 0 };
+  *b = (mr_bulk){ (uintptr_t)&tag ^ (uintptr_t)b, NULL, NULL, 0, NULL, 0 };
   set_metatable(L, "mare.orb.bulk", came);
+  b->owed = push_owed(L);
+  b->owed->refs++;
+  lua_pop(L, 1);
   return b;
 }
 

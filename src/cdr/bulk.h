@@ -12,14 +12,16 @@
 #define MR_CDR_BULK_H
 
 #include <stddef.h>
-#include <lua.h>
+#include "lua/compat.h"
 
 #define MR_BULK_FROM ((size_t)1 << 16)         /* bytes from which it pays */
 
 #define MR_BULK_OWED ((size_t)16 << 20)        /* bytes of a state from which the collector has to know */
 
+/* How many bytes a state's messages own. It goes with the last of them, and whatever a program does to the registry. */
+typedef struct mr_owed { size_t bytes, refs; } mr_owed;
 /* uses: who reads its bytes now; one that an error ended stays counted, and the collector frees them. */
-typedef struct mr_bulk { uintptr_t tag; char *block; const char *p; size_t len, *owed; unsigned uses; } mr_bulk;
+typedef struct mr_bulk { uintptr_t tag; char *block; const char *p; size_t len; mr_owed *owed; unsigned uses; } mr_bulk;
 
 mr_bulk *mr_bulk_push(lua_State *L);           /* empty */
 /* It owns the block (malloc's), in which the bytes lie. May collect garbage. */

@@ -2,6 +2,8 @@
  * cdr: bytes of CORBA's Common Data Representation (CORBA 3.3 part 2, 9.3): what writes and reads them, and what runs the marshalling
  * programs of mare.orb.cdr. The types behind the programs are in type.h.
  *
+ * Heads of GIOP messages (giop.h) and values are read and written by the same two, mr_in and mr_out.
+ *
  * Writing. An mr_out writes into the scratch buffer of its thread, which is kept between messages; mr_out_push makes a Lua string of it.
  *  - One mr_out at a time writes in a thread. Whoever runs foreign Lua code meanwhile (a function of the program, a metamethod, a
  *    finaliser) does so between mr_out_leave and mr_out_return, in protected mode, so that this code may write messages of its own.
@@ -17,7 +19,7 @@
 #include <string.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <lua.h>
+#include "lua/compat.h"
 #include "port/port.h"
 
 /* A codec: how one message is written. Without CDR_AS_IS and CDR_FROM_LATIN the program has UTF-8 and the message ISO 8859-1. */
@@ -28,7 +30,10 @@ enum {
   CDR_UTF16 = 16,                              /* wchar is UTF-16, else it can't be sent */
   CDR_SERVER = 32,                             /* which exception says so */
   CDR_BULK = 64,                               /* long messages may be made in pieces, and are freed when they were decoded: bulk.h */
-  CDR_FROM_LATIN = 128                         /* the program has ISO 8859-1, the message UTF-8 */
+  CDR_FROM_LATIN = 128,                        /* the program has ISO 8859-1, the message UTF-8 */
+  CDR_HAS_UTF8 = 256,                          /* the message has ISO 8859-1, but the peers could have taken UTF-8: for what errors advise */
+  CDR_YES = 512, CDR_MAYBE = 1024,             /* what the call has done when this fails, for `fail` of the environment; else nothing */
+  CDR_ALL = 2047
 };
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -42,6 +47,17 @@ static inline uint32_t cdr_swap32(uint32_t v) {
   return v << 24 | (v & 0xff00) << 8 | (v >> 8 & 0xff00) | v >> 24;
 }
 static inline uint64_t cdr_swap64(uint64_t v) { return (uint64_t)cdr_swap32((uint32_t)v) << 32 | cdr_swap32((uint32_t)(v >> 32)); }
+
+/* A number of 4 bytes at a place that need not be aligned. */
+static inline uint32_t cdr_load32(const char *p, int little) {
+  uint32_t v;
+  memcpy(&v, p, 4);
+  return !little != !CDR_NATIVE ? cdr_swap32(v) : v;
+}
+static inline void cdr_store32(char *p, uint32_t v, int little) {
+  if (!little != !CDR_NATIVE) v = cdr_swap32(v);
+  memcpy(p, &v, 4);
+}
 
 /* ---- writing ---- */
 
@@ -132,6 +148,7 @@ static inline void mr_in_begin(mr_in *in, const char *p, size_t n, size_t at, in
 static inline size_t mr_in_left(const mr_in *in) { return (size_t)(in->end - in->at); }
 static inline size_t mr_in_offset(const mr_in *in) { return (size_t)(in->at - in->base); }
 void mr_in_fail(mr_in *in, const char *what);  /* the first failure counts; then nothing is left to read */
+void mr_in_fail_at(mr_in *in, const char *at, const char *what);
 
 const char *mr_in_beyond(mr_in *in, size_t align, size_t n);   /* mr_in_take where it ends before the value does, or a seam comes */
 void mr_in_seams(mr_in *in);                   /* takes the list at the end of what is read */
@@ -167,7 +184,7 @@ static inline uint32_t mr_hash(const char *s, size_t n) {
   return (uint32_t)(h >> 32);
 }
 
-/* A counted run of octets: its place and length, NULL when it doesn't fit. */
+/* A counted run of octets: its place and length, NULL when it doesn't fit; then what is wrong is the length. */
 const char *mr_in_octets(mr_in *in, size_t *n);
 /* A string of the protocol's own: its place and length without the zero that ends it, which must be there; NULL: none. */
 const char *mr_in_text(mr_in *in, size_t *n);

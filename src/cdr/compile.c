@@ -6,13 +6,16 @@
  * made anew. A type may contain itself only through a sequence.
  *
  * Reading a type's table may run metamethods, which compile, marshal, and answer otherwise the next time: nothing is read twice and believed.
+ *
+ * A type's parts are compiled by a loop: each type that is open has a frame. On Lua's stack it has, from `at`: its table, its userdata, the list of
+ * what that refers to and, while its members are compiled, their list and the member whose type is being compiled.
  */
 #include <stdlib.h>
 #include <stdio.h>
 #include <stdarg.h>
 #include "cdr/union.h"
+#include "cdr/frames.h"
 #include "cdr/text.h"
-#include "transfer/packet.h"
 
 enum { MAX_TEMPLATE = 64 };                    /* members; larger structs are built key by key */
 
@@ -20,10 +23,20 @@ typedef struct compiler {
   lua_State *L;
   mr_cdr_env *env;
   int fields;
-  uint32_t serial, level, depth;
-  int wire;
+  uint32_t serial, level;
+  int wire, codec;
   mr_type *made;                               /* the last; all of them are kept by the first one's references */
+  mr_frames open;
 } compiler;
+
+typedef struct frame {
+  mr_type *t;
+  const mr_type *part;                         /* the last one that was compiled */
+  int at;
+  uint32_t i, n;                               /* parts that were begun; how many there are. A union's first one is its discriminator. */
+  uint8_t kind;
+} frame;
+enum { USERDATA = 1, REFS, LIST, MEMBER };     /* behind `at` */
 
 static PORT_NORETURN void bad(compiler *c, const char *format, ...) {
   char text[200];
@@ -31,38 +44,17 @@ static PORT_NORETURN void bad(compiler *c, const char *format, ...) {
   va_start(list, format);
   vsnprintf(text, sizeof text, format, list);
   va_end(list);
-  if (c->wire) mr_env_raise(c->L, c->fields, "BAD_TYPECODE", 0, text);
+  if (c->wire) mr_env_raise(c->L, c->fields, "BAD_TYPECODE", 0, text, c->codec);
   luaL_error(c->L, "bad type: %s", text);
   abort();
 }
 
-static const struct { const char *name; uint8_t kind, size; } kinds[] = {
-  { "null", TK_NULL, 0 }, { "void", TK_VOID, 0 }, { "short", TK_SHORT, 2 }, { "long", TK_LONG, 4 }, { "ushort", TK_USHORT, 2 },
-  { "ulong", TK_ULONG, 4 }, { "float", TK_FLOAT, 4 }, { "double", TK_DOUBLE, 8 }, { "boolean", TK_BOOLEAN, 1 }, { "char", TK_CHAR, 1 },
-  { "octet", TK_OCTET, 1 }, { "any", TK_ANY, 4 }, { "TypeCode", TK_TYPECODE, 4 }, { "interface", TK_OBJREF, 9 }, { "struct", TK_STRUCT, 0 },
-  { "union", TK_UNION, 0 }, { "enum", TK_ENUM, 4 }, { "string", TK_STRING, 5 }, { "sequence", TK_SEQUENCE, 4 }, { "array", TK_ARRAY, 0 },
-  { "alias", TK_ALIAS, 0 }, { "except", TK_EXCEPT, 5 }, { "longlong", TK_LONGLONG, 8 }, { "ulonglong", TK_ULONGLONG, 8 },
-  { "longdouble", TK_LONGDOUBLE, 16 }, { "wchar", TK_WCHAR, 1 }, { "wstring", TK_WSTRING, 4 }, { "fixed", TK_FIXED, 1 },
-  { "value", TK_VALUE, 4 }, { "valuebox", TK_VALUEBOX, 4 }, { "native", TK_NATIVE, 0 },
-};
+static const char type_tag;                    /* its address tells our userdata from others' */
 
-static int find_kind(const char *name) {
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) if (strcmp(kinds[i].name, name) == 0) return (int)i;
-  return -1;
+mr_type *mr_type_at(lua_State *L, int idx) {
+  mr_type *t = lua_rawlen(L, idx) >= sizeof *t ? lua_touserdata(L, idx) : NULL;
+  return t && t->tag == ((uintptr_t)&type_tag ^ (uintptr_t)t) ? t : NULL;
 }
-
-int mr_kind_of(const char *name) {
-  int i = find_kind(name);
-  return i < 0 ? -1 : kinds[i].kind;
-}
-
-const char *mr_kind_name(const mr_type *t) {
-  if (t->kind == TK_OCTETS || t->kind == TK_CHARS) return t->fixed ? "array" : "sequence";
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) if (kinds[i].kind == t->kind) return kinds[i].name;
-  return "type";
-}
-
-static const mr_type *compile(compiler *c);
 
 /* ---- reading T, at the index `at` ---- */
 
@@ -89,13 +81,10 @@ static const char *kept_string(compiler *c, int at, const char *name, int refs, 
   return s;
 }
 
-static const mr_type *part(compiler *c, int at, const char *name, int refs) {
-  lua_State *L = c->L;
-  lua_getfield(L, at, name);
-  if (!lua_istable(L, -1)) bad(c, "its '%s' is no type but a %s", name, luaL_typename(L, -1));
-  const mr_type *t = compile(c);
-  lua_rawseti(L, refs, (lua_Integer)lua_rawlen(L, refs) + 1);
-  return t;
+/* Pushes the table of a part. */
+static void push_part(compiler *c, int at, const char *name) {
+  lua_getfield(c->L, at, name);
+  if (!lua_istable(c->L, -1)) bad(c, "its '%s' is no type but a %s", name, luaL_typename(c->L, -1));
 }
 
 /* ---- members ---- */
@@ -135,7 +124,7 @@ static void make_template(compiler *c, mr_type *t) {
     for (uint32_t k = 0; k < t->n; k++)
       if (table->node[i].key_tt == RAW_SHORT && table->node[i].key == t->members[k].key) { t->members[k].place = i; found++; }
   }
-  t->lastfree = (int32_t)(table->lastfree - table->node);
+  t->lastfree = raw_free(table);
   if (found == t->n) t->lsizenode = table->lsizenode;
   lua_pop(L, 1);
 }
@@ -143,30 +132,13 @@ static void make_template(compiler *c, mr_type *t) {
 /* A type may be so large that nothing could hold a value of it. */
 static uint64_t plus(uint64_t a, uint64_t b) { return a + b < a || a + b > UINT64_MAX / 2 ? UINT64_MAX / 2 : a + b; }
 
-/* `at` is the type, its members are in its list; for a union the same name may come more than once. */
-static void struct_members(compiler *c, mr_type *t, int at, int refs) {
-  lua_State *L = c->L;
-  push_list(c, at, "members");
-  int list = lua_gettop(L);
-  for (uint32_t i = 0; i < t->n; i++) {
-    mr_member *m = &t->members[i];
-    if (lua_rawgeti(L, list, (lua_Integer)i + 1) != LUA_TTABLE) bad(c, "its member %d is no table", (int)i + 1);
-    member_name(c, m, list + 1, refs);
-    m->type = part(c, list + 1, "type", refs);
-    t->min = plus(t->min, m->type->min);
-    lua_settop(L, list);
-  }
-  lua_settop(L, list - 1);
-  make_template(c, t);
-}
-
 /* ---- the kinds ---- */
 
 /* The references of an enum have such labels as keys. An alias has them from the enum, whose labels lie behind it. */
 int64_t mr_long_label(lua_State *L, int fields, const mr_type *t) {
-  lua_rawgeti(L, fields, ENV_ADDRESSES);
+  mr_env_table(L, fields, ENV_ADDRESSES);
   lua_rawgetp(L, -1, (const mr_type *)(const void *)t->members - 1);
-  lua_getiuservalue(L, -1, 2);
+  if (!mr_type_at(L, -1) || lua_getiuservalue(L, -1, 2) != LUA_TTABLE) mr_env_changed(L);
   lua_pushvalue(L, -4);
   lua_rawget(L, -2);
   int64_t i = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : -1;
@@ -238,44 +210,34 @@ static int64_t label_value(compiler *c, const mr_type *t) {
   bad(c, "the label '%s' is no %s", luaL_tolstring(L, -1, NULL), t->name ? t->name : mr_kind_name(t));
 }
 
-static void union_members(compiler *c, mr_type *t, int at, int refs) {
-  lua_State *L = c->L;
-  t->element = part(c, at, "discriminator", refs);
+static void begin_cases(compiler *c, frame *f) {
+  mr_type *t = f->t;
+  t->element = f->part;
   if (!mr_union_allows(t->element)) bad(c, "a union's discriminator can't be a %s", mr_kind_name(t->element));
-  t->fallback = (int32_t)number_field(c, at, "default", 0, t->n) - 1;
-  struct_members(c, t, at, refs);
+  t->fallback = (int32_t)number_field(c, f->at, "default", 0, t->n) - 1;
+  push_list(c, f->at, "members");
+}
+
+static void end_union(compiler *c, mr_type *t) {
   t->min = t->element->min;
-  push_list(c, at, "members");
-  for (uint32_t i = 0; i < t->n; i++) {
-    if ((int32_t)i == t->fallback) continue;
-    lua_rawgeti(L, -1, (lua_Integer)i + 1);
-    lua_getfield(L, -1, "label");
-    t->members[i].label = label_value(c, t->element);
-    lua_pop(L, 2);
-  }
-  lua_pop(L, 1);
   const char *problem = mr_union_ready(t);
   if (problem) bad(c, "union '%s' %s", t->name ? t->name : "?", problem);
 }
 
-static void sequence(compiler *c, mr_type *t, int at, int refs) {
-  int isarray = t->kind == TK_ARRAY;
-  t->fixed = (uint8_t)isarray;
-  t->n = (uint32_t)(isarray ? number_field(c, at, "length", -1, INT32_MAX) : number_field(c, at, "bound", 0, UINT32_MAX));
-  c->level += (uint32_t)!isarray;
-  t->element = part(c, at, "element", refs);
-  c->level -= (uint32_t)!isarray;
-  if (t->element->kind == TK_OCTET) t->kind = TK_OCTETS;
-  if (t->element->kind == TK_CHAR) t->kind = TK_CHARS;
-  if (isarray) t->min = t->n && t->element->min > UINT64_MAX / 2 / t->n ? UINT64_MAX / 2 : t->n * t->element->min;
+static void end_list(mr_type *t, const mr_type *element) {
+  t->element = element;
+  if (element->kind == TK_OCTET) t->kind = TK_OCTETS;
+  if (element->kind == TK_CHAR) t->kind = TK_CHARS;
+  if (t->fixed) t->min = t->n && element->min > UINT64_MAX / 2 / t->n ? UINT64_MAX / 2 : t->n * element->min;
 }
 
-static void alias(compiler *c, mr_type *t, int at, int refs) {
-  const mr_type *to = part(c, at, "type", refs);
+static void end_alias(compiler *c, mr_type *t, const mr_type *to) {
   if (!to->ready) bad(c, "'%s' is another name for a type that is not complete", t->name ? t->name : "?");
   mr_type own = *t;
   *t = *to;                                    /* what `to` points to is alive by refs */
+  t->tag = own.tag;
   t->alias = 1;
+  t->origin = to->origin ? to->origin : to;
   t->serial = own.serial;
   t->made = own.made;
   t->name = own.name;
@@ -287,23 +249,6 @@ static void fixed(compiler *c, mr_type *t, int at) {
   if (t->n == 0) bad(c, "its 'digits' is no number from 1 to 31");
   t->scale = (uint32_t)number_field(c, at, "scale", -1, t->n);
   t->min = t->n / 2 + 1;
-}
-
-static void fill(compiler *c, mr_type *t, int at, int refs) {
-  size_t length;
-  t->name = kept_string(c, at, "name", refs, &length);
-  t->id = kept_string(c, at, "id", refs, &length);
-  switch (t->kind) {
-    case TK_STRING: case TK_WSTRING: t->n = (uint32_t)number_field(c, at, "bound", 0, UINT32_MAX); break;
-    case TK_STRUCT: case TK_EXCEPT: struct_members(c, t, at, refs); break;
-    case TK_UNION: union_members(c, t, at, refs); break;
-    case TK_ENUM: enum_labels(c, t, at, refs); break;
-    case TK_SEQUENCE: case TK_ARRAY: sequence(c, t, at, refs); break;
-    case TK_ALIAS: alias(c, t, at, refs); break;
-    case TK_FIXED: fixed(c, t, at); break;
-    default: break;
-  }
-  t->ready = 1;
 }
 
 /* ---- making one ---- */
@@ -323,12 +268,11 @@ static uint32_t power_above(uint32_t n) {
 }
 
 /* Everything of the type in one block; the userdata is on top. */
-static mr_type *make(compiler *c, int at, int which) {
-  uint8_t kind = kinds[which].kind;
+static mr_type *make(compiler *c, int at, int kind) {
   uint32_t n = 0, nodes = 0, slots = 0, labels = 0;
   if (kind == TK_STRUCT || kind == TK_EXCEPT || kind == TK_UNION) {
     n = count_list(c, at, "members", 1 << 16);
-    nodes = n <= MAX_TEMPLATE ? power_above(n) : 0;
+    nodes = n <= MAX_TEMPLATE && kind != TK_UNION ? power_above(n) : 0;
     labels = kind == TK_UNION ? n : 0;
   } else if (kind == TK_ENUM) {
     n = count_list(c, at, "labels", 1 << 24);
@@ -338,8 +282,9 @@ static mr_type *make(compiler *c, int at, int which) {
                 slots * sizeof(uint32_t);
   mr_type *t = lua_newuserdatauv(c->L, size, 2);
   memset(t, 0, size);
-  t->kind = kind;
-  t->min = kinds[which].size;
+  t->tag = (uintptr_t)&type_tag ^ (uintptr_t)t;
+  t->kind = (uint8_t)kind;
+  t->min = mr_kind_least(kind);
   t->lsizenode = 255;
   t->fallback = -1;
   t->n = n;
@@ -353,38 +298,23 @@ static mr_type *make(compiler *c, int at, int which) {
 
 static int known_kind(compiler *c, int at) {
   lua_State *L = c->L;
-  int which = lua_getfield(L, at, "kind") == LUA_TSTRING ? find_kind(lua_tostring(L, -1)) : -1;
-  if (which < 0) bad(c, "no kind is called '%s'", luaL_tolstring(L, -1, NULL));
+  int kind = lua_getfield(L, at, "kind") == LUA_TSTRING ? mr_kind_of(lua_tostring(L, -1)) : -1;
+  if (kind < 0) bad(c, "no kind is called '%s'", luaL_tolstring(L, -1, NULL));
   lua_pop(L, 1);
-  return which;
+  return kind;
 }
 
 /* The cache has it: is it sound? */
 static const mr_type *cached(compiler *c) {
-  mr_type *t = lua_touserdata(c->L, -1);
+  mr_type *t = mr_type_at(c->L, -1);
   if (!t || (t->ready != SOUND && t->serial != c->serial)) return NULL;
   if (!t->ready && t->level == c->level) bad(c, "'%s' contains itself", t->name ? t->name : "?");
   return t;
 }
 
-/* Replaces T on top of the stack by its type's userdata. */
-static const mr_type *compile(compiler *c) {
+/* T is at `at`, on top: pushes its new userdata, which the cache has now, and the list of what that refers to. */
+static mr_type *enter(compiler *c, int at) {
   lua_State *L = c->L;
-  int at = lua_gettop(L);
-  luaL_checkstack(L, 12, "a type nested too deeply");
-  if (!lua_istable(L, at)) bad(c, "type expected, got %s", luaL_typename(L, at));
-  if (++c->depth > MR_MAX_DEPTH) bad(c, "nested too deeply");
-  lua_rawgeti(L, c->fields, ENV_TYPES);
-  lua_pushvalue(L, at);
-  lua_rawget(L, -2);
-  const mr_type *known = cached(c);
-  if (known) {
-    lua_replace(L, at);
-    lua_settop(L, at);
-    c->depth--;
-    return known;
-  }
-  lua_settop(L, at + 1);
   mr_type *t = make(c, at, known_kind(c, at));
   t->serial = c->serial;
   t->level = c->level;
@@ -393,27 +323,150 @@ static const mr_type *compile(compiler *c) {
   lua_pushvalue(L, at);
   lua_setiuservalue(L, -2, 1);
   lua_createtable(L, 4, 0);
-  int refs = lua_gettop(L);
-  lua_pushvalue(L, refs);
+  lua_pushvalue(L, -1);
   lua_setiuservalue(L, -3, 2);
+  mr_env_table(L, c->fields, ENV_TYPES);
   lua_pushvalue(L, at);
-  lua_pushvalue(L, -3);
-  lua_rawset(L, at + 1);
-  lua_rawgeti(L, c->fields, ENV_ADDRESSES);
-  lua_pushvalue(L, refs - 1);
+  lua_pushvalue(L, at + USERDATA);
+  lua_rawset(L, -3);
+  mr_env_table(L, c->fields, ENV_ADDRESSES);
+  lua_pushvalue(L, at + USERDATA);
   lua_rawsetp(L, -2, t);
-  lua_pop(L, 1);
-  fill(c, t, at, refs);
-  lua_settop(L, refs - 1);
-  lua_replace(L, at);
-  lua_settop(L, at);
-  c->depth--;
+  lua_settop(L, at + REFS);
+  return t;
+}
+
+/* What can be said of the type before its parts are known. */
+static void begin_type(compiler *c, frame *f) {
+  mr_type *t = f->t;
+  int refs = f->at + REFS;
+  size_t length;
+  t->name = kept_string(c, f->at, "name", refs, &length);
+  t->id = kept_string(c, f->at, "id", refs, &length);
+  switch (f->kind) {
+    case TK_STRING: case TK_WSTRING: t->n = (uint32_t)number_field(c, f->at, "bound", 0, UINT32_MAX); break;
+    case TK_STRUCT: case TK_EXCEPT: push_list(c, f->at, "members"); f->n = t->n; break;
+    case TK_UNION: f->n = t->n + 1; break;
+    case TK_ENUM: enum_labels(c, t, f->at, refs); break;
+    case TK_SEQUENCE: t->n = (uint32_t)number_field(c, f->at, "bound", 0, UINT32_MAX); f->n = 1; break;
+    case TK_ARRAY: t->n = (uint32_t)number_field(c, f->at, "length", -1, INT32_MAX); t->fixed = 1; f->n = 1; break;
+    case TK_ALIAS: f->n = 1; break;
+    case TK_FIXED: fixed(c, t, f->at); break;
+    default: break;
+  }
+}
+
+/* All of it is there: its userdata takes the place of its table, and is on top. */
+static void end_type(compiler *c, const frame *f) {
+  switch (f->kind) {
+    case TK_STRUCT: case TK_EXCEPT: make_template(c, f->t); break;
+    case TK_UNION: end_union(c, f->t); break;
+    case TK_SEQUENCE: case TK_ARRAY: end_list(f->t, f->part); break;
+    case TK_ALIAS: end_alias(c, f->t, f->part); break;
+    default: break;
+  }
+  f->t->ready = 1;
+  lua_settop(c->L, f->at + USERDATA);
+  lua_replace(c->L, f->at);
+}
+
+/* Compiles T on top of the stack, or begins to. Its userdata replaces it, and its type is the result; NULL: it has a frame now. */
+static const mr_type *begin(compiler *c) {
+  lua_State *L = c->L;
+  frame f = { .at = lua_gettop(L) };
+  luaL_checkstack(L, 12, "a type nested too deeply");
+  if (!lua_istable(L, f.at)) bad(c, "type expected, got %s", luaL_typename(L, f.at));
+  mr_env_table(L, c->fields, ENV_TYPES);
+  lua_pushvalue(L, f.at);
+  lua_rawget(L, -2);
+  const mr_type *known = cached(c);
+  if (known) {
+    lua_replace(L, f.at);
+    lua_settop(L, f.at);
+    return known;
+  }
+  lua_settop(L, f.at);
+  f.t = enter(c, f.at);
+  f.kind = f.t->kind;
+  begin_type(c, &f);
+  if (!f.n) {
+    end_type(c, &f);
+    return f.t;
+  }
+  if (c->open.n == MR_MAX_TYPE_DEPTH) bad(c, "nested more than %d levels deep", MR_MAX_TYPE_DEPTH);
+  *(frame *)mr_frames_push(L, &c->open) = f;
+  return NULL;
+}
+
+/* ---- parts ---- */
+
+/* Pushes the type of a member, behind the member: its number from 0. */
+static void push_member(compiler *c, const frame *f, uint32_t i) {
+  lua_State *L = c->L;
+  mr_member *m = &f->t->members[i];
+  if (lua_rawgeti(L, f->at + LIST, (lua_Integer)i + 1) != LUA_TTABLE) bad(c, "its member %d is no table", (int)i + 1);
+  member_name(c, m, f->at + MEMBER, f->at + REFS);
+  if (f->kind == TK_UNION && (int64_t)i != f->t->fallback) {
+    lua_getfield(L, f->at + MEMBER, "label");
+    m->label = label_value(c, f->t->element);
+    lua_settop(L, f->at + MEMBER);
+  }
+  push_part(c, f->at + MEMBER, "type");
+}
+
+/* Pushes the table of the next part; 0: there is no other. */
+static int next_part(compiler *c, frame *f) {
+  if (f->i == f->n) return 0;
+  uint32_t i = f->i++;
+  switch (f->kind) {
+    case TK_SEQUENCE: c->level++; /* fall through */
+    case TK_ARRAY: push_part(c, f->at, "element"); break;
+    case TK_ALIAS: push_part(c, f->at, "type"); break;
+    case TK_UNION:
+      if (i == 0) push_part(c, f->at, "discriminator");
+      else push_member(c, f, i - 1);
+      break;
+    default: push_member(c, f, i); break;
+  }
+  return 1;
+}
+
+/* The part, whose userdata is on top, has been compiled. */
+static void take_part(compiler *c, frame *f, const mr_type *part) {
+  mr_type *t = f->t;
+  lua_rawseti(c->L, f->at + REFS, (lua_Integer)lua_rawlen(c->L, f->at + REFS) + 1);
+  f->part = part;
+  if (f->kind == TK_SEQUENCE) c->level--;
+  if (f->kind == TK_UNION && f->i == 1) begin_cases(c, f);
+  else if (f->kind == TK_STRUCT || f->kind == TK_EXCEPT || f->kind == TK_UNION) {
+    t->members[f->i - 1 - (f->kind == TK_UNION)].type = part;
+    t->min = plus(t->min, part->min);
+    lua_settop(c->L, f->at + LIST);
+  }
+}
+
+/* Replaces T on top of the stack by its type's userdata. */
+static const mr_type *compile(compiler *c) {
+  const mr_type *t = begin(c);
+  while (c->open.n) {
+    frame *f = mr_frames_last(&c->open);
+    if (t) take_part(c, f, t);
+    if (next_part(c, f)) { t = begin(c); continue; }
+    end_type(c, f);
+    t = f->t;
+    c->open.n--;
+  }
   return t;
 }
 
 const mr_type *mr_type_get(lua_State *L, mr_cdr_env *env, int fields, int wire) {
-  compiler c = { .L = L, .env = env, .fields = fields, .serial = ++env->serial, .wire = wire };
+  compiler c = { .L = L, .env = env, .fields = fields, .serial = ++env->serial, .wire = wire >= 0, .codec = wire };
+  luaL_checkstack(L, 4, NULL);
+  mr_frames_begin(L, &c.open, sizeof(frame));
+  lua_insert(L, -2);                           /* below T */
+  c.open.index--;
   const mr_type *t = compile(&c);
+  lua_remove(L, c.open.index);
   for (mr_type *m = c.made, *next; m; m = next) {
     next = m->made;
     m->made = NULL;
@@ -424,25 +477,19 @@ const mr_type *mr_type_get(lua_State *L, mr_cdr_env *env, int fields, int wire) 
 
 const mr_type *mr_type_known(lua_State *L, int fields, int idx) {
   idx = lua_absindex(L, idx);
-  lua_rawgeti(L, fields, ENV_TYPES);
+  mr_env_table(L, fields, ENV_TYPES);
   lua_pushvalue(L, idx);
   lua_rawget(L, -2);
-  const mr_type *t = (const mr_type *)lua_touserdata(L, -1);
+  const mr_type *t = mr_type_at(L, -1);
   lua_pop(L, 2);
   return t && t->ready == SOUND ? t : NULL;
 }
 
 void mr_push_type(lua_State *L, int fields, const mr_type *t) {
-  lua_rawgeti(L, fields, ENV_ADDRESSES);
-  lua_rawgetp(L, -1, t);
+  mr_env_table(L, fields, ENV_ADDRESSES);
+  lua_rawgetp(L, -1, t->origin ? t->origin : t);
+  if (!mr_type_at(L, -1)) mr_env_changed(L);
   lua_getiuservalue(L, -1, 1);
   lua_replace(L, -3);
   lua_pop(L, 1);
-  for (int i = 0; i < MR_MAX_DEPTH && lua_istable(L, -1); i++) {
-    int more = lua_getfield(L, -1, "kind") == LUA_TSTRING && strcmp(lua_tostring(L, -1), "alias") == 0;
-    lua_pop(L, 1);
-    if (!more) return;
-    lua_getfield(L, -1, "type");
-    lua_replace(L, -2);
-  }
 }

@@ -4,43 +4,35 @@
  * Invariants: a value goes on the stack, and what it is made of lay there before; the bytes are a string below. An error is raised at once and
  * leaves nothing but garbage. A table is made when its values are there and nothing is allocated between its creation and its filling: then it
  * is not black, and is filled raw (layout.h). What a message may make is bounded by its bytes: list lengths by the bytes their elements need at
- * least (get_list.c), tables by `budget`, depth by MR_MAX_DEPTH.
+ * least (get_list.c), tables by `budget`, depth by MR_MAX_DEPTH (get_deep.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include "cdr/get.h"
-#include "transfer/packet.h"
+#include "transfer/transfer.h"
 
 /* ---- failures ---- */
-
-/* fail(name, minor, text) of the environment doesn't return. */
-void mr_env_raise(lua_State *L, int fields, const char *exception, int minor, const char *text) {
-  luaL_checkstack(L, 10, NULL);
-  lua_pushstring(L, text);
-  lua_rawgeti(L, fields, ENV_FAIL);
-  lua_pushstring(L, exception);
-  lua_pushinteger(L, minor);
-  lua_pushvalue(L, -4);
-  lua_call(L, 3, 0);
-  luaL_error(L, "%s: %s", exception, lua_tostring(L, -1));
-  abort();
-}
 
 static PORT_NORETURN void raise_at(mr_dec *d, const char *exception, int minor, const char *what, const char *at) {
   char text[300];
   snprintf(text, sizeof text, "%s (at byte %zu)", what, (size_t)(at - d->in.origin) + 1);
-  mr_env_raise(d->L, d->fields, exception, minor, text);
+  mr_env_raise(d->L, d->fields, exception, minor, text, d->codec);
 }
 void mr_dec_raise(mr_dec *d, const char *exception, int minor, const char *what) { raise_at(d, exception, minor, what, d->in.at); }
 void mr_dec_bad(mr_dec *d) { raise_at(d, "MARSHAL", 0, d->in.bad, d->in.bad_at); }
 
 /* ---- tables ---- */
 
+static PORT_NOINLINE void no_room(mr_dec *d) {
+  if (lua_gettop(d->L) > MR_LUA_MAXSTACK / 2) mr_dec_raise(d, "MARSHAL", 0, "a value nested so deeply, with so many members, that Lua's stack can't hold it");
+  mr_raise_memory(d->L);
+}
+
 void mr_dec_enter(mr_dec *d, uint32_t fields) {
-  if (PORT_UNLIKELY(++d->depth > MR_MAX_DEPTH)) mr_dec_raise(d, "MARSHAL", 0, "a value nested too deeply");
+  d->depth++;
   if (PORT_UNLIKELY(d->budget <= fields)) mr_dec_raise(d, "MARSHAL", 0, "more values than a message of this size can hold");
   d->budget -= fields + 1;
-  if (PORT_UNLIKELY(!lua_checkstack(d->L, (int)fields + 12))) mr_raise_memory(d->L);
+  if (PORT_UNLIKELY(!lua_checkstack(d->L, (int)fields + 12))) no_room(d);
 }
 
 static void build_api(mr_dec *d, const mr_type *t) {
@@ -65,34 +57,49 @@ void mr_build(mr_dec *d, const mr_type *t) {
   raw_value *top = raw_top(L) - 1, *from = top - n;
   raw_table *table = (raw_table *)(uintptr_t)top->bits;
   if (PORT_UNLIKELY(raw_isblack(table) || table->lsizenode != t->lsizenode)) { build_api(d, t); return; }
-  memcpy(table->node, t->nodes, sizeof(raw_node) << t->lsizenode);
+  raw_copy_nodes(table, t->nodes, t->lastfree);
   for (uint32_t i = 0; i < n; i++) {
     raw_node *node = &table->node[t->members[i].place];
     node->bits = from[i].bits;
     node->tt = from[i].tt;
   }
-  table->flags &= 128;
-  table->lastfree = table->node + t->lastfree;
   from->bits = top->bits;
   from->tt = top->tt;
   ((raw_state *)L)->top = from + 1;
 }
 
-static void get_struct(mr_dec *d, const mr_type *t) {
+static inline void get_members(mr_dec *d, const mr_type *t) {
   mr_dec_enter(d, t->n);
   for (const mr_member *m = t->members, *last = m + t->n; m < last; m++) mr_get(d, m->type);
   mr_build(d, t);
   mr_dec_leave(d);
 }
 
-static void get_except(mr_dec *d, const mr_type *t) {
+static PORT_NOINLINE void get_struct(mr_dec *d, const mr_type *t) {
+  if (PORT_UNLIKELY(d->depth >= MR_RECURSION)) mr_get_deep(d, t);
+  else get_members(d, t);
+}
+
+void mr_except_begin(mr_dec *d) {
   size_t n;
   const char *id = mr_in_text(&d->in, &n);
   if (!id) mr_dec_bad(d);
-  get_struct(d, t);
-  lua_pushliteral(d->L, "_repid");
   lua_pushlstring(d->L, id, n);
-  lua_rawset(d->L, -3);
+}
+
+void mr_except_end(mr_dec *d) {
+  lua_State *L = d->L;
+  lua_pushliteral(L, "_repid");
+  lua_pushvalue(L, -3);
+  lua_rawset(L, -3);
+  lua_remove(L, -2);
+}
+
+static PORT_NOINLINE void get_except(mr_dec *d, const mr_type *t) {
+  if (PORT_UNLIKELY(d->depth >= MR_RECURSION)) { mr_get_deep(d, t); return; }
+  mr_except_begin(d);
+  get_members(d, t);
+  mr_except_end(d);
 }
 
 static void get_enum(mr_dec *d, const mr_type *t) {
@@ -131,6 +138,7 @@ void mr_get(mr_dec *d, const mr_type *t) {
     case TK_ULONG: mr_get_integer(d, mr_in_u32(&d->in)); break;
     case TK_LONGLONG: case TK_ULONGLONG: mr_get_integer(d, (int64_t)mr_in_u64(&d->in)); break;
     case TK_OCTET: mr_get_integer(d, mr_in_u8(&d->in)); break;
+    case TK_INT8: mr_get_integer(d, (int8_t)mr_in_u8(&d->in)); break;
     case TK_FLOAT: get_float(d); break;
     case TK_DOUBLE: get_double(d); break;
     case TK_BOOLEAN: get_boolean(d); break;

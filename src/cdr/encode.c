@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <math.h>
 #include "cdr/put.h"
-#include "transfer/packet.h"
+#include "transfer/transfer.h"
 
 /* ---- failures ---- */
 
@@ -113,15 +113,17 @@ const char *mr_val_text(const mr_enc *e, mr_val v, size_t *n) {
 
 /* ---- tables ---- */
 
+/* `room` never says more than MR_MAX_DEPTH, so whoever is too deep comes here. */
 static PORT_NOINLINE int more_room(mr_enc *e) {
+  if (e->depth > MR_MAX_DEPTH) return mr_refuse(e, "BAD_PARAM", 0, "nested more than %d levels deep", MR_MAX_DEPTH);
   if (!lua_checkstack(e->L, 160)) mr_raise_memory(e->L);
   e->room = e->depth + 16;                     /* levels; each has at most six values of its own on the stack */
+  if (e->room > MR_MAX_DEPTH) e->room = MR_MAX_DEPTH + 1;
   return 0;
 }
 
 int mr_enter(mr_enc *e, mr_val table) {
-  if (PORT_UNLIKELY(++e->depth > MR_MAX_DEPTH)) return mr_refuse(e, "BAD_PARAM", 0, "nested more than %d levels deep", MR_MAX_DEPTH);
-  if (PORT_UNLIKELY(e->depth >= e->room)) more_room(e);
+  if (PORT_UNLIKELY(++e->depth >= e->room) && more_room(e)) return -1;
   if (e->raw) raw_push(e->L, RAW_TABLE, table.bits);
   return 0;
 }
@@ -202,9 +204,9 @@ mr_val mr_field(mr_enc *e, mr_val table, mr_member *m) {
 
 /* ---- numbers ---- */
 
-static const char *const ranges[TK_KINDS] = {
+static const char *const ranges[TK_ALL] = {
   [TK_SHORT] = "-32768 to 32767", [TK_LONG] = "-2147483648 to 2147483647", [TK_USHORT] = "0 to 65535", [TK_ULONG] = "0 to 4294967295",
-  [TK_OCTET] = "0 to 255", [TK_LONGLONG] = "64 bits", [TK_ULONGLONG] = "64 bits", [TK_FLOAT] = "about -3.4e38 to 3.4e38",
+  [TK_OCTET] = "0 to 255", [TK_INT8] = "-128 to 127", [TK_LONGLONG] = "64 bits", [TK_ULONGLONG] = "64 bits", [TK_FLOAT] = "about -3.4e38 to 3.4e38",
 };
 
 static PORT_NOINLINE int bad_number(mr_enc *e, const mr_type *t, mr_val v) {
@@ -258,10 +260,17 @@ static inline int put_double(mr_enc *e, const mr_type *t, mr_val v) {
 
 /* ---- structures ---- */
 
-static int put_struct(mr_enc *e, const mr_type *t, mr_val v) {
+static inline int begin_struct(mr_enc *e, const mr_type *t, mr_val v) {
   if (PORT_UNLIKELY(v.tt != RAW_TABLE)) return mr_wrong(e, t->name ? t->name : "table", v);
+  if (PORT_UNLIKELY(t->kind == TK_EXCEPT)) mr_out_text(&e->o, t->id ? t->id : "", t->id ? strlen(t->id) : 0);
+  return mr_enter(e, v);
+}
+int mr_struct_begin(mr_enc *e, const mr_type *t, mr_val v) { return begin_struct(e, t, v); }
+
+static PORT_NOINLINE int put_struct(mr_enc *e, const mr_type *t, mr_val v) {
+  if (PORT_UNLIKELY(e->depth >= MR_RECURSION)) return mr_put_deep(e, t, v);
   int strays = e->strays;
-  if (mr_enter(e, v)) return -1;
+  if (begin_struct(e, t, v)) return -1;
   for (mr_member *m = t->members, *last = m + t->n; m < last; m++) {
     mr_val x = mr_field(e, v, m);
     if (PORT_UNLIKELY(mr_put(e, m->type, x))) return mr_in_member(e, m->name);
@@ -301,12 +310,6 @@ static int put_enum(mr_enc *e, const mr_type *t, mr_val v) {
   return 0;
 }
 
-static int put_except(mr_enc *e, const mr_type *t, mr_val v) {
-  if (v.tt != RAW_TABLE) return mr_wrong(e, t->name ? t->name : "table", v);
-  mr_out_text(&e->o, t->id ? t->id : "", t->id ? strlen(t->id) : 0);
-  return put_struct(e, t, v);
-}
-
 #define INTEGER(low, high, how, type) do { \
     int64_t n; \
     if (PORT_UNLIKELY(!integer(v, &n) || n < (low) || n > (high))) return bad_number(e, t, v); \
@@ -328,6 +331,7 @@ int mr_put(mr_enc *e, const mr_type *t, mr_val v) {
     case TK_LONG: INTEGER(INT32_MIN, INT32_MAX, mr_out_u32, uint32_t);
     case TK_ULONG: INTEGER(0, UINT32_MAX, mr_out_u32, uint32_t);
     case TK_OCTET: INTEGER(0, UINT8_MAX, mr_out_u8, uint8_t);
+    case TK_INT8: INTEGER(INT8_MIN, INT8_MAX, mr_out_u8, uint8_t);
     case TK_LONGLONG: case TK_ULONGLONG:
       if (PORT_UNLIKELY(v.tt != RAW_INT)) return put_wide_integer(e, t, v);
       mr_out_u64(&e->o, v.bits);
@@ -340,8 +344,7 @@ int mr_put(mr_enc *e, const mr_type *t, mr_val v) {
       return 0;
     case TK_CHAR: return mr_put_char(e, v);
     case TK_STRING: return mr_put_string(e, t, v);
-    case TK_STRUCT: return put_struct(e, t, v);
-    case TK_EXCEPT: return put_except(e, t, v);
+    case TK_STRUCT: case TK_EXCEPT: return put_struct(e, t, v);
     case TK_ENUM: return put_enum(e, t, v);
     case TK_SEQUENCE: case TK_ARRAY: return mr_put_sequence(e, t, v);
     case TK_OCTETS: case TK_CHARS: return mr_put_octets(e, t, v);

@@ -12,10 +12,19 @@ void mr_get_other(mr_dec *d, const mr_type *t);
 void mr_get_wchar(mr_dec *d);
 void mr_get_wstring(mr_dec *d, const mr_type *t);
 void mr_get_union(mr_dec *d, const mr_type *t);
-void mr_get_any(mr_dec *d);
+void mr_get_any(mr_dec *d, const mr_type *t);
 void mr_get_typecode(mr_dec *d);
 void mr_get_reference(mr_dec *d, const mr_type *t);
 void mr_get_fixed(mr_dec *d, const mr_type *t);
+
+/* The parts of those that hold others. */
+void mr_except_begin(mr_dec *d);                                    /* pushes the repository id */
+void mr_except_end(mr_dec *d);                                      /* the table on top gets the id below it, and takes its place */
+int  mr_list_begin_get(mr_dec *d, const mr_type *t, uint32_t *n);   /* pushes the list, of n elements; 1: they are in it */
+void mr_list_store(mr_dec *d, uint32_t i);                          /* the value on top becomes element i, from 0, of the list below it */
+void mr_list_end(mr_dec *d, const mr_type *t, uint32_t n);
+const mr_type *mr_union_begin_get(mr_dec *d, const mr_type *t);     /* pushes what stands before the value; NULL: there is no value, and nil is pushed */
+const mr_type *mr_any_begin_get(mr_dec *d);                         /* the same */
 
 /* The n values on top become the fields of a new table, in the members' order; it is pushed in their place. */
 void mr_build(mr_dec *d, const mr_type *t);

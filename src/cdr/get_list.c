@@ -6,7 +6,6 @@
  * Where elements may be nil the table says how many there are, as `n`.
  */
 #include "cdr/get.h"
-#include "transfer/packet.h"
 
 static uint32_t length_of(mr_dec *d, const mr_type *t) {
   uint64_t n = t->fixed ? t->n : mr_in_u32(&d->in), least = t->element->min;
@@ -71,25 +70,37 @@ static inline void store(mr_dec *d, uint32_t i) {
   lua_rawseti(L, -2, (lua_Integer)i + 1);
 }
 
-void mr_get_sequence(mr_dec *d, const mr_type *t) {
+void mr_list_store(mr_dec *d, uint32_t i) { store(d, i); }
+
+int mr_list_begin_get(mr_dec *d, const mr_type *t, uint32_t *length) {
   lua_State *L = d->L;
-  const mr_type *element = t->element;
   mr_dec_enter(d, 0);
   uint32_t n = length_of(d, t);
   if (PORT_UNLIKELY(d->in.bad != NULL)) mr_dec_bad(d);
-  int with_n = mr_may_be_nil(element) && !t->fixed;
-  lua_createtable(L, (int)n, with_n);
-  if (n && d->raw && fill_numbers(d, element, ((raw_table *)(uintptr_t)(raw_top(L) - 1)->bits)->array, n)) { mr_dec_leave(d); return; }
-  d->reserved += n * element->min;
+  lua_createtable(L, (int)n, mr_may_be_nil(t->element) && !t->fixed);
+  if (n && d->raw && fill_numbers(d, t->element, ((raw_table *)(uintptr_t)(raw_top(L) - 1)->bits)->array, n)) return 1;
+  d->reserved += n * t->element->min;
+  *length = n;
+  return 0;
+}
+
+void mr_list_end(mr_dec *d, const mr_type *t, uint32_t n) {
+  if (!mr_may_be_nil(t->element) || t->fixed) return;
+  lua_pushliteral(d->L, "n");
+  lua_pushinteger(d->L, n);
+  lua_rawset(d->L, -3);
+}
+
+void mr_get_sequence(mr_dec *d, const mr_type *t) {
+  const mr_type *element = t->element;
+  uint32_t n;
+  if (PORT_UNLIKELY(d->depth >= MR_RECURSION)) { mr_get_deep(d, t); return; }
+  if (mr_list_begin_get(d, t, &n)) { mr_dec_leave(d); return; }
   for (uint32_t i = 0; i < n; i++) {
     d->reserved -= element->min;
     mr_get(d, element);
     store(d, i);
   }
-  if (with_n) {
-    lua_pushliteral(L, "n");
-    lua_pushinteger(L, n);
-    lua_rawset(L, -3);
-  }
+  mr_list_end(d, t, n);
   mr_dec_leave(d);
 }

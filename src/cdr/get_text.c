@@ -1,7 +1,6 @@
 /* get_text: characters and strings of all kinds, from bytes to Lua, where they are UTF-8; but for the narrow ones of a program with ISO 8859-1. */
 #include "cdr/get.h"
 #include "cdr/text.h"
-#include "transfer/packet.h"
 
 enum { DATA_CONVERSION = 1 };
 

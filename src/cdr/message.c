@@ -1,20 +1,20 @@
 /* message: runs programs, and writes whole GIOP messages around their values (CORBA 3.3 part 2, 9.4). */
 #include <stdio.h>
-#include <lauxlib.h>
 #include "cdr/put.h"
 #include "cdr/get.h"
 #include "cdr/message.h"
 #include "cdr/bulk.h"
+#include "cdr/giop.h"
 #include "cdr/text.h"
-#include "transfer/packet.h"
+#include "transfer/transfer.h"
 
-enum { HEADER = 12, SIZE_AT = 8, REPLY = 1, BUDGET = 4096, BUDGET_PER_BYTE = 8 };
+enum { BUDGET = 4096, BUDGET_PER_BYTE = 8 };
 enum { ROOM = 60, LEVELS = 4 };                 /* on the stack: more would make it grow, and each error shrinks it again */
 
-/* Two values above the arguments: the environment's list, and a place for an error object. */
-static int push_fields(lua_State *L, int program) {
+/* Two values above the arguments: the program's list, which keeps what it needs while it runs, and a place for an error object. */
+static int push_fields(lua_State *L, const mr_program *p) {
   if (PORT_UNLIKELY(!lua_checkstack(L, ROOM))) mr_raise_memory(L);
-  lua_getiuservalue(L, program, 1);
+  mr_fields_push(L, 1, p->fields, ENV_FIELDS + 1 + p->n * (p->names ? 2 : 1), p->seal);
   lua_pushnil(L);
   return lua_gettop(L) - 1;
 }
@@ -31,7 +31,7 @@ static PORT_NOINLINE void raise_refused(mr_enc *e, const mr_program *p, uint32_t
   const char *name = p->names ? p->names[i] : place;
   snprintf(text, sizeof text, "%s%.*s: %s", name, (int)(sizeof e->path - e->at), e->path + e->at, e->text);
   lua_settop(L, e->fields);
-  mr_env_raise(L, e->fields, e->exception, e->minor, text);
+  mr_env_raise(L, e->fields, e->exception, e->minor, text, e->codec);
 }
 
 static void begin(mr_enc *e, lua_State *L, const mr_program *p, int fields, int codec) {
@@ -49,30 +49,34 @@ static void begin(mr_enc *e, lua_State *L, const mr_program *p, int fields, int 
 
 /* Missing values are nil, those too many are not looked at. */
 static void put_values(mr_enc *e, const mr_program *p, uint32_t n, int first, int nvalues) {
+  int above = e->fields + 2 - first;             /* values on the stack from the first one on, while none is read */
   for (uint32_t i = 0; i < n; i++) {
     mr_val v = { 0, RAW_NIL };
-    if ((int)i < nvalues) v = mr_val_at(e, first + (int)i);
+    if ((int)i < nvalues) {
+      if (PORT_LIKELY(e->raw)) {
+        const raw_value *r = raw_top(e->L) - above - e->strays + i;
+        v = (mr_val){ r->bits, r->tt };
+      } else v = mr_val_at(e, first + (int)i);
+    }
     if (PORT_UNLIKELY(mr_put(e, p->types[i], v) || e->raised)) raise_refused(e, p, i);
   }
 }
 
 void mr_program_encode(lua_State *L, const mr_program *p, int codec, int first, int nvalues) {
   mr_enc e;
-  begin(&e, L, p, push_fields(L, 1), codec);
+  begin(&e, L, p, push_fields(L, p), codec);
   put_values(&e, p, p->n, first, nvalues);
   mr_out_push(&e.o);
 }
 
 static int minor_of(int codec) { return (codec & CDR_MINOR) >> CDR_MINOR_SHIFT; }
 
-enum { SEAMS = 0x80 };                         /* a flag core.join sets in the header of a 1.1 message */
-
 int mr_program_decode(lua_State *L, const mr_program *p, int codec, const char *s, size_t n, size_t at) {
   mr_dec d = { .L = L, .env = p->env, .raw = mr_layout, .codec = codec };
-  d.fields = push_fields(L, 1);
+  d.fields = push_fields(L, p);
   d.budget = BUDGET + BUDGET_PER_BYTE * (uint64_t)n;
   mr_in_begin(&d.in, s, n, at, codec & CDR_LITTLE);
-  if (PORT_UNLIKELY(minor_of(codec) == 1 && n > 12 && (s[6] & SEAMS) && memcmp(s, "GIOP", 4) == 0)) mr_in_seams(&d.in);
+  if (PORT_UNLIKELY(minor_of(codec) == 1 && n > GIOP_HEADER && (s[GIOP_FLAGS_AT] & GIOP_SEAMS) && memcmp(s, "GIOP", 4) == 0)) mr_in_seams(&d.in);
   if (PORT_UNLIKELY(p->n > 20 && !lua_checkstack(L, (int)p->n + LUA_MINSTACK))) mr_raise_memory(L);
   for (uint32_t i = 0; i < p->n; i++) mr_get(&d, p->types[i]);
   return (int)p->n;
@@ -96,7 +100,7 @@ static void push_pieces(mr_enc *e, int text, int idx) {
   lua_State *L = e->L;
   size_t n = lua_rawlen(L, idx);
   mr_out_u32(&e->o, (uint32_t)(n + (size_t)text));
-  mr_out_patch32(&e->o, SIZE_AT, (uint32_t)(mr_out_length(&e->o) + n + (size_t)text - HEADER));
+  mr_out_patch32(&e->o, GIOP_SIZE_AT, (uint32_t)(mr_out_length(&e->o) + n + (size_t)text - GIOP_HEADER));
   mr_out_push(&e->o);
   lua_pushvalue(L, idx);
   lua_pushlstring(L, "", (size_t)text);
@@ -113,47 +117,54 @@ static void finish(mr_enc *e, const mr_program *p, int first, int nvalues) {
     return;
   }
   put_values(e, p, p->n, first, nvalues);
-  mr_out_patch32(&e->o, SIZE_AT, (uint32_t)(mr_out_length(&e->o) - HEADER));
+  mr_out_patch32(&e->o, GIOP_SIZE_AT, (uint32_t)(mr_out_length(&e->o) - GIOP_HEADER));
   mr_out_push(&e->o);
 }
 
 void mr_program_request(lua_State *L, const mr_program *p, const char *head, size_t length, size_t idat, uint32_t id, int codec, int first,
                         int nvalues) {
   mr_enc e;
-  begin(&e, L, p, push_fields(L, 1), codec);
+  begin(&e, L, p, push_fields(L, p), codec);
   mr_out_bytes(&e.o, head, length);
   mr_out_patch32(&e.o, idat, id);
   finish(&e, p, first, nvalues);
 }
 
-/* The list { {id, data}, … } at idx, or nothing. */
-static void put_contexts(mr_enc *e, int idx) {
-  lua_State *L = e->L;
-  lua_Integer n = lua_istable(L, idx) ? (lua_Integer)lua_rawlen(L, idx) : 0;
-  mr_out_u32(&e->o, (uint32_t)n);
-  for (lua_Integer i = 1; i <= n; i++) {
-    size_t length;
-    lua_rawgeti(L, idx, i);
-    if (!lua_istable(L, -1)) luaL_error(L, "a service context must be {id, data}");
+/* One of the list, on top of the stack. Where the data lies stays true, as the list keeps it. */
+static void put_context(lua_State *L, mr_out *o, int i) {
+  size_t n;
+  int ok = lua_istable(L, -1);
+  if (ok) {
     lua_rawgeti(L, -1, 1);
     lua_rawgeti(L, -2, 2);
-    const char *data = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &length) : NULL;
-    if (!data || !lua_isinteger(L, -2)) luaL_error(L, "a service context must be {id, data}");
-    mr_out_u32(&e->o, (uint32_t)lua_tointeger(L, -2));
-    mr_out_octets(&e->o, data, length);
-    lua_pop(L, 3);
+    ok = lua_type(L, -1) == LUA_TSTRING && lua_isinteger(L, -2) && lua_tointeger(L, -2) >= 0 && lua_tointeger(L, -2) <= UINT32_MAX;
+  }
+  if (!ok) luaL_error(L, "service context %d must be { id, data }: a number and a string", i);
+  const char *data = lua_tolstring(L, -1, &n);
+  mr_out_u32(o, (uint32_t)lua_tointeger(L, -2));
+  mr_out_octets(o, data, n);
+  lua_pop(L, 2);
+}
+
+void mr_out_contexts(lua_State *L, mr_out *o, int idx) {
+  int n = lua_istable(L, idx) ? (int)lua_rawlen(L, idx) : 0;
+  mr_out_u32(o, (uint32_t)n);
+  for (int i = 1; i <= n; i++) {
+    lua_rawgeti(L, idx, i);
+    put_context(L, o, i);
+    lua_pop(L, 1);
   }
 }
 
 void mr_program_reply(lua_State *L, const mr_program *p, uint32_t id, int codec, uint32_t status, int contexts, int first, int nvalues) {
   mr_enc e;
-  char head[8] = { 'G', 'I', 'O', 'P', 1, (char)minor_of(codec), (char)(codec & CDR_LITTLE), REPLY };
-  begin(&e, L, p, push_fields(L, 1), codec);
+  char head[8] = { 'G', 'I', 'O', 'P', 1, (char)minor_of(codec), (char)(codec & CDR_LITTLE), GIOP_REPLY };
+  begin(&e, L, p, push_fields(L, p), codec);
   mr_out_bytes(&e.o, head, sizeof head);
   mr_out_u32(&e.o, 0);
-  if (minor_of(codec) < 2) put_contexts(&e, contexts);
+  if (minor_of(codec) < 2) mr_out_contexts(L, &e.o, contexts);
   mr_out_u32(&e.o, id);
   mr_out_u32(&e.o, status);
-  if (minor_of(codec) >= 2) put_contexts(&e, contexts);
+  if (minor_of(codec) >= 2) mr_out_contexts(L, &e.o, contexts);
   finish(&e, p, first, nvalues);
 }

@@ -1,4 +1,4 @@
-/* message: what src/module/cdr.c calls. The program is at stack index 1; arguments are checked already. */
+/* message: what src/module/cdr.c and giop_make.c call. The program is at stack index 1; arguments are checked already. */
 #ifndef MR_CDR_MESSAGE_H
 #define MR_CDR_MESSAGE_H
 
@@ -15,5 +15,8 @@ void mr_program_reply(lua_State *L, const mr_program *p, uint32_t id, int codec,
 
 /* Pushes the values and returns how many. `at` counts from 0. */
 int mr_program_decode(lua_State *L, const mr_program *p, int codec, const char *s, size_t n, size_t at);
+
+/* Service contexts: those of the list { { id, data }, … } at idx, or none. Raises when it is no such list; runs no Lua code else. */
+void mr_out_contexts(lua_State *L, mr_out *o, int idx);
 
 #endif

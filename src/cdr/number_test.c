@@ -111,15 +111,18 @@ static void test_text(void) {
   }
   CHECK(mr_text_read("\xc0\x80", 2, &used) == UINT32_MAX && mr_text_read("\xe0\x80\x80", 3, &used) == UINT32_MAX);
   CHECK(mr_text_read("\xf4\x90\x80\x80", 4, &used) == UINT32_MAX && mr_text_read("\x80", 1, &used) == UINT32_MAX);
-  for (size_t n = 0; n < 40; n++) {
-    char s[40];
-    memset(s, 'a', sizeof s);
+  static char s[9000];
+  memset(s, 'a', sizeof s);
+  for (size_t n = 0; n < sizeof s; n += n < 300 || n > 8800 ? 1 : 61) {   /* it goes in blocks, in stretches of them, and then by bytes */
     CHECK(mr_text_ascii(s, n));
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i += i < 300 || i + 200 > n ? 1 : 97) {
       s[i] = (char)0x80;
       CHECK(!mr_text_ascii(s, n));
       s[i] = 'a';
     }
+    s[n] = (char)0x80;
+    CHECK(mr_text_ascii(s, n));
+    s[n] = 'a';
   }
 }
 

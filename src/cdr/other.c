@@ -57,7 +57,7 @@ int mr_put_other(mr_enc *e, const mr_type *t, mr_val v) {
     case TK_WSTRING: return mr_put_wstring(e, t, v);
     case TK_UNION: return mr_put_union(e, t, v);
     case TK_OBJREF: return mr_put_reference(e, t, v);
-    case TK_ANY: return mr_put_any(e, v);
+    case TK_ANY: return mr_put_any(e, t, v);
     case TK_TYPECODE: return mr_put_typecode(e, v);
     case TK_FIXED: return mr_put_fixed(e, t, v);
     case TK_LONGDOUBLE: return put_quad(e, t, v);
@@ -71,7 +71,7 @@ void mr_get_other(mr_dec *d, const mr_type *t) {
     case TK_WSTRING: mr_get_wstring(d, t); break;
     case TK_UNION: mr_get_union(d, t); break;
     case TK_OBJREF: mr_get_reference(d, t); break;
-    case TK_ANY: mr_get_any(d); break;
+    case TK_ANY: mr_get_any(d, t); break;
     case TK_TYPECODE: mr_get_typecode(d); break;
     case TK_FIXED: mr_get_fixed(d, t); break;
     case TK_LONGDOUBLE: get_quad(d); break;

@@ -13,10 +13,19 @@ int mr_put_wchar(mr_enc *e, mr_val v);
 int mr_put_unit(mr_enc *e, uint32_t unit);
 int mr_put_wstring(mr_enc *e, const mr_type *t, mr_val v);
 int mr_put_union(mr_enc *e, const mr_type *t, mr_val v);
-int mr_put_any(mr_enc *e, mr_val v);
+int mr_put_any(mr_enc *e, const mr_type *t, mr_val v);
 int mr_put_typecode(mr_enc *e, mr_val v);
 int mr_put_reference(mr_enc *e, const mr_type *t, mr_val v);
 int mr_put_fixed(mr_enc *e, const mr_type *t, mr_val v);
+
+/* The parts of those that hold others. What begins enters v, and its values go on from there; mr_leave ends it. */
+int mr_struct_begin(mr_enc *e, const mr_type *t, mr_val v);
+int mr_list_begin(mr_enc *e, const mr_type *t, mr_val v, uint64_t *i, uint64_t *n);   /* of n elements i went already */
+mr_val mr_list_element(mr_enc *e, mr_val list, uint64_t i);                           /* from 1; the list is on top of the stack */
+int mr_union_begin(mr_enc *e, const mr_type *t, mr_val v, const mr_member **m);       /* the member whose value follows, or NULL */
+mr_val mr_union_value(mr_enc *e, mr_val v, const mr_member *m);
+int mr_any_begin(mr_enc *e, mr_val v, const mr_type **inside);                        /* 1: that was all of it */
+mr_val mr_any_value(mr_enc *e, mr_val v);
 
 int mr_enum_ordinal(mr_enc *e, const mr_type *t, mr_val v, uint32_t *ordinal);
 

@@ -6,7 +6,7 @@
  */
 #include "cdr/put.h"
 
-static mr_val element(mr_enc *e, mr_val list, uint64_t i) {
+static inline mr_val element(mr_enc *e, mr_val list, uint64_t i) {
   mr_val v = { 0, RAW_NIL };
   if (e->raw) {
     const raw_table *t = (const raw_table *)(uintptr_t)list.bits;
@@ -21,6 +21,8 @@ static mr_val element(mr_enc *e, mr_val list, uint64_t i) {
   e->strays++;
   return mr_val_at(e, lua_gettop(e->L));
 }
+
+mr_val mr_list_element(mr_enc *e, mr_val list, uint64_t i) { return element(e, list, i); }
 
 /* ---- how long ---- */
 
@@ -114,9 +116,8 @@ static uint64_t put_numbers(mr_enc *e, const mr_type *t, mr_val list, uint64_t n
   }
 }
 
-static int put_elements(mr_enc *e, const mr_type *t, mr_val list, uint64_t n) {
+static int put_elements(mr_enc *e, const mr_type *t, mr_val list, uint64_t i, uint64_t n) {
   int strays = e->strays;
-  uint64_t i = e->raw ? put_numbers(e, t, list, n) : 0;
   for (; i < n; i++) {
     mr_val v = element(e, list, i + 1);
     if (PORT_UNLIKELY(mr_put(e, t->element, v))) return mr_in_element(e, i + 1);
@@ -134,14 +135,22 @@ static PORT_NOINLINE int wrong_length(mr_enc *e, const mr_type *t, uint64_t n) {
   return mr_in_element(e, n + 1);
 }
 
-int mr_put_sequence(mr_enc *e, const mr_type *t, mr_val v) {
+int mr_list_begin(mr_enc *e, const mr_type *t, mr_val v, uint64_t *i, uint64_t *length) {
   uint64_t n;
   if (PORT_UNLIKELY(v.tt != RAW_TABLE)) return mr_wrong(e, t->fixed ? "array" : "sequence", v);
   if (mr_enter(e, v) || length_of(e, t, v, &n)) return -1;
   if (PORT_UNLIKELY((t->fixed && n != t->n) || (t->n && n > t->n))) return wrong_length(e, t, n);
   if (PORT_UNLIKELY(n > INT32_MAX)) return mr_refuse(e, "BAD_PARAM", 0, "a list too long");
   if (!t->fixed) mr_out_u32(&e->o, (uint32_t)n);
-  if (put_elements(e, t, v, n)) return -1;
+  *i = e->raw ? put_numbers(e, t, v, n) : 0;
+  *length = n;
+  return 0;
+}
+
+int mr_put_sequence(mr_enc *e, const mr_type *t, mr_val v) {
+  uint64_t i, n;
+  if (PORT_UNLIKELY(e->depth >= MR_RECURSION)) return mr_put_deep(e, t, v);
+  if (mr_list_begin(e, t, v, &i, &n) || put_elements(e, t, v, i, n)) return -1;
   mr_leave(e);
   return 0;
 }

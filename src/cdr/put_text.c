@@ -6,8 +6,23 @@ enum { DATA_CONVERSION = 1 };
 
 static int is_string(mr_val v) { return v.tt == RAW_SHORT || v.tt == RAW_LONG; }
 
-static int unconvertible(mr_enc *e, const char *set) {
-  return mr_refuse(e, "DATA_CONVERSION", DATA_CONVERSION, "the peer takes %s, and not every character of this string exists there", set);
+/* Strings of UTF-8 for a message with ISO 8859-1. UTF-8 is no help against a peer's own set, which must hold the characters, too. */
+static const char *advice(const mr_enc *e) {
+  if (e->codec & CDR_SERVER)
+    return e->codec & CDR_HAS_UTF8 ? "the client chose it, and may choose UTF-8 where orb.init{ codeset = \"UTF-8\" } names that first" : "the client chose it";
+  return e->codec & CDR_HAS_UTF8 ? "orb.init{ codeset = \"UTF-8\" }, or -ORBcodeset UTF-8, helps if its own set has them all"
+                                 : "its reference offers no UTF-8";
+}
+
+static int no_latin(mr_enc *e) {
+  return mr_refuse(e, "DATA_CONVERSION", DATA_CONVERSION, "the peer takes ISO 8859-1, and not every character of this string exists there; %s",
+                   advice(e));
+}
+
+/* A char is one byte in every set. */
+static int no_byte(mr_enc *e) {
+  return mr_refuse(e, "DATA_CONVERSION", DATA_CONVERSION, "a char is one byte, and %s has none for this character; a string or a wchar can hold it",
+                   e->codec & (CDR_AS_IS | CDR_FROM_LATIN) ? "UTF-8" : "ISO 8859-1");
 }
 
 static int too_long(mr_enc *e, const char *what, size_t n, uint32_t bound) {
@@ -20,11 +35,11 @@ int mr_put_char(mr_enc *e, mr_val v) {
   const char *s = mr_val_text(e, v, &n);
   if (e->codec & CDR_FROM_LATIN) {
     if (n != 1) return mr_wrong(e, "char (a string of one character)", v);
-    if (*s & 0x80) return unconvertible(e, "single bytes of UTF-8");
+    if (*s & 0x80) return no_byte(e);
   }
   uint32_t c = n == 1 ? (unsigned char)*s : n && !(e->codec & CDR_AS_IS) ? mr_text_read(s, n, &used) : UINT32_MAX;
   if (n != 1 && (c > 0xff || used != n)) {
-    if (n > 1 && mr_text_read(s, n, &used) != UINT32_MAX && used == n) return unconvertible(e, e->codec & CDR_AS_IS ? "single bytes" : "ISO 8859-1");
+    if (n > 1 && mr_text_read(s, n, &used) != UINT32_MAX && used == n) return no_byte(e);
     return mr_wrong(e, "char (a string of one character)", v);
   }
   mr_out_u8(&e->o, c);
@@ -42,7 +57,7 @@ static size_t put_converted(mr_enc *e, const char *s, size_t n) {
   }
   if (e->codec & CDR_FROM_LATIN) return mr_text_from_latin(e->o.at, s, n);
   size_t count = mr_text_to_latin(e->o.at, s, n);
-  if (count == SIZE_MAX) unconvertible(e, "ISO 8859-1");
+  if (count == SIZE_MAX) no_latin(e);
   return count;
 }
 
@@ -69,7 +84,7 @@ int mr_put_octets(mr_enc *e, const mr_type *t, mr_val v) {
   size_t n;
   if (!is_string(v)) return mr_wrong(e, t->kind == TK_CHARS ? "string of characters" : "string of octets", v);
   const char *s = mr_val_text(e, v, &n);
-  if (t->kind == TK_CHARS && (e->codec & CDR_FROM_LATIN) && !mr_text_ascii(s, n)) return unconvertible(e, "single bytes of UTF-8");
+  if (t->kind == TK_CHARS && (e->codec & CDR_FROM_LATIN) && !mr_text_ascii(s, n)) return no_byte(e);
   mr_out_room(&e->o, n + 4 + OUT_SLACK);
   if (!t->fixed) mr_out_pad(&e->o, 4);
   char *from = e->o.at;

@@ -11,9 +11,24 @@
 #include "cdr/put.h"
 #include "cdr/get.h"
 #include "cdr/typecode.h"
-#include "transfer/packet.h"
+#include "cdr/giop.h"
+#include "transfer/transfer.h"
 
 enum { RECENT = 128, MOST_KEPT = 4096, HEAD = 4 };   /* references; bytes of one */
+
+/* number by number, as the orders may differ */
+int mr_ior_copy(mr_in *in, mr_out *o) {
+  size_t n;
+  const char *s = mr_in_text(in, &n);
+  if (s) mr_out_text(o, s, n);
+  uint32_t count = mr_in_u32(in);
+  mr_out_u32(o, count);
+  for (uint32_t i = 0; i < count && !in->bad; i++) {
+    mr_out_u32(o, mr_in_u32(in));
+    if ((s = mr_in_octets(in, &n)) != NULL) mr_out_octets(o, s, n);
+  }
+  return !in->bad;
+}
 
 /* ---- encoding ---- */
 
@@ -26,21 +41,10 @@ static int l_reference_out(lua_State *L) {
   return 1;
 }
 
-/* Other order than canonical: number by number. */
 static int put_swapped(mr_enc *e, const char *s, size_t n) {
   mr_in in;
-  size_t length;
   mr_in_begin(&in, s, n, HEAD, CDR_LITTLE);
-  const char *id = mr_in_text(&in, &length);
-  if (id) mr_out_text(&e->o, id, length);
-  uint32_t count = mr_in_u32(&in);
-  mr_out_u32(&e->o, count);
-  for (uint32_t i = 0; i < count && !in.bad; i++) {
-    mr_out_u32(&e->o, mr_in_u32(&in));
-    const char *data = mr_in_octets(&in, &length);
-    if (data) mr_out_octets(&e->o, data, length);
-  }
-  return in.bad ? mr_refuse(e, "INV_OBJREF", 0, "a broken IOR: %s", in.bad) : 0;
+  return mr_ior_copy(&in, &e->o) ? 0 : mr_refuse(e, "INV_OBJREF", 0, "a broken IOR: %s", in.bad);
 }
 
 /* The canonical IOR is on top of the stack; it is taken off. */
@@ -58,7 +62,7 @@ static int put_ior(mr_enc *e) {
 
 int mr_knows_reference(mr_enc *e, mr_val v) {
   lua_State *L = e->L;
-  lua_rawgeti(L, e->fields, ENV_IORS);
+  mr_env_table(L, e->fields, ENV_IORS);
   mr_push_val(e, v);
   lua_rawget(L, -2);
   int known = lua_type(L, -1) == LUA_TSTRING;
@@ -86,7 +90,7 @@ int mr_put_reference(mr_enc *e, const mr_type *t, mr_val v) {
   if (kind != LUA_TTABLE && kind != LUA_TUSERDATA && kind != LUA_TFUNCTION) return mr_wrong(e, "object reference", v);
   int top = lua_gettop(L);
   luaL_checkstack(L, 20, NULL);
-  lua_rawgeti(L, e->fields, ENV_IORS);
+  mr_env_table(L, e->fields, ENV_IORS);
   mr_push_val(e, v);
   lua_rawget(L, -2);
   int r = PORT_LIKELY(lua_type(L, -1) == LUA_TSTRING) ? put_ior(e) : ask(e, t, v);
@@ -120,18 +124,9 @@ static void scan(mr_dec *d, extent *x) {
 /* The canonical form of the IOR whose bytes are x, into o. */
 static void make_canonical(mr_dec *d, mr_out *o, const extent *x) {
   mr_in in = x->before;
-  size_t n;
   mr_out_begin(o, d->L, CDR_LITTLE);
   mr_out_bytes(o, "\1\0\0\0", HEAD);
-  const char *id = mr_in_text(&in, &n);
-  mr_out_text(o, id, n);
-  uint32_t count = mr_in_u32(&in);
-  mr_out_u32(o, count);
-  for (uint32_t i = 0; i < count; i++) {
-    mr_out_u32(o, mr_in_u32(&in));
-    const char *data = mr_in_octets(&in, &n);
-    mr_out_octets(o, data, n);
-  }
+  mr_ior_copy(&in, o);
 }
 
 /* Pushes the canonical string that is these bytes behind its head, if it is the one in their place of `recent`, the table on top. */
@@ -151,7 +146,7 @@ static void push_ior(mr_dec *d, const extent *x) {
   lua_State *L = d->L;
   mr_out o;
   int slot;
-  lua_rawgeti(L, d->fields, ENV_RECENT);
+  mr_env_table(L, d->fields, ENV_RECENT);
   if (!(d->codec & CDR_LITTLE) || !push_recent(L, x->start, (size_t)(x->end - x->start), &slot)) {
     make_canonical(d, &o, x);
     if (!push_recent(L, o.start + HEAD, mr_out_length(&o) - HEAD, &slot)) {
@@ -173,7 +168,7 @@ void mr_get_reference(mr_dec *d, const mr_type *t) {
   if (x.isnil) { lua_pushnil(L); return; }
   if (PORT_UNLIKELY(!lua_checkstack(L, 12))) mr_raise_memory(L);
   push_ior(d, &x);
-  lua_rawgeti(L, d->fields, ENV_PROXIES);
+  mr_env_table(L, d->fields, ENV_PROXIES);
   lua_pushvalue(L, -2);
   if (PORT_LIKELY(lua_rawget(L, -2) != LUA_TNIL)) {
     lua_replace(L, -3);

@@ -2,14 +2,44 @@
 #include <string.h>
 #include "cdr/text.h"
 
+/* Compilers make no vector instructions of a loop over words at the usual -O2; of vectors they do. Four sums, as each waits for its last step. */
+typedef uint64_t vector __attribute__((vector_size(16)));
+enum { BLOCK = 4 * sizeof(vector) };
+
+static inline vector load(const char *s, int i) {
+  vector v;
+  memcpy(&v, s + i * (int)sizeof v, sizeof v);
+  return v;
+}
+
+static uint64_t high_of_blocks(const char *s, size_t n) {
+  vector a = { 0 }, b = a, c = a, d = a;
+  for (; n; n -= BLOCK, s += BLOCK) {
+    a |= load(s, 0);
+    b |= load(s, 1);
+    c |= load(s, 2);
+    d |= load(s, 3);
+  }
+  a |= b | c | d;
+  return a[0] | a[1];
+}
+
 int mr_text_ascii(const char *s, size_t n) {
+  const uint64_t mask = UINT64_C(0x8080808080808080);
+  const size_t stretch = 4096;                 /* looked at whole, then asked */
   uint64_t high = 0, word;
+  while (n >= BLOCK && !(high & mask)) {
+    size_t some = n < stretch ? n - n % BLOCK : stretch;
+    high |= high_of_blocks(s, some);
+    s += some;
+    n -= some;
+  }
   for (; n >= 8; n -= 8, s += 8) {
     memcpy(&word, s, 8);
     high |= word;
   }
   for (; n; n--, s++) high |= (uint64_t)(unsigned char)*s;
-  return (high & UINT64_C(0x8080808080808080)) == 0;
+  return (high & mask) == 0;
 }
 
 uint32_t mr_text_read(const char *s, size_t n, size_t *used) {
@@ -35,21 +65,57 @@ size_t mr_text_write(char *to, uint32_t c) {
   return more + 1;
 }
 
-size_t mr_text_to_latin(char *to, const char *s, size_t n) {
-  size_t count = 0, used = 0;
-  for (; n; s += used, n -= used, count++) {
-    uint32_t c = mr_text_read(s, n, &used);
-    if (c > 0xff) return SIZE_MAX;
-    if (to) to[count] = (char)c;
+/* How many of the first n bytes are ASCII for sure: eight at a time, and copied. */
+static size_t copy_ascii(char *to, const char *s, size_t n) {
+  size_t i = 0;
+  for (uint64_t word; n - i >= 8; i += 8) {
+    memcpy(&word, s + i, 8);
+    if (word & UINT64_C(0x8080808080808080)) break;
+    memcpy(to + i, &word, 8);
   }
-  return count;
+  return i;
 }
 
-size_t mr_text_from_latin(char *to, const char *s, size_t n) {
+/*
+ * A byte beyond ASCII has been read into *c: makes it the last byte of what it becomes. The bytes of the character that follow it are read from *s, the
+ * bytes that go before the last one are written to *to. 0: it can't be converted.
+ */
+typedef int other(unsigned char *c, const char **s, char **to, const char *end);
+
+/* Both directions, and how most of a text is ASCII: compilers make one function of this and `convert_other` for each. */
+static inline size_t convert(char *to, const char *s, size_t n, other *convert_other) {
   char *at = to;
-  for (size_t i = 0; i < n; i++) at += mr_text_write(at, (unsigned char)s[i]);
+  for (const char *end = s + n; s < end;) {
+    size_t plain = copy_ascii(at, s, (size_t)(end - s));
+    at += plain;
+    s += plain;
+    for (int i = 0; i < 8 && s < end; i++) {
+      unsigned char c = (unsigned char)*s++;
+      if (c >= 0x80 && !convert_other(&c, &s, &at, end)) return SIZE_MAX;
+      *at++ = (char)c;
+    }
+  }
   return (size_t)(at - to);
 }
+
+/* Characters from U+0080 to U+00FF are two bytes, the first of which is C2 or C3. */
+static inline int other_to_latin(unsigned char *c, const char **s, char **to, const char *end) {
+  (void)to;
+  if ((*c & 0xfe) != 0xc2 || *s == end || ((unsigned char)**s & 0xc0) != 0x80) return 0;
+  *c = (unsigned char)(*c << 6 | (*(*s)++ & 0x3f));
+  return 1;
+}
+
+static inline int other_from_latin(unsigned char *c, const char **s, char **to, const char *end) {
+  (void)s;
+  (void)end;
+  *(*to)++ = (char)(0xc0 | *c >> 6);
+  *c = (unsigned char)(0x80 | (*c & 0x3f));
+  return 1;
+}
+
+size_t mr_text_to_latin(char *to, const char *s, size_t n) { return convert(to, s, n, other_to_latin); }
+size_t mr_text_from_latin(char *to, const char *s, size_t n) { return convert(to, s, n, other_from_latin); }
 
 static void write_unit(char *to, uint32_t unit, int big) {
   to[!big] = (char)(unit >> 8);

@@ -3,24 +3,26 @@
  *
  * A type (mr_type) is compiled once per environment from its Lua table and then constant, but for hints. It is a userdata, found by its table in
  * the environment's weak cache; its user values are that table and a list of everything it points to (other types, the strings of its members),
- * so that pointers in it are good as long as it is. A program (mr_program) is a list of types.
+ * so that pointers in it are good as long as it is. A program (mr_program) is a list of types; its user value begins as its environment's list of
+ * fields does, and then has all that the program points to. A Lua program with the debug library may put something else there and into those lists:
+ * that is an error where it is found.
  *
- * Values are read and built raw (transfer/layout.h) where Lua's structures are as we know them, else through the API; `raw` says which. What the
+ * Values are read and built raw (lua/layout.h) where Lua's structures are as we know them, else through the API; `raw` says which. What the
  * two give is the same.
  */
 #ifndef MR_CDR_TYPE_H
 #define MR_CDR_TYPE_H
 
-#include <lauxlib.h>
 #include "cdr/cdr.h"
-#include "transfer/layout.h"
+#include "lua/layout.h"
 
 /* The kinds, by their numbers in TypeCodes. */
 enum {
   TK_NULL, TK_VOID, TK_SHORT, TK_LONG, TK_USHORT, TK_ULONG, TK_FLOAT, TK_DOUBLE, TK_BOOLEAN, TK_CHAR, TK_OCTET, TK_ANY, TK_TYPECODE, TK_PRINCIPAL,
   TK_OBJREF, TK_STRUCT, TK_UNION, TK_ENUM, TK_STRING, TK_SEQUENCE, TK_ARRAY, TK_ALIAS, TK_EXCEPT, TK_LONGLONG, TK_ULONGLONG, TK_LONGDOUBLE,
   TK_WCHAR, TK_WSTRING, TK_FIXED, TK_VALUE, TK_VALUEBOX, TK_NATIVE, TK_ABSTRACT, TK_LOCAL, TK_KINDS,
-  TK_OCTETS = TK_KINDS, TK_CHARS               /* sequences and arrays of octet and char, which are strings in Lua */
+  TK_OCTETS = TK_KINDS, TK_CHARS,              /* sequences and arrays of octet and char, which are strings in Lua */
+  TK_INT8, TK_ALL                              /* IDL 4's: on the wire, and in TypeCodes, an octet */
 };
 #define TK_INDIRECTION 0xffffffffu
 
@@ -39,10 +41,12 @@ typedef struct mr_member {
 typedef struct mr_label { int64_t value; uint32_t member; } mr_label;
 
 struct mr_type {
+  uintptr_t tag;                               /* see mr_type_at */
   uint8_t kind, fixed;                         /* fixed: an array, whose length is not sent */
   uint8_t lsizenode;                           /* of new tables; 255: no template */
-  uint8_t alias;                               /* another name for what the rest says */
+  uint8_t alias;                               /* another name for what the rest says: */
   uint8_t ready;                               /* 0: being compiled, or that failed; 1: this type is there; SOUND: so is all that it leads to */
+  const mr_type *origin;                       /* that type itself */
   uint32_t serial;                             /* of the compilation that made it */
   mr_type *made;                               /* the one made before it, until that compilation ends */
   uint32_t level;                              /* while it is compiled: sequences around it */
@@ -65,36 +69,69 @@ struct mr_type {
 /* ---- the environment's fields: a list on the stack of who needs them ---- */
 enum {
   ENV_PROXIES = 1, ENV_IORS,                   /* canonical IOR -> value, weak values; value -> canonical IOR, weak keys */
-  ENV_IN, ENV_OUT, ENV_FAIL, ENV_RESOLVE,      /* functions, or false */
+  ENV_IN, ENV_OUT, ENV_FAIL, ENV_RESOLVE, ENV_ASK,     /* functions, or false */
   ENV_TYPES, ENV_ADDRESSES,                    /* type's table -> its userdata, weak keys; light userdata -> userdata, weak values */
   ENV_BASIC,                                   /* kind -> table, of the kinds that have no parameters, and unbounded strings */
   ENV_WRITTEN, ENV_READ,                       /* of TypeCodes, see typecode_out.c, any.c */
   ENV_RECENT,                                  /* see reference.c */
-  ENV_OWN,                                     /* what the pointers of mr_cdr_env need */
   ENV_N,                                       /* the string "n" */
-  ENV_FIELDS = ENV_N
+  ENV_ANY, ENV_CHOICE,                         /* the types of that name in mr_cdr_env; from here on the list is sealed */
+  ENV_FIELDS = ENV_CHOICE
 };
 
 typedef struct mr_cdr_env {
   uintptr_t tag;
+  const void *fields;                          /* the address of its list */
+  uint64_t seal;
   uint32_t serial;
   const mr_type *any, *choice;                 /* the tables that stand for an any (_anytype, _anyval), for a union (_switch, _field, _value) */
 } mr_cdr_env;
 
 typedef struct mr_program {
   uintptr_t tag;
+  const void *fields;                          /* the address of its list */
+  uint64_t seal;
   mr_cdr_env *env;
   uint32_t n;
   const mr_type **types;
   const char **names;                          /* NULL: they have none */
 } mr_program;
 
-enum { MR_MAX_DEPTH = 256 };                   /* of values, and of types */
+/*
+ * How deep. Values inside values and types inside types may come from a stranger, so the C stack needed does not depend on any message. Values: up to
+ * MR_RECURSION levels a function calls itself, what is below that is done by a loop whose frames lie on the heap (frames.h, put_deep.c, get_deep.c).
+ * Types, and their TypeCodes in both directions: always by such a loop (compile.c, typecode_in.c, typecode_out.c).
+ */
+enum { MR_MAX_DEPTH = 20000, MR_MAX_TYPE_DEPTH = 10000, MR_RECURSION = 32 };
 enum { SOUND = 2 };
+
+PORT_NORETURN void mr_env_changed(lua_State *L);
+/* A number that changes with what the list has from ENV_ANY on to its n-th value: what pointers lead to. 0: it has no such place. */
+static inline uint64_t mr_seal_raw(const raw_table *list, uint32_t n) {
+  uint64_t seal = 1;
+  if (PORT_UNLIKELY(raw_arraysize(list) < n)) return 0;
+  for (const raw_value *v = list->array + ENV_ANY - 1, *end = list->array + n; v < end; v++) seal = (seal << 5 | seal >> 59) + v->bits;
+  return seal;
+}
+uint64_t mr_seal_of(lua_State *L, uint32_t n); /* of the list on top */
+/* Pushes the user value of the program or environment at idx: its list, whose address is `fields`. */
+static inline void mr_fields_push(lua_State *L, int idx, const void *fields, uint32_t n, uint64_t seal) {
+  lua_getiuservalue(L, idx, 1);
+  if (PORT_LIKELY(mr_layout)) {
+    const raw_value *v = raw_top(L) - 1;
+    if (PORT_LIKELY(v->bits == (uintptr_t)fields && v->tt == RAW_TABLE && mr_seal_raw((const raw_table *)fields, n) == seal)) return;
+  } else if (lua_topointer(L, -1) == fields && mr_seal_of(L, n) == seal) return;
+  mr_env_changed(L);
+}
+/* Pushes the table that the list at the index `fields` has there. */
+static inline void mr_env_table(lua_State *L, int fields, int which) {
+  if (PORT_UNLIKELY(lua_rawgeti(L, fields, which) != LUA_TTABLE)) mr_env_changed(L);
+}
+mr_type *mr_type_at(lua_State *L, int idx);    /* the type whose userdata is at idx; NULL: there is none */
 
 /*
  * The type of the table on top of the stack, which is replaced by its userdata. `fields` is the stack index of the environment's list.
- * Raises; wire: BAD_TYPECODE, as the table was made of received bytes.
+ * Raises; wire: the codec of the bytes that the table was made of, then it is BAD_TYPECODE; -1: it is the program's.
  */
 const mr_type *mr_type_get(lua_State *L, mr_cdr_env *env, int fields, int wire);
 /* Where an enum's `slots` have the label with that key, or 0. */
@@ -106,12 +143,19 @@ static inline uint32_t mr_short_label(const mr_type *t, uint64_t key) {
 /* The ordinal of the long label on top of the stack, which is taken off; -1: the enum has none such. */
 int64_t mr_long_label(lua_State *L, int fields, const mr_type *t);
 const mr_type *mr_type_known(lua_State *L, int fields, int idx);   /* of the table at idx, if it was compiled; else NULL */
-/* The table of what t is, or is another name for. May run metamethods. */
+/* The table of what t is, or is another name for. */
 void mr_push_type(lua_State *L, int fields, const mr_type *t);
+/* Values of these kinds hold others. */
+static inline int mr_is_deep(const mr_type *t) {
+  return t->kind == TK_STRUCT || t->kind == TK_UNION || t->kind == TK_SEQUENCE || t->kind == TK_ARRAY || t->kind == TK_ANY || t->kind == TK_EXCEPT;
+}
 static inline int mr_may_be_nil(const mr_type *t) {
   return t->kind == TK_OBJREF || t->kind == TK_ANY || t->kind == TK_NULL || t->kind == TK_VOID;
 }
 int mr_kind_of(const char *name);              /* -1: there is none */
+uint64_t mr_kind_least(int kind);              /* bytes of a value, without its parts */
+int mr_kind_is_basic(uint32_t kind);           /* it has no parameters */
+void mr_push_basic(lua_State *L, int fields, int kind);   /* the table of such a kind */
 const char *mr_kind_name(const mr_type *t);    /* for messages */
 
 /* ---- a value of Lua ---- */
@@ -135,6 +179,7 @@ typedef struct mr_enc {
 } mr_enc;
 
 int mr_put(mr_enc *e, const mr_type *t, mr_val v);    /* 0, or -1: see e->exception */
+int mr_put_deep(mr_enc *e, const mr_type *t, mr_val v);   /* the same for values inside others (mr_is_deep), without recursion */
 mr_val mr_val_at(const mr_enc *e, int idx);
 mr_val mr_field(mr_enc *e, mr_val table, mr_member *m);
 const char *mr_val_text(const mr_enc *e, mr_val v, size_t *n);
@@ -160,7 +205,8 @@ typedef struct mr_dec {
 } mr_dec;
 
 void mr_get(mr_dec *d, const mr_type *t);      /* pushes a value; raises */
+void mr_get_deep(mr_dec *d, const mr_type *t); /* the same for values inside others (mr_is_deep), without recursion */
 PORT_NORETURN void mr_dec_raise(mr_dec *d, const char *exception, int minor, const char *what);
-PORT_NORETURN void mr_env_raise(lua_State *L, int fields, const char *exception, int minor, const char *text);
+PORT_NORETURN void mr_env_raise(lua_State *L, int fields, const char *exception, int minor, const char *text, int codec);
 
 #endif

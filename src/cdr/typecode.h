@@ -12,8 +12,6 @@ int mr_typecode_same(lua_State *L, mr_cdr_env *env, int fields, int ours, int th
 const mr_type *mr_typecode_read(mr_dec *d);
 /* Reads one that isn't in the cache: pushes the type's table. */
 void mr_typecode_parse(mr_dec *d);
-void mr_push_basic(lua_State *L, int fields, int kind);   /* the table of a kind that has no parameters */
-int  mr_kind_is_basic(uint32_t kind);
 int  mr_knows_reference(mr_enc *e, mr_val v);  /* the environment has an IOR for it */
 
 #endif

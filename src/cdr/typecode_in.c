@@ -4,22 +4,34 @@
  * What is read is a graph: each TypeCode becomes one table, entered at its position before its parts are read, and an indirection is the table at
  * an earlier position of the same outermost TypeCode. Whether it is a type that can exist (no cycle but through a sequence, sound labels) is for
  * compile.c to say. Tables are never more than the bytes allow, as each takes four of its own.
+ *
+ * TypeCodes inside TypeCodes are read by a loop: each one that is open has a frame. On Lua's stack it has its type's table and, while its members
+ * are read, their list and the member whose type is being read.
  */
+#include <stdio.h>
 #include "cdr/get.h"
+#include "cdr/frames.h"
 #include "cdr/typecode.h"
 #include "cdr/union.h"
-#include "transfer/packet.h"
+#include "transfer/transfer.h"
 
-enum { MAX_NESTING = 100, BELIEVED = 64 };
+enum { BELIEVED = 16 };
 
 typedef struct reader {
   mr_dec *d;
   lua_State *L;
   const char *origin;                          /* positions count from here */
-  int seen, depth;                             /* stack index of: position -> table */
+  int seen;                                    /* stack index of: position -> table */
+  mr_frames open;
 } reader;
 
-static void read_code(reader *r, mr_in *in);
+typedef struct frame {
+  mr_in in;                                    /* its encapsulation */
+  uint32_t kind;
+  uint32_t i, n;                               /* parts that were begun; how many there are. A union's first one is its discriminator. */
+  int32_t fallback;                            /* of a union: which member, from 0, or -1 */
+  const mr_type *discriminator;
+} frame;
 
 static PORT_NORETURN void fail(reader *r, const mr_in *in, const char *exception, const char *what) {
   r->d->in.at = in->bad ? in->bad_at : in->at;
@@ -50,11 +62,6 @@ static void read_number(reader *r, mr_in *in, const char *field) {
   lua_setfield(r->L, -2, field);
 }
 
-static void read_part(reader *r, mr_in *in, const char *field) {
-  read_code(r, in);
-  lua_setfield(r->L, -2, field);
-}
-
 static uint32_t read_count(reader *r, mr_in *in, size_t least) {
   uint32_t n = mr_in_u32(in);
   check(r, in);
@@ -74,18 +81,6 @@ static void read_member_name(reader *r, mr_in *in, uint32_t i) {
     lua_setfield(r->L, -3, "name");
   }
   lua_pop(r->L, 1);
-}
-
-static void read_members(reader *r, mr_in *in) {
-  uint32_t n = read_count(r, in, 8);
-  push_list(r->L, n);
-  for (uint32_t i = 1; i <= n; i++) {
-    lua_createtable(r->L, 0, 2);
-    read_member_name(r, in, i);
-    read_part(r, in, "type");
-    lua_rawseti(r->L, -2, i);
-  }
-  lua_setfield(r->L, -2, "members");
 }
 
 static void read_labels(reader *r, mr_in *in) {
@@ -136,36 +131,32 @@ static void skip_label(mr_in *in, const mr_type *t) {
 
 static const mr_type *discriminator(reader *r, const mr_in *in) {
   lua_getfield(r->L, -1, "discriminator");
-  const mr_type *t = mr_type_get(r->L, r->d->env, r->d->fields, 1);
+  const mr_type *t = mr_type_get(r->L, r->d->env, r->d->fields, r->d->codec);
   lua_pop(r->L, 1);
   if (!mr_union_allows(t)) fail(r, in, "BAD_TYPECODE", "a union whose discriminator is no number");
   return t;
 }
 
-static void read_union(reader *r, mr_in *in) {
-  lua_State *L = r->L;
-  read_part(r, in, "discriminator");
-  const mr_type *t = discriminator(r, in);
-  int32_t fallback = (int32_t)mr_in_u32(in);
+/* What stands behind the discriminator. */
+static void begin_cases(reader *r, frame *f) {
+  mr_in *in = &f->in;
+  f->discriminator = discriminator(r, in);
+  f->fallback = (int32_t)mr_in_u32(in);
   uint32_t n = read_count(r, in, 9);
-  if (fallback < -1 || fallback >= (int64_t)n) fail(r, in, "BAD_TYPECODE", "a union whose default is none of its members");
-  if (fallback >= 0) {
-    lua_pushinteger(L, fallback + 1);
-    lua_setfield(L, -2, "default");
+  if (f->fallback < -1 || f->fallback >= (int64_t)n) fail(r, in, "BAD_TYPECODE", "a union whose default is none of its members");
+  if (f->fallback >= 0) {
+    lua_pushinteger(r->L, f->fallback + 1);
+    lua_setfield(r->L, -2, "default");
   }
-  push_list(L, n);
-  for (uint32_t i = 1; i <= n; i++) {
-    lua_createtable(L, 0, 3);
-    if ((int32_t)i - 1 == fallback) skip_label(in, t);
-    else {
-      read_label(r, in, t);
-      lua_setfield(L, -2, "label");
-    }
-    read_member_name(r, in, i);
-    read_part(r, in, "type");
-    lua_rawseti(L, -2, i);
-  }
-  lua_setfield(L, -2, "members");
+  push_list(r->L, n);
+  f->n = n + 1;
+}
+
+/* The label of the member on top, which is the one with that number, from 0. */
+static void read_case(reader *r, frame *f, uint32_t i) {
+  if ((int64_t)i == f->fallback) { skip_label(&f->in, f->discriminator); return; }
+  read_label(r, &f->in, f->discriminator);
+  lua_setfield(r->L, -2, "label");
 }
 
 /* ---- one TypeCode ---- */
@@ -173,20 +164,6 @@ static void read_union(reader *r, mr_in *in) {
 static void set_flag(reader *r, const char *name) {
   lua_pushboolean(r->L, 1);
   lua_setfield(r->L, -2, name);
-}
-
-static void read_content(reader *r, mr_in *in, uint32_t kind) {
-  switch (kind) {
-    case TK_STRUCT: case TK_EXCEPT: read_names(r, in); read_members(r, in); break;
-    case TK_UNION: read_names(r, in); read_union(r, in); break;
-    case TK_ENUM: read_names(r, in); read_labels(r, in); break;
-    case TK_ALIAS: read_names(r, in); read_part(r, in, "type"); break;
-    case TK_SEQUENCE: read_part(r, in, "element"); read_number(r, in, "bound"); break;
-    case TK_ARRAY: read_part(r, in, "element"); read_number(r, in, "length"); break;
-    case TK_ABSTRACT: set_flag(r, "abstract"); read_names(r, in); break;
-    case TK_LOCAL: set_flag(r, "local"); read_names(r, in); break;
-    default: read_names(r, in); break;
-  }
 }
 
 static const char *lua_kind(uint32_t kind) {
@@ -232,30 +209,96 @@ static void read_short(reader *r, mr_in *in, uint32_t kind) {
   lua_setfield(r->L, -2, "bound");
 }
 
-static void read_long(reader *r, mr_in *in, uint32_t kind) {
-  mr_in inside;
+static void begin_content(reader *r, frame *f) {
+  mr_in *in = &f->in;
+  if (f->kind == TK_SEQUENCE || f->kind == TK_ARRAY) { f->n = 1; return; }
+  if (f->kind == TK_ABSTRACT) set_flag(r, "abstract");
+  if (f->kind == TK_LOCAL) set_flag(r, "local");
+  read_names(r, in);
+  switch (f->kind) {
+    case TK_STRUCT: case TK_EXCEPT:
+      f->n = read_count(r, in, 8);
+      push_list(r->L, f->n);
+      break;
+    case TK_UNION: case TK_ALIAS: f->n = 1; break;
+    case TK_ENUM: read_labels(r, in); break;
+    default: break;
+  }
+}
+
+static void begin_long(reader *r, mr_in *in, uint32_t kind) {
+  char text[60];
+  frame f = { .kind = kind };
   lua_Integer position = in->at - 4 - r->origin;
   if (kind == TK_VALUE || kind == TK_VALUEBOX) fail(r, in, "NO_IMPLEMENT", "a TypeCode of a value type");
   if (!lua_kind(kind)) fail(r, in, "MARSHAL", "a TypeCode of no known kind");
-  if (++r->depth > MAX_NESTING) fail(r, in, "BAD_TYPECODE", "a TypeCode nested too deeply");
-  mr_in_open(in, &inside);
+  if (r->open.n == MR_MAX_TYPE_DEPTH) {
+    snprintf(text, sizeof text, "a TypeCode nested more than %d levels deep", MR_MAX_TYPE_DEPTH);
+    fail(r, in, "BAD_TYPECODE", text);
+  }
+  mr_in_open(in, &f.in);
   check(r, in);
   new_type(r, kind, 4);
   lua_pushvalue(r->L, -1);
   lua_rawseti(r->L, r->seen, position);
-  read_content(r, &inside, kind);
-  check(r, &inside);
-  r->depth--;
+  begin_content(r, &f);
+  *(frame *)mr_frames_push(r->L, &r->open) = f;
 }
 
-static void read_code(reader *r, mr_in *in) {
+/* Reads one, or begins to. 1: its table is on top, and that was all of it; 0: it has a frame now, and `in` may have moved. */
+static int read_code(reader *r, mr_in *in) {
   if (PORT_UNLIKELY(!lua_checkstack(r->L, 16))) mr_raise_memory(r->L);
   uint32_t kind = mr_in_u32(in);
   check(r, in);
   if (kind == TK_INDIRECTION) read_indirection(r, in);
   else if (mr_kind_is_basic(kind)) mr_push_basic(r->L, r->d->fields, (int)kind);
   else if (kind == TK_STRING || kind == TK_WSTRING || kind == TK_FIXED) read_short(r, in, kind);
-  else read_long(r, in, kind);
+  else { begin_long(r, in, kind); return 0; }
+  return 1;
+}
+
+/* ---- a TypeCode's parts ---- */
+
+static int has_members(const frame *f) { return f->kind == TK_STRUCT || f->kind == TK_EXCEPT || f->kind == TK_UNION; }
+
+/* 1: the next part begins now, at f->in; 0: there is no other. */
+static int next_part(reader *r, frame *f) {
+  if (f->i == f->n) return 0;
+  uint32_t i = f->i++;
+  if (!has_members(f) || (f->kind == TK_UNION && i == 0)) return 1;
+  lua_createtable(r->L, 0, 3);
+  if (f->kind == TK_UNION) read_case(r, f, --i);
+  read_member_name(r, &f->in, i + 1);
+  return 1;
+}
+
+/* The part on top goes where it belongs. */
+static void take_part(reader *r, frame *f) {
+  lua_State *L = r->L;
+  switch (f->kind) {
+    case TK_SEQUENCE: case TK_ARRAY:
+      lua_setfield(L, -2, "element");
+      read_number(r, &f->in, f->kind == TK_ARRAY ? "length" : "bound");
+      break;
+    case TK_ALIAS: lua_setfield(L, -2, "type"); break;
+    case TK_UNION:
+      if (f->i == 1) {
+        lua_setfield(L, -2, "discriminator");
+        begin_cases(r, f);
+        break;
+      } /* fall through */
+    default:
+      lua_setfield(L, -2, "type");
+      lua_rawseti(L, -2, f->kind == TK_UNION ? f->i - 1 : f->i);
+      break;
+  }
+}
+
+/* All parts are there: the table stays on top. */
+static void end(reader *r, frame *f) {
+  if (has_members(f)) lua_setfield(r->L, -2, "members");
+  check(r, &f->in);
+  r->open.n--;
 }
 
 void mr_typecode_parse(mr_dec *d) {
@@ -264,6 +307,15 @@ void mr_typecode_parse(mr_dec *d) {
   r.origin = d->in.base;
   lua_createtable(d->L, 0, 0);
   r.seen = lua_gettop(d->L);
-  read_code(&r, &d->in);
-  lua_remove(d->L, r.seen);
+  mr_frames_begin(d->L, &r.open, sizeof(frame));
+  int whole = read_code(&r, &d->in);
+  while (r.open.n) {
+    frame *f = mr_frames_last(&r.open);
+    if (whole) take_part(&r, f);
+    whole = !next_part(&r, f);
+    if (whole) end(&r, f);
+    else whole = read_code(&r, &f->in);
+  }
+  lua_replace(d->L, r.seen);
+  lua_settop(d->L, r.seen);
 }

@@ -7,11 +7,14 @@
  *
  * While bytes are written nothing steps the collector, as in encode.c; metamethods of types run with the buffer put aside. What is read here was
  * compiled before, but the program may have changed it since: nothing is believed that memory depends on.
+ *
+ * TypeCodes inside TypeCodes are written by a loop: each one that is open has a frame. On Lua's stack it has its type's table and, while its
+ * members are written, their list and the member whose type is being written.
  */
 #include <stdlib.h>
 #include "cdr/typecode.h"
+#include "cdr/frames.h"
 #include "cdr/text.h"
-#include "transfer/packet.h"
 
 enum { LARGE = 1 << 16 };
 
@@ -19,11 +22,17 @@ typedef struct writer {
   mr_out o;
   lua_State *L;
   int fields, seen;                            /* stack index of: type's table -> where its TypeCode begins */
-  int share, depth;
+  int share;
   size_t most;                                 /* with more bytes than that it is given up */
+  mr_frames open;
 } writer;
 
-static void write_code(writer *w);
+typedef struct frame {
+  int kind;
+  uint32_t i, n;                               /* parts that were begun; how many there are. A union's first one is its discriminator. */
+  size_t mark;                                 /* for mr_out_close */
+  const mr_type *t;                            /* a union's, which its table keeps */
+} frame;
 
 /* ---- pieces; the type's table is on top ---- */
 
@@ -32,19 +41,27 @@ static PORT_NORETURN void changed(writer *w) {
   abort();
 }
 
+/* f(the n values on top), which may collect garbage and run anything: its one result replaces them. */
+static void call(writer *w, lua_CFunction f, int n) {
+  lua_State *L = w->L;
+  lua_pushcfunction(L, f);
+  lua_insert(L, -n - 1);
+  mr_out_leave(&w->o);
+  int status = lua_pcall(L, n, 1, 0);
+  mr_out_return(&w->o);
+  if (status != LUA_OK) lua_error(L);
+}
+
 /* Pushes a field of the table on top, and returns its type. */
 static int push_field(writer *w, const char *name) {
   lua_State *L = w->L;
   if (!lua_istable(L, -1)) changed(w);
   if (!lua_getmetatable(L, -1)) return lua_getfield(L, -1, name);
   lua_pop(L, 1);
-  lua_pushcfunction(L, mr_index);
-  lua_pushvalue(L, -2);
+  lua_pushvalue(L, -1);
   lua_pushlightuserdata(L, (void *)(uintptr_t)name);
-  mr_out_leave(&w->o);
-  int status = lua_pcall(L, 2, 1, 0);
-  mr_out_return(&w->o);
-  return status == LUA_OK ? lua_type(L, -1) : lua_error(L);
+  call(w, mr_index, 2);
+  return lua_type(L, -1);
 }
 
 static void put_text(writer *w, const char *name) {
@@ -67,29 +84,12 @@ static uint32_t number(writer *w, const char *name) {
   return n;
 }
 
-static void put_part(writer *w, const char *name) {
-  push_field(w, name);
-  write_code(w);
-  lua_pop(w->L, 1);
-}
-
 /* Pushes the list and returns its length. */
 static uint32_t put_count(writer *w, const char *name) {
   if (push_field(w, name) != LUA_TTABLE) changed(w);
   uint32_t n = (uint32_t)lua_rawlen(w->L, -1);
   mr_out_u32(&w->o, n);
   return n;
-}
-
-static void put_members(writer *w) {
-  uint32_t n = put_count(w, "members");
-  for (uint32_t i = 1; i <= n; i++) {
-    lua_rawgeti(w->L, -1, i);
-    put_text(w, "name");
-    put_part(w, "type");
-    lua_pop(w->L, 1);
-  }
-  lua_pop(w->L, 1);
 }
 
 static void put_labels(writer *w) {
@@ -120,43 +120,6 @@ static void put_label(writer *w, const mr_type *t, int64_t label) {
   }
 }
 
-static void put_union(writer *w) {
-  lua_State *L = w->L;
-  const mr_type *t = mr_type_known(L, w->fields, -1);
-  if (!t || t->kind != TK_UNION) changed(w);
-  put_part(w, "discriminator");
-  mr_out_u32(&w->o, (uint32_t)t->fallback);
-  uint32_t n = put_count(w, "members");
-  if (n != t->n) changed(w);
-  for (uint32_t i = 1; i <= n; i++) {
-    lua_rawgeti(L, -1, i);
-    put_label(w, t->element, t->members[i - 1].label);   /* the default's is 0, and means nothing */
-    put_text(w, "name");
-    put_part(w, "type");
-    lua_pop(L, 1);
-  }
-  lua_pop(L, 1);
-}
-
-static void put_bounded(writer *w, const char *name) {
-  put_part(w, "element");
-  mr_out_u32(&w->o, number(w, name));
-}
-
-static void write_content(writer *w, int kind) {
-  size_t mark = mr_out_open(&w->o);
-  switch (kind) {
-    case TK_STRUCT: case TK_EXCEPT: put_names(w); put_members(w); break;
-    case TK_UNION: put_names(w); put_union(w); break;
-    case TK_ENUM: put_names(w); put_labels(w); break;
-    case TK_ALIAS: put_names(w); put_part(w, "type"); break;
-    case TK_SEQUENCE: put_bounded(w, "bound"); break;
-    case TK_ARRAY: put_bounded(w, "length"); break;
-    default: put_names(w); break;              /* the kinds of interfaces */
-  }
-  mr_out_close(&w->o, mark);
-}
-
 /* ---- one TypeCode ---- */
 
 static int flag(writer *w, const char *name) {
@@ -172,7 +135,8 @@ static int kind_of(writer *w) {
   int kind = push_field(w, "kind") == LUA_TSTRING ? mr_kind_of(lua_tostring(L, -1)) : -1;
   if (kind < 0) luaL_error(L, "bad type: no kind is called '%s'", luaL_tolstring(L, -1, NULL));
   lua_pop(L, 1);
-  if (kind == TK_VALUE || kind == TK_VALUEBOX) mr_env_raise(L, w->fields, "NO_IMPLEMENT", 0, "TypeCodes of value types can't be sent yet");
+  if (kind == TK_INT8) return TK_OCTET;
+  if (kind == TK_VALUE || kind == TK_VALUEBOX) mr_env_raise(L, w->fields, "NO_IMPLEMENT", 0, "TypeCodes of value types can't be sent yet", 0);
   if (kind != TK_OBJREF) return kind;
   return flag(w, "abstract") ? TK_ABSTRACT : flag(w, "local") ? TK_LOCAL : TK_OBJREF;
 }
@@ -199,36 +163,118 @@ static void note(writer *w, int64_t at) {
   lua_rawset(w->L, w->seen);
 }
 
-static void write_code(writer *w) {
-  luaL_checkstack(w->L, 12, "a type nested too deeply");
-  int kind = kind_of(w);
-  if (!w->share && mr_out_length(&w->o) > w->most) return;
-  if (mr_kind_is_basic((uint32_t)kind)) { mr_out_u32(&w->o, (uint32_t)kind); return; }
-  if (kind == TK_STRING || kind == TK_WSTRING || kind == TK_FIXED) {
-    mr_out_u32(&w->o, (uint32_t)kind);
-    if (kind != TK_FIXED) mr_out_u32(&w->o, number(w, "bound"));
-    else {
-      mr_out_u16(&w->o, (uint16_t)number(w, "digits"));
-      mr_out_u16(&w->o, (uint16_t)number(w, "scale"));
-    }
-    return;
+static void put_short(writer *w, int kind) {
+  mr_out_u32(&w->o, (uint32_t)kind);
+  if (kind != TK_FIXED) { mr_out_u32(&w->o, number(w, "bound")); return; }
+  mr_out_u16(&w->o, (uint16_t)number(w, "digits"));
+  mr_out_u16(&w->o, (uint16_t)number(w, "scale"));
+}
+
+static void begin_content(writer *w, frame *f) {
+  if (f->kind == TK_SEQUENCE || f->kind == TK_ARRAY) { f->n = 1; return; }
+  put_names(w);
+  switch (f->kind) {
+    case TK_STRUCT: case TK_EXCEPT: f->n = put_count(w, "members"); break;
+    case TK_ALIAS: f->n = 1; break;
+    case TK_ENUM: put_labels(w); break;
+    case TK_UNION:
+      f->t = mr_type_known(w->L, w->fields, -1);
+      if (!f->t || f->t->kind != TK_UNION) changed(w);
+      f->n = f->t->n + 1;
+      break;
+    default: break;                            /* the kinds of interfaces */
   }
-  if (put_indirection(w)) return;
-  if (++w->depth > MR_MAX_DEPTH) luaL_error(w->L, "bad type: nested too deeply");
+}
+
+/* The type's table is on top; a frame for it. */
+static void begin_long(writer *w, int kind) {
+  lua_State *L = w->L;
+  frame f = { .kind = kind };
+  if (w->open.n == MR_MAX_TYPE_DEPTH) luaL_error(L, "bad type: nested more than %d levels deep", MR_MAX_TYPE_DEPTH);
+  if (w->open.n == w->open.room) {
+    lua_pushvalue(L, w->open.index);
+    lua_pushinteger(L, (lua_Integer)w->open.size);
+    call(w, mr_frames_more, 2);
+    lua_replace(L, w->open.index);
+    mr_frames_moved(L, &w->open);
+  }
   mr_out_align(&w->o, 4);
   note(w, (int64_t)mr_out_length(&w->o));
   mr_out_u32(&w->o, (uint32_t)kind);
-  write_content(w, kind);
+  f.mark = mr_out_open(&w->o);
+  begin_content(w, &f);
+  *(frame *)mr_frames_new(&w->open) = f;
+}
+
+/* Writes the TypeCode of the type whose table is on top, or begins to. 1: that was all of it; 0: it has a frame now. */
+static int write_code(writer *w) {
+  luaL_checkstack(w->L, 12, "a type nested too deeply");
+  int kind = kind_of(w);
+  if (mr_kind_is_basic((uint32_t)kind)) mr_out_u32(&w->o, (uint32_t)kind);
+  else if (kind == TK_STRING || kind == TK_WSTRING || kind == TK_FIXED) put_short(w, kind);
+  else if (!put_indirection(w)) { begin_long(w, kind); return 0; }
+  return 1;
+}
+
+/* ---- a TypeCode's parts ---- */
+
+static int has_members(const frame *f) { return f->kind == TK_STRUCT || f->kind == TK_EXCEPT || f->kind == TK_UNION; }
+
+/* What stands behind a union's discriminator; its list stays. */
+static void begin_cases(writer *w, const frame *f) {
+  mr_out_u32(&w->o, (uint32_t)f->t->fallback);
+  if (put_count(w, "members") != f->t->n) changed(w);
+}
+
+/* Pushes the table of the next part; 0: there is no other. */
+static int next_part(writer *w, frame *f) {
+  if (f->i == f->n) return 0;
+  uint32_t i = f->i++;
+  if (!has_members(f)) push_field(w, f->kind == TK_ALIAS ? "type" : "element");
+  else if (f->kind == TK_UNION && i == 0) push_field(w, "discriminator");
+  else {
+    lua_rawgeti(w->L, -1, f->i - (f->kind == TK_UNION));
+    if (f->kind == TK_UNION) put_label(w, f->t->element, f->t->members[i - 1].label);   /* the default's is 0, and means nothing */
+    put_text(w, "name");
+    push_field(w, "type");
+  }
+  return 1;
+}
+
+/* The part on top has been written. */
+static void leave_part(writer *w, const frame *f) {
+  lua_pop(w->L, 1);
+  if (f->kind == TK_SEQUENCE || f->kind == TK_ARRAY) mr_out_u32(&w->o, number(w, f->kind == TK_ARRAY ? "length" : "bound"));
+  else if (f->kind == TK_UNION && f->i == 1) begin_cases(w, f);
+  else if (has_members(f)) lua_pop(w->L, 1);
+}
+
+static void end(writer *w, const frame *f) {
+  if (has_members(f)) lua_pop(w->L, 1);
+  mr_out_close(&w->o, f->mark);
   if (!w->share) note(w, -1);
-  w->depth--;
+  w->open.n--;
+}
+
+/* The type's table is on top. */
+static void write_all(writer *w) {
+  int whole = write_code(w);
+  while (w->open.n && (w->share || mr_out_length(&w->o) <= w->most)) {
+    frame *f = mr_frames_last(&w->open);
+    if (whole) leave_part(w, f);
+    whole = !next_part(w, f);
+    if (whole) end(w, f);
+    else whole = write_code(w);
+  }
 }
 
 static void write_whole(writer *w, int idx, int little) {
   lua_createtable(w->L, 0, 4);
   w->seen = lua_gettop(w->L);
+  mr_frames_begin(w->L, &w->open, sizeof(frame));
   mr_out_begin(&w->o, w->L, little);
   lua_pushvalue(w->L, idx);
-  write_code(w);
+  write_all(w);
   lua_settop(w->L, w->seen - 1);
 }
 
@@ -237,13 +283,13 @@ static void push_bytes(lua_State *L, mr_cdr_env *env, int fields, int idx, int l
   writer w = { .L = L, .fields = fields, .most = most < LARGE ? most : LARGE };
   luaL_checkstack(L, 20, NULL);
   idx = lua_absindex(L, idx);
-  lua_rawgeti(L, fields, ENV_WRITTEN);
-  lua_rawgeti(L, -1, 1 + !!little);
+  mr_env_table(L, fields, ENV_WRITTEN);
+  mr_env_table(L, lua_gettop(L), 1 + !!little);
   lua_pushvalue(L, idx);
   if (lua_rawget(L, -2) == LUA_TNIL) {
     lua_pop(L, 1);
     lua_pushvalue(L, idx);
-    mr_type_get(L, env, fields, 0);            /* so that it is sound: a table, no cycle but through sequences */
+    mr_type_get(L, env, fields, -1);            /* so that it is sound: a table, no cycle but through sequences */
     lua_pop(L, 1);
     write_whole(&w, idx, little);
     int large = mr_out_length(&w.o) > w.most;

@@ -149,16 +149,23 @@ static int put_switch(mr_enc *e, const mr_type *t, mr_val v, const mr_member **c
                                  *chosen ? (*chosen)->name : "no member", *chosen ? "'" : "", named->name);
 }
 
-int mr_put_union(mr_enc *e, const mr_type *t, mr_val v) {
-  const mr_member *m = NULL;
+int mr_union_begin(mr_enc *e, const mr_type *t, mr_val v, const mr_member **m) {
+  *m = NULL;
   if (v.tt != RAW_TABLE) return mr_wrong(e, t->name ? t->name : "union", v);
+  return mr_enter(e, v) || put_switch(e, t, v, m) ? -1 : 0;
+}
+
+mr_val mr_union_value(mr_enc *e, mr_val v, const mr_member *m) {
+  mr_val x = mr_field(e, v, &e->env->choice->members[2]);
+  return x.tt == RAW_NIL ? mr_field(e, v, (mr_member *)m) : x;
+}
+
+int mr_put_union(mr_enc *e, const mr_type *t, mr_val v) {
+  const mr_member *m;
+  if (PORT_UNLIKELY(e->depth >= MR_RECURSION)) return mr_put_deep(e, t, v);
   int strays = e->strays;
-  if (mr_enter(e, v) || put_switch(e, t, v, &m)) return -1;
-  if (m) {
-    mr_val x = mr_field(e, v, &e->env->choice->members[2]);
-    if (x.tt == RAW_NIL) x = mr_field(e, v, (mr_member *)m);
-    if (mr_put(e, m->type, x)) return mr_in_member(e, m->name);
-  }
+  if (mr_union_begin(e, t, v, &m)) return -1;
+  if (m && mr_put(e, m->type, mr_union_value(e, v, m))) return mr_in_member(e, m->name);
   if (e->strays != strays) mr_drop(e, strays);
   mr_leave(e);
   return 0;
@@ -185,14 +192,23 @@ static int64_t read_label(mr_dec *d, const mr_type *t) {
   }
 }
 
-void mr_get_union(mr_dec *d, const mr_type *t) {
+const mr_type *mr_union_begin_get(mr_dec *d, const mr_type *t) {
   mr_dec_enter(d, 3);
   const mr_member *m = find(t, read_label(d, t->element));
-  if (!m) lua_pushnil(d->L);
-  else if (d->raw && m->key) raw_push(d->L, RAW_SHORT, m->key);
+  if (!m) {
+    lua_pushnil(d->L);
+    lua_pushnil(d->L);
+    return NULL;
+  }
+  if (d->raw && m->key) raw_push(d->L, RAW_SHORT, m->key);
   else lua_pushlstring(d->L, m->name, m->length);
-  if (m) mr_get(d, m->type);
-  else lua_pushnil(d->L);
+  return m->type;
+}
+
+void mr_get_union(mr_dec *d, const mr_type *t) {
+  if (PORT_UNLIKELY(d->depth >= MR_RECURSION)) { mr_get_deep(d, t); return; }
+  const mr_type *inside = mr_union_begin_get(d, t);
+  if (inside) mr_get(d, inside);
   mr_build(d, d->env->choice);
   mr_dec_leave(d);
 }

@@ -1,6 +1,6 @@
 /* channel: the queue and the two lists of waiters; see channel.h for the invariants. */
-#include "channel/channel.h"
-#include "process/waitable.h"
+#include "channel/parts.h"
+#include "run/waitable.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,25 +8,26 @@
 
 const mr_sharetype *mr_channel_type;
 
-typedef struct segment {
-  struct segment *next;
-  unsigned first, last, size;        /* used places: first .. last - 1 */
-  mr_mail mail[];
-} segment;
-
-struct mr_channel {
-  mr_shared shared;
-  port_lock lock;
-  unsigned char closed;
-  size_t capacity, count;
-  segment *head, *tail;
-  mr_wait senders, receivers;        /* heads */
-  char *name;                        /* owned; NULL: anonymous */
-  mr_channel *named_next;            /* (names' lock) */
-};
-
 #define FIRST_SEGMENT 4u
 #define MOST_SEGMENT 128u
+
+static inline void leave(mr_channel *c) {
+  MR_CHECK_SOME(16, mr_channel_check(c));
+  port_unlock(&c->lock);
+}
+
+#ifdef MR_CHECKS
+#define set_starved(c, yes) ((c)->starved = (yes))
+#else
+#define set_starved(c, yes) ((void)0)
+#endif
+
+/* (lock held) Who queues here will be woken: a closed channel has nobody who would. */
+static inline void queue_up(const mr_channel *c, mr_wait *head, mr_wait *node) {
+  (void)c;
+  mr_assert(!c->closed && !node->next);
+  mr_waitq_add(head, node);
+}
 
 mr_channel *mr_channel_new(size_t capacity) {
   mr_channel *c = calloc(1, sizeof *c);
@@ -41,6 +42,7 @@ mr_channel *mr_channel_new(size_t capacity) {
 
 void mr_channel_destroy(mr_shared *o) {
   mr_channel *c = (mr_channel *)o;
+  mr_channel_check_end(c);
   while (c->head) {
     segment *s = c->head;
     c->head = s->next;
@@ -48,30 +50,31 @@ void mr_channel_destroy(mr_shared *o) {
     free(s);
   }
   free(c->name);
+  free(c->meeting);
   free(c);
 }
 
 size_t mr_channel_capacity(const mr_channel *c) { return c->capacity; }
 uint64_t mr_channel_id(const mr_channel *c) { return (uint64_t)(uintptr_t)c; }
-const char *mr_channel_name(const mr_channel *c) { return c->name; }
+const char *mr_channel_name(const mr_channel *c) { return c->name ? c->name->text : NULL; }
 
 size_t mr_channel_count(mr_channel *c) {
   port_acquire(&c->lock);
   size_t n = c->count;
-  port_unlock(&c->lock);
+  leave(c);
   return n;
 }
 
 int mr_channel_closed(mr_channel *c) {
   port_acquire(&c->lock);
   int closed = c->closed;
-  port_unlock(&c->lock);
+  leave(c);
   return closed;
 }
 
 void mr_channel_describe(mr_shared *o, char *buf, size_t size) {
   mr_channel *c = (mr_channel *)o;
-  if (c->name) snprintf(buf, size, "on channel '%.60s'", c->name);
+  if (c->name) snprintf(buf, size, "on channel '%.60s'", c->name->text);
   else snprintf(buf, size, "on channel %p", (void *)c);
 }
 
@@ -132,7 +135,11 @@ static int push_front(mr_channel *c, const mr_mail *m) {
   return 1;
 }
 
-/* The first waiter whose wait is still open, claimed; others are only taken out. */
+/*
+ * The first waiter whose wait is still open, claimed; others are only taken out. Under the lock a node in the queue is alive: who woke for
+ * another reason takes it out, under this lock, before it goes on. What is claimed stays as it is until mr_ready, so mail and node may be
+ * used after the lock.
+ */
 static inline mr_wait *claim_first(mr_wait *head) {
   while (!mr_waitq_empty(head)) {
     mr_wait *w = head->next;
@@ -149,7 +156,7 @@ mr_step mr_channel_take_receiver(mr_channel *c, mr_wait **peer) {
   port_acquire(&c->lock);
   if (c->closed) s = CH_CLOSED;
   else if ((*peer = claim_first(&c->receivers)) != NULL) s = CH_PEER;
-  port_unlock(&c->lock);
+  leave(c);
   return s;
 }
 
@@ -164,12 +171,12 @@ mr_step mr_channel_put(mr_channel *c, const mr_mail *m, mr_wait *node, mr_wait *
     s = push(c, m) ? CH_DONE : CH_NOMEM;
   } else if (node) {
     *node->mail = *m;
-    mr_waitq_add(&c->senders, node);
+    queue_up(c, &c->senders, node);
     s = CH_WAIT;
   } else {
     s = CH_BLOCKED;
   }
-  port_unlock(&c->lock);
+  leave(c);
   return s;
 }
 
@@ -180,20 +187,23 @@ mr_step mr_channel_take(mr_channel *c, mr_mail *m, mr_wait *node, mr_wait **peer
   if (c->count > 0) {
     pop(c, m);
     s = CH_DONE;
+    /* There is room for the first who waits to send. Done here, under the same lock, or a later sender would overtake it. */
     if (c->capacity && c->count < c->capacity && (*peer = claim_first(&c->senders)) != NULL) {
-      if (push(c, (*peer)->mail)) (*peer)->mail->kind = MAIL_NONE;   /* else it keeps its mail and tries again */
+      int moved = push(c, (*peer)->mail);
+      if (moved) (*peer)->mail->kind = MAIL_NONE;                    /* else it keeps its mail and tries again */
+      set_starved(c, !moved);
     }
   } else if ((*peer = claim_first(&c->senders)) != NULL) {
     s = CH_PEER;
   } else if (c->closed) {
     s = CH_CLOSED;
   } else if (node) {
-    mr_waitq_add(&c->receivers, node);
+    queue_up(c, &c->receivers, node);
     s = CH_WAIT;
   } else {
     s = CH_BLOCKED;
   }
-  port_unlock(&c->lock);
+  leave(c);
   return s;
 }
 
@@ -201,8 +211,8 @@ mr_step mr_channel_take(mr_channel *c, mr_mail *m, mr_wait *node, mr_wait **peer
 static int others_wait(mr_wait *head, const mr_fiber *self) {
   for (mr_wait *w = head->next, *next; w != head; w = next) {
     next = w->next;
-    if (w->set) {
-      if ((unsigned)atomic_load(&w->set->word) && w->set->fiber != self) return 1;
+    if (w->set) {                                /* also while its wait is not open: it may be about to open it, and won't look here again */
+      if (w->set->fiber != self) return 1;
       continue;
     }
     if (w->fiber == self) continue;
@@ -214,17 +224,18 @@ static int others_wait(mr_wait *head, const mr_fiber *self) {
 
 int mr_channel_link(mr_channel *c, mr_wait *node, int sending) {
   port_acquire(&c->lock);
+  /* The look and the link are one step: of two that link at opposite sides, the second sees the first. Nobody links after the close. */
   int possible = c->closed || (sending ? c->count < c->capacity : c->count > 0) ||
                  others_wait(sending ? &c->receivers : &c->senders, node->fiber);
-  if (!possible) mr_waitq_add(sending ? &c->senders : &c->receivers, node);
-  port_unlock(&c->lock);
+  if (!possible) queue_up(c, sending ? &c->senders : &c->receivers, node);
+  leave(c);
   return possible;
 }
 
 void mr_channel_unwait(mr_channel *c, mr_wait *node) {
   port_acquire(&c->lock);
   mr_waitq_del(node);
-  port_unlock(&c->lock);
+  leave(c);
 }
 
 void mr_channel_put_back(mr_channel *c, mr_mail *m) {
@@ -232,8 +243,8 @@ void mr_channel_put_back(mr_channel *c, mr_mail *m) {
   int kept = 1;
   port_acquire(&c->lock);
   if ((peer = claim_first(&c->receivers)) == NULL) kept = push_front(c, m);
-  port_unlock(&c->lock);
-  if (peer) {
+  leave(c);
+  if (peer) {                                    /* claimed: its mail is ours to write without the lock */
     *peer->mail = *m;
     mr_ready(peer->fiber, MR_WOKEN, NULL);
   } else if (!kept) {
@@ -242,84 +253,81 @@ void mr_channel_put_back(mr_channel *c, mr_mail *m) {
   m->kind = MAIL_NONE;
 }
 
-/* ---- names ---- */
+/* ---- barriers ---- */
 
-static port_lock names_lock;
-static mr_channel *names[256];
-
-static mr_channel **name_slot(const char *name, size_t len) {
-  unsigned h = 5381;
-  for (size_t i = 0; i < len; i++) h = h * 33 + (unsigned char)name[i];
-  return &names[h % 256];
+static mr_meeting *new_meeting(void) {
+  mr_meeting *m = calloc(1, sizeof *m);
+  if (m) mr_waitq_init(&m->waiters);
+  return m;
 }
 
-static mr_channel *find_name(mr_channel **slot, const char *name, size_t len) {
-  for (mr_channel *c = *slot; c; c = c->named_next)
-    if (strlen(c->name) == len && memcmp(c->name, name, len) == 0) return c;
-  return NULL;
-}
-
-mr_channel *mr_channel_lookup(const char *name, size_t len) {
-  port_acquire(&names_lock);
-  mr_channel *c = find_name(name_slot(name, len), name, len);
-  if (c) mr_retain(&c->shared);
-  port_unlock(&names_lock);
-  return c;
-}
-
-mr_channel *mr_channel_named(const char *name, size_t len, size_t capacity, int *made, int *err) {
-  mr_channel *c = mr_channel_lookup(name, len), **slot = name_slot(name, len);
-  *made = 0;
-  *err = MR_OK;
-  if (c) return c;
-  mr_channel *fresh = mr_channel_new(capacity);
-  if (!fresh || (fresh->name = malloc(len + 1)) == NULL) {
-    if (fresh) mr_release(&fresh->shared);
-    *err = MR_ENOMEM;
-    return NULL;
+/* (lock held) Ends the round: who waits is claimed and put into a list of their own, as such a fiber is in no other. */
+static mr_fiber *release(mr_meeting *m) {
+  mr_fiber *first = NULL, **end = &first;
+  mr_wait *w;
+  m->round++;
+  m->arrived = 0;
+  while ((w = claim_first(&m->waiters)) != NULL) {
+    w->fiber->next = NULL;
+    *end = w->fiber;
+    end = &w->fiber->next;
   }
-  memcpy(fresh->name, name, len);
-  fresh->name[len] = 0;
-  port_acquire(&names_lock);
-  c = find_name(slot, name, len);
-  if (!c) {
-    c = fresh;
-    fresh->named_next = *slot;
-    *slot = fresh;
-    *made = 1;
-    mr_retain(&fresh->shared);                  /* the name's own reference */
-  } else {
-    mr_retain(&c->shared);
+  return first;
+}
+
+static mr_step arrive(mr_channel *c, lua_Integer n, mr_wait *node, unsigned *round, mr_fiber **woken) {
+  mr_meeting *m = c->meeting;
+  if (c->closed) return CH_CLOSED;
+  if (!m && (m = c->meeting = new_meeting()) == NULL) return CH_NOMEM;
+  if (m->arrived == 0) m->expected = n;
+  if (m->arrived + 1 >= m->expected) {
+    *woken = release(m);
+    return CH_DONE;
   }
-  port_unlock(&names_lock);
-  if (c != fresh) mr_release(&fresh->shared);
-  return c;
+  if (!node) return CH_BLOCKED;
+  m->arrived++;
+  *round = m->round;
+  queue_up(c, &m->waiters, node);
+  return CH_WAIT;
 }
 
-static int forget_name(mr_channel *c) {          /* 1: the name held a reference */
-  int found = 0;
-  if (!c->name) return 0;
-  port_acquire(&names_lock);
-  for (mr_channel **p = name_slot(c->name, strlen(c->name)); *p; p = &(*p)->named_next)
-    if (*p == c) {
-      *p = c->named_next;
-      found = 1;
-      break;
-    }
-  port_unlock(&names_lock);
-  return found;
+mr_step mr_channel_meet(mr_channel *c, lua_Integer n, mr_wait *node, unsigned *round, mr_fiber *near) {
+  mr_fiber *woken = NULL;
+  port_acquire(&c->lock);
+  mr_step s = arrive(c, n, node, round, &woken);
+  leave(c);
+  while (woken) {
+    mr_fiber *f = woken;
+    woken = f->next;
+    mr_ready(f, MR_WOKEN, near);
+  }
+  return s;
 }
 
-void mr_channel_close(mr_channel *c, mr_fiber *near) {
-  int named = forget_name(c);
+void mr_channel_unmeet(mr_channel *c, mr_wait *node, unsigned round) {
+  port_acquire(&c->lock);
+  mr_waitq_del(node);
+  if (c->meeting && c->meeting->round == round && c->meeting->arrived > 0) c->meeting->arrived--;
+  leave(c);
+}
+
+/* ---- the end ---- */
+
+void mr_channel_wake_all(mr_channel *c, mr_fiber *near) {
   mr_wait *w;
   do {
     port_acquire(&c->lock);
-    c->closed = 1;
+    c->closed = 1;                               /* in the first round: nobody links any more, so the rounds come to an end */
     w = claim_first(&c->receivers);
     if (!w) w = claim_first(&c->senders);
-    port_unlock(&c->lock);
-    if (w) mr_ready(w->fiber, MR_CLOSED, near);
+    if (!w && c->meeting) w = claim_first(&c->meeting->waiters);
+    leave(c);
+    if (w) mr_ready(w->fiber, MR_CLOSED, near);   /* without the lock, which f may take at once to take its nodes out */
   } while (w);
+}
+
+void mr_channel_close(mr_channel *c, mr_fiber *near) {
+  int named = mr_channel_unname(c);
+  mr_channel_wake_all(c, near);
   if (named) mr_release(&c->shared);
 }

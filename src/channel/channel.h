@@ -4,9 +4,12 @@
  * Invariants (lock held):
  *  - senders wait only when the queue is full (capacity 0: always full) and no receiver waits;
  *  - receivers wait only when the queue is empty and no sender waits;
- *  - a closed channel has no waiters; what was queued can still be received.
+ *  - a closed channel gets no more waiters, and those that it had are being woken; what was queued can still be received.
  * No Lua API is called while the lock is held. A waiter's ticket is claimed under the lock; its mail (node->mail) is written or
  * read after the unlock and before mr_ready, by the claimer alone. One fiber may wait in several places at once (select).
+ *
+ * Builds with checks walk all this now and then (check.c). The one exception: without memory for the queue a place can stay free though
+ * senders wait, until the next receiver comes.
  *
  * The queue is a list of segments, so that pushing and popping cost the same at any depth.
  */
@@ -14,6 +17,8 @@
 #define MR_CHANNEL_H
 
 #include "process/process.h"
+
+#include <string.h>
 
 typedef struct mr_channel mr_channel;
 #define MR_UNBOUNDED SIZE_MAX
@@ -29,13 +34,6 @@ size_t      mr_channel_capacity(const mr_channel *c);
 uint64_t    mr_channel_id(const mr_channel *c);
 const char *mr_channel_name(const mr_channel *c);/* NULL: none */
 void        mr_channel_describe(mr_shared *o, char *buf, size_t size);
-
-/*
- * Named channels live until closed. A new reference, or NULL with *err MR_ENOMEM. Made with `capacity` if there is none;
- * *made tells.
- */
-mr_channel *mr_channel_named(const char *name, size_t len, size_t capacity, int *made, int *err);
-mr_channel *mr_channel_lookup(const char *name, size_t len);     /* a new reference, or NULL: there is none */
 
 /* Outcomes of one step of an operation. */
 typedef enum {
@@ -61,5 +59,45 @@ int     mr_channel_link(mr_channel *c, mr_wait *node, int sending);
 void    mr_channel_unwait(mr_channel *c, mr_wait *node);         /* takes it out of whatever queue */
 /* Puts a message back as the oldest; takes *m over in any case. */
 void    mr_channel_put_back(mr_channel *c, mr_mail *m);
+
+/*
+ * A barrier of n fibers, in rounds; the first of a round decides n. CH_DONE: the last has come, all go on. CH_WAIT: the node is queued, in
+ * round *round; CH_BLOCKED: it would be, without node. CH_CLOSED, CH_NOMEM.
+ */
+mr_step mr_channel_meet(mr_channel *c, lua_Integer n, mr_wait *node, unsigned *round, mr_fiber *near);
+void    mr_channel_unmeet(mr_channel *c, mr_wait *node, unsigned round);   /* it will not wait any longer */
+
+/* ---- names (names.c): there are two spaces of them ---- */
+enum { CH_SPACE_MARE, CH_SPACE_LUAPROC };
+/*
+ * Named channels live until closed. A new reference, or NULL with *err MR_ENOMEM. Made with `capacity` if there is none;
+ * *made tells.
+ */
+mr_channel *mr_channel_named(int space, const char *name, size_t len, size_t capacity, int *made, int *err);
+mr_channel *mr_channel_lookup(int space, const char *name, size_t len, uint64_t hash);   /* a new reference, or NULL: there is none */
+int         mr_channel_named_so(const mr_channel *c, const char *name, size_t len);      /* of a channel that has a name */
+/* Closes the channel of that name: CH_DONE; CH_BLOCKED: it stores messages, so it stays; CH_CLOSED: there is none. */
+mr_step     mr_channel_delete(int space, const char *name, size_t len, mr_fiber *near);
+/* Eight bytes at a time, as names are short and looked up at every message. */
+static inline uint64_t mr_channel_hash(const char *name, size_t len) {
+  const uint64_t k = UINT64_C(0x9E3779B97F4A7C15);
+  uint64_t h = (uint64_t)len * k, w = 0;
+  for (; len > 8; name += 8, len -= 8) {
+    memcpy(&w, name, 8);
+    h = (h ^ w) * k;
+    h ^= h >> 32;
+  }
+  if (len >= 4) {                                /* the first four and the last four */
+    uint32_t low, high;
+    memcpy(&low, name, 4);
+    memcpy(&high, name + len - 4, 4);
+    w = (uint64_t)high << 32 | low;
+  } else {
+    for (w = 0; len > 0; len--) w = w << 8 | (unsigned char)name[len - 1];
+  }
+  h = (h ^ w) * k;
+  h ^= h >> 29;
+  return h * UINT64_C(0xBF58476D1CE4E5B9);
+}
 
 #endif

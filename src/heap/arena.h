@@ -3,6 +3,9 @@
  *
  * Memory of an arena is at every moment exactly one of: a live block, a free block (on the list of its class), the bump
  * region [bump, end), or a header (of a chunk, of a large block, the heap itself, the mids table).
+ *
+ * limit - room is what is in use. With a budget `limit` is no limit but what has been taken from the budget: when `room` ends, the slow
+ * path takes more (mr_heap_more).
  */
 #ifndef MR_ARENA_H
 #define MR_ARENA_H
@@ -40,9 +43,14 @@ struct mr_heap {
   size_t colours;                 /* how many large blocks were made */
   size_t arena, widest;           /* bytes of chunks and adopted blocks, now and at most */
   size_t mapped, mapped_used;     /* bytes of the other large blocks, and what was asked of them */
-  ptrdiff_t limit;                /* PTRDIFF_MAX = none */
+  ptrdiff_t limit;                /* PTRDIFF_MAX = none; with a budget: what was taken from it */
+  mr_budget *budget;              /* NULL: none */
+  ptrdiff_t most;                 /* with a budget: the heap's own limit */
   size_t scattered;               /* free bytes that the last joining found in pieces too small */
 };
+
+/* In builds with checks: what cannot be walked for want of memory is taken for sound. */
+#define mr_heap_verify(h) mr_assert(mr_heap_check(h) <= 0)
 
 /* Makes a heap of a chunk's bytes. */
 void mr_heap_init(mr_heap *h, mr_chunk c, size_t limit);
@@ -50,6 +58,10 @@ void mr_heap_init(mr_heap *h, mr_chunk c, size_t limit);
 void mr_arena_give(mr_heap *h, char *p, size_t n);
 /* Joins free neighbours, if much is free; 0: nothing came of it. Lists and bump region are new afterwards. */
 int  mr_heap_coalesce(mr_heap *h);
+/* room < n: 1: the budget has more, and room is enough now. */
+int  mr_heap_more(mr_heap *h, size_t n);
+/* It has a budget and is dying: finalisers of a process that met its end find a little room. */
+void mr_heap_grace(mr_heap *h);
 /* Gives back all but the first chunk. */
 void mr_heap_strip(mr_heap *h);
 

@@ -104,6 +104,7 @@ static void enters(size_t size) {
 
 /* The peak is forgotten as the program frees many times as much. */
 static void leaves(size_t size) {
+  mr_assert(live >= size);
   live -= size;
   peak -= (peak - live) / (MEMORY * (peak / size + 1));
 }
@@ -126,11 +127,29 @@ static kept_block *evict(size_t most) {
   return dead;
 }
 
+#ifdef MR_CHECKS
+static void kept_check(void) {
+  size_t bytes = 0, by_age = 0, by_class = 0;
+  mr_assert_locked(&lock);
+  for (const kept_block *b = newest; b; b = b->older, by_age++) {
+    mr_assert(b->older ? b->older->newer == b : oldest == b);
+    bytes += b->size;
+  }
+  for (unsigned c = 0; c < CLASSES; c++) {
+    mr_assert((filled[c / 64] >> c % 64 & 1) == (lists[c] != NULL));
+    for (const kept_block *b = lists[c]; b; b = b->next, by_class++)
+      mr_assert(class_of(b->size) == c && (!b->next || b->next->prev == b));
+  }
+  mr_assert(bytes == kept && by_age == by_class && live <= peak);
+}
+#endif
+
 /* ---- system calls (lock not held) ---- */
 
 static size_t alignment(size_t size) { return size >= HUGE_FROM ? HUGE : PAGE; }
 
 static void *block_map(size_t size) {
+  mr_assert_unlocked();
   void *p = port_pages_reserve(size, alignment(size));
   if (!p) return NULL;
   if (size >= HUGE_FROM) port_pages_huge(p, size);
@@ -139,6 +158,7 @@ static void *block_map(size_t size) {
 }
 
 static void block_unmap(void *p, size_t size) {
+  mr_assert_unlocked();
   MR_UNPOISON(p, size);
   atomic_fetch_sub_explicit(&reserved, size, memory_order_relaxed);
   port_pages_release(p, size);
@@ -170,6 +190,7 @@ void *mr_block_get(size_t *size) {
   kept_block *b = unkeep_fitting(n);
   enters(b ? b->size : n);
   kept_block *dead = evict(may_keep());
+  MR_CHECK_SOME(8, kept_check());
   port_unlock(&lock);
   release(dead);
   if (b) {
@@ -196,6 +217,7 @@ void mr_block_put(void *p, size_t size) {
   leaves(size);
   keep(p, size);
   kept_block *dead = evict(may_keep());
+  MR_CHECK_SOME(8, kept_check());
   port_unlock(&lock);
   release(dead);
 }
@@ -219,6 +241,7 @@ static void *resize_by_remap(void *p, size_t size, size_t n) {
   if (keepable(size)) leaves(size);
   if (keepable(n)) enters(n);
   kept_block *dead = evict(may_keep());
+  MR_CHECK_SOME(8, kept_check());
   port_unlock(&lock);
   release(dead);
   return q;

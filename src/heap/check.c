@@ -1,5 +1,5 @@
 /*
- * check: walks an arena and tells whether it is sound (tests).
+ * check: walks an arena and tells whether it is sound: for tests, and now and then in builds with checks.
  *
  * Each chunk and adopted block is a span with one bit per 8 bytes. Headers, free blocks and the bump region mark their
  * bits; a bit marked twice, or outside all spans, is damage. What stays unmarked must be able to hold the live bytes.
@@ -15,6 +15,7 @@ typedef struct span { char *base; size_t size; size_t bit; } span;
 typedef struct walk {
   span *spans;
   size_t count, bits, marked, larges;
+  int refused;               /* no memory for the walk */
   unsigned char *map;
 } walk;
 
@@ -26,7 +27,10 @@ static int span_order(const void *a, const void *b) {
 static int span_add(walk *w, char *base, size_t size) {
   if (w->count % 64 == 0) {
     span *s = realloc(w->spans, (w->count + 64) * sizeof *s);
-    if (!s) return 0;
+    if (!s) {
+      w->refused = 1;
+      return 0;
+    }
     w->spans = s;
   }
   w->spans[w->count++] = (span){base, size, 0};
@@ -53,7 +57,8 @@ static int spans_gather(walk *w, const mr_heap *h) {
     w->bits += w->spans[i].size / 8;
   }
   w->map = calloc(w->bits / 8 + 1, 1);
-  return w->map != NULL;
+  w->refused = !w->map;
+  return !w->refused;
 }
 
 static span *span_of(walk *w, const char *p) {
@@ -83,9 +88,11 @@ static int mark(walk *w, const void *at, size_t n) {
 }
 
 static int mark_list(walk *w, mr_link *l, unsigned c) {
-  for (; l; l = l->next) {
+  for (mr_link *next; l; l = next) {
     if (!mark(w, l, mr_class_size(c))) return 0;
     MR_UNPOISON(l, sizeof *l);
+    next = l->next;
+    MR_POISON(l, mr_class_size(c));
   }
   return 1;
 }
@@ -111,5 +118,5 @@ int mr_heap_check(const mr_heap *h) {
   if (ok && h->fast) ok = mr_heap_used(h) <= w.bits * 8 - w.marked + w.larges;
   free(w.spans);
   free(w.map);
-  return !ok;
+  return w.refused ? -1 : !ok;
 }

@@ -210,5 +210,6 @@ int mr_heap_coalesce(mr_heap *h) {
   give_all(&m, h);
   mr_block_put(m.spans, size);
   h->scattered = m.found - m.runs;
+  MR_CHECK_SOME(16, mr_heap_verify(h));
   return m.runs > 0;
 }

@@ -33,6 +33,7 @@ static PORT_NOINLINE void mids_make(mr_heap *h, char *p, size_t size) {
 /* Puts a block of class c on its list. */
 static void give(mr_heap *h, void *p, unsigned c) {
   mr_link *l = p, **head;
+  mr_assert((uintptr_t)p % 8 == 0);
   if (c < MR_HEADS) head = &h->heads[c];
   else {
     if (!h->mids) {
@@ -49,6 +50,7 @@ static void give(mr_heap *h, void *p, unsigned c) {
 }
 
 void mr_arena_give(mr_heap *h, char *p, size_t n) {
+  mr_assert(n % 8 == 0);
   while (n) {
     unsigned c = mr_class_floor(n);
     give(h, p, c);
@@ -265,17 +267,19 @@ static void give_any(mr_heap *h, void *p, size_t n) {
 }
 
 static PORT_NOINLINE void *alloc_slow(mr_heap *h, size_t n) {
-  if (n == 0 || n > (size_t)PTRDIFF_MAX / 2 || h->room < (ptrdiff_t)n) return NULL;
+  if (n == 0 || n > (size_t)PTRDIFF_MAX / 2 || (h->room < (ptrdiff_t)n && !mr_heap_more(h, n))) return NULL;
   void *p = take_any(h, n);
   if (!p) return NULL;
   h->room -= (ptrdiff_t)n;
+  mr_assert(h->room >= 0 && h->room <= h->limit);
   MR_UNPOISON(p, n);
   return p;
 }
 
 static PORT_NOINLINE void free_slow(mr_heap *h, void *p, size_t n) {
-  h->room += (ptrdiff_t)n;
+  if (h->fast || !h->budget) h->room += (ptrdiff_t)n;      /* dying, nothing is freed: a finaliser's loop must meet the budget's end */
   if (h->fast && n) give_any(h, p, n);
+  if (PORT_UNLIKELY(h->budget != NULL)) mr_heap_settle(h);
 }
 
 /* The same place serves: it is large enough, or ends where the bump region begins. */
@@ -309,7 +313,7 @@ static void *resize_moving(mr_heap *h, char *p, size_t o, size_t n) {
 }
 
 static PORT_NOINLINE void *resize(mr_heap *h, void *p, size_t o, size_t n) {
-  if (n > o && (n > (size_t)PTRDIFF_MAX / 2 || h->room < (ptrdiff_t)(n - o))) return NULL;
+  if (n > o && (n > (size_t)PTRDIFF_MAX / 2 || (h->room < (ptrdiff_t)(n - o) && !mr_heap_more(h, n - o)))) return NULL;
   void *q = p;
   if (!h->fast && n <= o) {}           /* dying: it may keep what it has */
   else if (!h->fast) {
@@ -320,12 +324,14 @@ static PORT_NOINLINE void *resize(mr_heap *h, void *p, size_t o, size_t n) {
   } else if (!resize_in_place(h, p, o, n)) q = resize_moving(h, p, o, n);
   if (!q) return NULL;
   h->room += (ptrdiff_t)o - (ptrdiff_t)n;
+  mr_assert((n <= o || h->room >= 0) && h->room <= h->limit);
   MR_UNPOISON(q, n);
   return q;
 }
 
 void *mr_heap_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
   mr_heap *h = ud;
+  mr_assert_unlocked();                /* whoever calls Lua with a lock held comes by here sooner or later */
   if (!ptr) {
     size_t i = (nsize - 1) >> 3;
     if (PORT_UNLIKELY(i >= MR_SMALL / 8)) return alloc_slow(h, nsize);
@@ -344,6 +350,7 @@ void *mr_heap_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
   }
   mr_link *l = ptr;
   h->room += (ptrdiff_t)osize;
+  mr_assert((uintptr_t)l % 8 == 0 && h->room <= h->limit);
   MR_UNPOISON(l, sizeof *l);
   l->next = h->heads[(osize - 1) >> 3];
   h->heads[(osize - 1) >> 3] = l;
@@ -389,6 +396,7 @@ void mr_heap_strip(mr_heap *h) {
 }
 
 void mr_heap_drop(mr_heap *h) {
+  MR_CHECK_SOME(16, mr_heap_verify(h));
   mr_heap_strip(h);
   mr_pool_put(&h->chunk);
 }
@@ -401,4 +409,9 @@ void mr_heap_limit(mr_heap *h, size_t bytes) {
 
 size_t mr_heap_used(const mr_heap *h) { return (size_t)(h->limit - h->room); }
 size_t mr_heap_reserved(const mr_heap *h) { return h->arena + h->mapped; }
-void   mr_heap_dying(mr_heap *h) { h->fast = 0; }
+
+void mr_heap_dying(mr_heap *h) {
+  h->fast = 0;
+  MR_CHECK_SOME(16, mr_heap_verify(h));
+  if (h->budget) mr_heap_grace(h);
+}

@@ -15,7 +15,9 @@
 #define MR_HEAP_H
 
 #include <stddef.h>
-#include <lua.h>
+#include "heap/budget.h"
+#include "heap/pool.h"
+#include "lua/compat.h"
 
 typedef struct mr_heap mr_heap;
 
@@ -27,9 +29,16 @@ void    *mr_heap_alloc(void *ud, void *ptr, size_t osize, size_t nsize);
 void     mr_heap_drop(mr_heap *h);
 
 void     mr_heap_limit(mr_heap *h, size_t bytes);
+/*
+ * From now on what it uses is taken from b, of which the caller has taken `taken` bytes, not 0, for it already; `limit` still holds for the heap alone.
+ * It takes ahead of its needs and gives back what is too much when large blocks are freed, and when it is told to (settle). 0: b has not enough.
+ */
+int      mr_heap_budget(mr_heap *h, mr_budget *b, size_t taken, size_t limit);
+void     mr_heap_settle(mr_heap *h);
+void     mr_heap_unbudget(mr_heap *h);         /* all goes back; the heap has no limit any more */
 size_t   mr_heap_used(const mr_heap *h);       /* bytes asked for and alive */
 size_t   mr_heap_reserved(const mr_heap *h);   /* bytes of chunks it holds */
-int      mr_heap_check(const mr_heap *h);      /* walks every structure: 0 = sound (tests) */
+int      mr_heap_check(const mr_heap *h);      /* walks every structure: 0 = sound, -1: there is no memory to find out */
 
 /* Frees become no-ops until the heap is dropped or rewound: lua_close then runs finalisers and touches little else. */
 void     mr_heap_dying(mr_heap *h);
@@ -56,9 +65,6 @@ size_t     mr_image_size(const mr_image *im);
 /* Asks for the cache lines in which a small process keeps what it made itself. */
 void       mr_image_prefetch(const mr_image *im, const mr_heap *h);
 
-/* The pool's counters and upkeep. mr_pool_trim gives unused chunks back to the system (called when the program goes idle). */
-void       mr_pool_trim(void);
-size_t     mr_pool_reserved(void);
-void       mr_pool_thread_exit(void);                      /* gives the calling thread's cache to the others */
+size_t     mr_pool_reserved(void);                         /* more of the pool: pool.h */
 
 #endif

@@ -3,7 +3,7 @@
  * A shadow model remembers each block's size and pattern; mr_heap_check walks the arena between steps.
  */
 #include "heap/arena.h"
-#include "heap/test.h"
+#include "port/test.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -43,11 +43,13 @@ lua_State *mr_image_clone(const mr_image *im, mr_heap **h) {
   stamp(im, (char *)c);
   MR_POISON((char *)c + im->size, im->chunk - im->size);
   *h = (mr_heap *)(void *)c;
+  MR_CHECK_SOME(16, mr_heap_verify(*h));
   return (lua_State *)(void *)((char *)c + im->state);
 }
 
 void mr_image_rewind(const mr_image *im, mr_heap *h) {
   char *to = (char *)h;
+  MR_CHECK_SOME(16, mr_heap_verify(h));
   mr_heap_strip(h);
   MR_UNPOISON(to, im->chunk);
   stamp(im, to);

@@ -8,7 +8,6 @@
 #include "heap/image.h"
 #include "port/port.h"
 
-#include <lauxlib.h>
 #include <string.h>
 
 /* Uses only the language, and what it finds of the basic functions. Returns a string that tells all it saw. */
@@ -91,7 +90,7 @@ static void run_script(lua_State *L) {
   lua_pushcclosure(co, l_log, 1);
   lua_pushboolean(co, strings_have_methods(L));
   int n = 4, status, out = 0;
-  while ((status = lua_resume(co, L, n, &out)) == LUA_YIELD) n = out;
+  while ((status = mr_lua_resume(co, L, n, &out)) == LUA_YIELD) n = out;
   if (status != LUA_OK) {
     lua_xmove(co, L, 1);
     lua_error(L);
@@ -104,10 +103,10 @@ static int l_exercise(lua_State *L) {
   lua_settop(L, 0);
   lua_State *out = lua_newthread(L);
   run_script(L);
-  lua_gc(L, LUA_GCINC, 0, 0, 0);
+  mr_lua_incremental(L);
   run_script(L);
-  lua_gc(L, LUA_GCGEN, 0, 0);
-  lua_gc(L, LUA_GCSTEP, 0);
+  mr_lua_generational(L);
+  mr_lua_step(L, 0);
   int n = lua_gettop(out);
   luaL_checkstack(L, 2 * n + 2, NULL);
   for (int i = 1; i <= n; i++) {

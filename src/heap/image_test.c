@@ -3,16 +3,14 @@
  */
 #include "heap/image.h"
 #include "heap/poison.h"
-#include "heap/test.h"
+#include "port/test.h"
 
-#include <lauxlib.h>
-#include <lualib.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- openers ---- */
 
-static lua_State *open_bare(lua_Alloc f, void *ud) { return lua_newstate(f, ud); }
+static lua_State *open_bare(lua_Alloc f, void *ud) { return mr_lua_newstate(f, ud); }
 
 /* (libs) */
 static int l_open(lua_State *L) {
@@ -21,7 +19,7 @@ static int l_open(lua_State *L) {
 }
 
 static lua_State *open_with(lua_Alloc f, void *ud, const luaL_Reg *libs) {
-  lua_State *L = lua_newstate(f, ud);
+  lua_State *L = mr_lua_newstate(f, ud);
   if (!L) return NULL;
   lua_pushcfunction(L, l_open);
   lua_pushlightuserdata(L, (void *)(uintptr_t)libs);
@@ -33,7 +31,7 @@ static lua_State *open_with(lua_Alloc f, void *ud, const luaL_Reg *libs) {
 static lua_State *open_base(lua_Alloc f, void *ud) {
   static const luaL_Reg libs[] = {{"_G", luaopen_base}, {NULL, NULL}};
   lua_State *L = open_with(f, ud, libs);
-  if (L) lua_gc(L, LUA_GCGEN, 0, 0);
+  if (L) mr_lua_generational(L);
   return L;
 }
 
@@ -48,7 +46,7 @@ static lua_State *open_package(lua_Alloc f, void *ud) {
 }
 
 static lua_State *open_all(lua_Alloc f, void *ud) {
-  lua_State *L = lua_newstate(f, ud);
+  lua_State *L = mr_lua_newstate(f, ud);
   if (!L) return NULL;
   luaL_openlibs(L);
   lua_settop(L, 0);

@@ -114,6 +114,7 @@ static void slab_unlink(kind *k, slab *s) {
 }
 
 static slab *slab_new(kind *k, int huge) {
+  mr_assert_unlocked();
   slab *s = port_pages_reserve(SLAB, SLAB);
   if (!s) return NULL;
   if (huge) port_pages_huge(s, SLAB);
@@ -124,6 +125,7 @@ static slab *slab_new(kind *k, int huge) {
 }
 
 static void slab_release(slab *s) {
+  mr_assert_unlocked();
   MR_UNPOISON(s, SLAB);
   atomic_fetch_sub_explicit(&reserved, SLAB, memory_order_relaxed);
   port_pages_release(s, SLAB);
@@ -131,8 +133,32 @@ static void slab_release(slab *s) {
 
 static int slab_full(const slab *s) { return !s->free && s->fresh == s->count; }
 
+#ifdef MR_CHECKS
+static void slab_check(const kind *k, const slab *s) {
+  size_t free = 0;
+  mr_assert((uintptr_t)s % SLAB == 0 && &kinds[s->kind] == k && s->used <= s->fresh && s->fresh <= s->count);
+  for (const mr_chunk *c = s->free; c && free <= s->count; c = c->next, free++)
+    mr_assert(((uintptr_t)c & ~(uintptr_t)(SLAB - 1)) == (uintptr_t)s && c->size == k->size && c->kind == s->kind);
+  mr_assert(s->used + free == s->fresh);
+}
+
+/* (lock held) */
+static void kind_check(const kind *k) {
+  size_t empty = 0, listed = 0;
+  mr_assert_locked(&k->lock);
+  for (const slab *s = k->slabs, *prev = NULL; s; prev = s, s = s->next) {
+    mr_assert(s->prev == prev && (s->next || k->last == s) && !slab_full(s));
+    slab_check(k, s);
+    empty += s->used == 0;
+    listed++;
+  }
+  mr_assert(empty == k->empty && listed <= k->total && (k->slabs || !k->last));
+}
+#endif
+
 static mr_chunk *slab_take(kind *k, slab *s) {
   mr_chunk *c = s->free;
+  mr_assert(!slab_full(s));
   if (s->used++ == 0) {
     k->empty--;
     slab_unlink(k, s);
@@ -152,6 +178,7 @@ static mr_chunk *slab_take(kind *k, slab *s) {
 /* Returns the slab if it is to be released, already unlinked. */
 static slab *slab_give(kind *k, mr_chunk *c) {
   slab *s = (slab *)((uintptr_t)c & ~(uintptr_t)(SLAB - 1));
+  mr_assert(&kinds[s->kind] == k && c->size == k->size && s->used > 0);
   if (slab_full(s)) slab_link(k, s, 1);
   c->next = s->free;
   s->free = c;
@@ -178,6 +205,7 @@ static unsigned kind_take(kind *k, unsigned i, unsigned n) {
     cache[i].list = c;
     got++;
   }
+  MR_CHECK_SOME(64, kind_check(k));
   port_unlock(&k->lock);
   cache[i].n += got;
   return got;
@@ -193,6 +221,7 @@ static int kind_grow(kind *k) {
   k->total++;
   k->empty++;
   slab_link(k, s, 0);
+  MR_CHECK_SOME(16, kind_check(k));
   port_unlock(&k->lock);
   return 1;
 }
@@ -216,6 +245,7 @@ static PORT_NOINLINE void cache_drain(unsigned i, unsigned n) {
     slab *s = slab_give(k, c);
     if (s) { s->next = dead; dead = s; }
   }
+  MR_CHECK_SOME(16, kind_check(k));
   port_unlock(&k->lock);
   while (dead) {
     slab *s = dead;
@@ -259,6 +289,7 @@ static void kind_trim(kind *k) {
       k->total--;
       k->empty--;
     }
+    MR_CHECK_SOME(16, kind_check(k));
     port_unlock(&k->lock);
     if (!s) return;
     slab_release(s);

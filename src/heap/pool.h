@@ -28,7 +28,8 @@ unsigned  mr_pool_kind(size_t size);
 int       mr_pool_kind_new(size_t size);
 mr_chunk *mr_pool_get(unsigned kind);     /* content undefined; NULL: no memory */
 void      mr_pool_put(mr_chunk *c);
-void      mr_pool_thread_exit(void);
+void      mr_pool_thread_exit(void);         /* gives the calling thread's cache to the others */
+void      mr_pool_trim(void);               /* gives unused chunks back to the system: called when the program goes idle */
 
 /* A block of at least *size bytes, page aligned; *size becomes its true size. NULL: no memory. */
 void *mr_block_get(size_t *size);

@@ -3,7 +3,7 @@
  */
 #include "heap/heap.h"
 #include "heap/pool.h"
-#include "heap/test.h"
+#include "port/test.h"
 #include "port/port.h"
 
 #include <stdint.h>

@@ -10,13 +10,15 @@
 
 void *mr_heap_alloc_system(void *ud, void *ptr, size_t osize, size_t nsize) {
   mr_heap *h = ud;
+  mr_assert_unlocked();
   if (!ptr) osize = 0;                     /* Lua tells the kind of object there */
   if (nsize == 0) {
     free(ptr);
     h->room += (ptrdiff_t)osize;
+    if (h->budget) mr_heap_settle(h);
     return NULL;
   }
-  if (nsize > osize && (nsize > (size_t)PTRDIFF_MAX / 2 || h->room < (ptrdiff_t)(nsize - osize))) return NULL;
+  if (nsize > osize && (nsize > (size_t)PTRDIFF_MAX / 2 || (h->room < (ptrdiff_t)(nsize - osize) && !mr_heap_more(h, nsize - osize)))) return NULL;
   void *p = mr_pool_failing() && nsize > osize ? NULL : realloc(ptr, nsize);
   if (!p) {
     if (nsize > osize) return NULL;

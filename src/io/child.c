@@ -1,6 +1,7 @@
 /* child: see child.h. */
 #include "io/child.h"
-#include "process/poll.h"
+#include "base/rank.h"
+#include "run/poll.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,6 +21,8 @@ mr_child *mr_child_new(int keep) {
 void mr_child_destroy(mr_shared *o) { free(o); }
 
 static void reap(mr_child *c) {
+  mr_assert_locked(&c->lock);
+  mr_assert(c->dead && !c->reaped);
   if (port_child_reap(c->pid, &c->code, &c->signal) == 0) c->reaped = 1;
 }
 
@@ -40,7 +43,7 @@ static void poll_children(void *ud) {
 }
 
 static int open_set(void) {
-  static port_lock lock;
+  static port_lock lock = PORT_LOCK(MR_RANK_ONCE);
   static atomic_int done;
   int fd, err = 0;
   if (atomic_load(&done)) return 0;

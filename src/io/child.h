@@ -8,7 +8,7 @@
 #ifndef MR_CHILD_H
 #define MR_CHILD_H
 
-#include "process/waitable.h"
+#include "run/waitable.h"
 #include "port/child.h"
 #include "transfer/transfer.h"
 

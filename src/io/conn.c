@@ -1,13 +1,14 @@
 /* conn: one try of each operation; waiting is the caller's. See conn.h. */
 #include "io/conn.h"
 #include "io/tls.h"
+#include "run/seat.h"
 
 const mr_sharetype *mr_conn_type;
 
 char *mr_scratch(mr_fiber *f) {
-  mr_thread *t = f->thread;
-  if (PORT_UNLIKELY(!t->scratch)) t->scratch = malloc(MR_SCRATCH);
-  return t->scratch;
+  mr_kit *k = mr_kit_of(f->thread);
+  if (PORT_UNLIKELY(!k->scratch)) k->scratch = malloc(MR_SCRATCH);
+  return k->scratch;
 }
 
 /* ---- life ---- */
@@ -35,7 +36,20 @@ mr_conn *mr_conn_new(int fd, int *err) {
   return NULL;
 }
 
+#ifdef MR_CHECKS
+void mr_conn_check(const mr_conn *c) {
+  mr_assert((c->fd < 0) == (c->watch == NULL));
+  mr_assert(c->fd >= 0 || (!c->tls && !c->in.cap && !c->out.cap && !c->seat));
+  mr_assert(c->selects_read <= c->selected);
+  mr_bytes_check(&c->in);
+  mr_bytes_check(&c->out);
+  for (const mr_wait *w = c->turns; w; w = w->next == c->turns ? NULL : w->next) mr_assert(w->next->prev == w && w->prev->next == w);
+}
+#endif
+
 void mr_conn_turn_add(mr_conn *c, mr_wait *w) {
+  mr_conn_check(c);
+  mr_assert(!w->next);
   if (c->turns) {
     mr_waitq_add(c->turns, w);                   /* before the first: the last */
   } else {
@@ -48,6 +62,7 @@ void mr_conn_turn_del(mr_conn *c, mr_wait *w) {
   if (!w->next) return;
   if (c->turns == w) c->turns = w->next == w ? NULL : w->next;
   mr_waitq_del(w);
+  mr_conn_check(c);
 }
 
 static void refuse_turns(mr_conn *c, mr_fiber *near) {
@@ -56,6 +71,11 @@ static void refuse_turns(mr_conn *c, mr_fiber *near) {
     mr_conn_turn_del(c, n);
     if (mr_wait_claim(n)) mr_ready(n->fiber, MR_CLOSED, near);
   }
+}
+
+void mr_conn_unseat(mr_conn *c) {
+  if (c->seat) mr_seat_done(c->seat);
+  c->seat = NULL;
 }
 
 void mr_conn_drop(mr_conn *c, mr_fiber *near) {
@@ -70,7 +90,9 @@ void mr_conn_drop(mr_conn *c, mr_fiber *near) {
   mr_bytes_free(&c->out);
   mr_watch_close(w, near);
   port_net_close(fd);
+  mr_conn_unseat(c);
   refuse_turns(c, near);
+  mr_conn_check(c);
 }
 
 /* What could not be sent without waiting is lost: who wants to be sure closes by himself. */
@@ -110,16 +132,20 @@ long mr_conn_raw_read(mr_conn *c, void *p, size_t n) {
 }
 
 long mr_conn_read(mr_conn *c, void *p, size_t n) {
+  mr_conn_check(c);
   long r = PORT_UNLIKELY(c->tls != NULL) ? mr_tls_read(c, p, n) : mr_conn_raw_read(c, p, n);
-  if (r == 0) c->eof = 1;
-  else if (r < 0 && r != -EAGAIN) c->rerr = (int)-r;
+  if (r > 0) c->moved += (uint64_t)r;
+  else if (r == 0) c->eof = 1;
+  else if (r != -EAGAIN) c->rerr = (int)-r;
   return r;
 }
 
 long mr_conn_write(mr_conn *c, const port_slice *s, int n) {
+  mr_conn_check(c);
   long r = PORT_UNLIKELY(c->tls != NULL) ? mr_tls_write(c, s, n) : port_net_write(c->fd, s, n);
   if (r == -EWOULDBLOCK) r = -EAGAIN;
-  if (r < 0 && r != -EAGAIN) c->werr = (int)-r;
+  if (r > 0) c->moved += (uint64_t)r;
+  else if (r < 0 && r != -EAGAIN) c->werr = (int)-r;
   return r;
 }
 
@@ -178,7 +204,7 @@ static long match_frame(mr_conn *c, const char *p, size_t len, size_t *give) {
   if (!c->want.n) {
     int64_t n = c->want.framing->length(p, len, &why);
     if (n <= 0) return (long)n;
-    if ((uint64_t)n > c->want.limit) return -1;
+    if ((uint64_t)n > c->want.limit || (uint64_t)n > c->want.room) return -1;
     c->want.n = (size_t)n;
   }
   if (len < c->want.n) return 0;
@@ -200,7 +226,7 @@ long mr_conn_match(mr_conn *c, const char *p, size_t len, const mr_pattern *patt
   }
 }
 
-/* ---- select: a connection is ready when a read would not wait ---- */
+/* ---- select ---- */
 
 /* Fetches what there is. 1: a read would not wait now. */
 int mr_conn_ready(mr_conn *c, mr_fiber *f) {
@@ -212,67 +238,41 @@ int mr_conn_ready(mr_conn *c, mr_fiber *f) {
   return r != -EAGAIN;
 }
 
-enum { NOT_QUEUED, QUEUED_READ, QUEUED_WRITE };   /* `what` of a case */
+/* In `linked` of a node: it counts in the connection. */
+enum { LINKED_READ = 1, LINKED_WRITE };
 
 /* Bytes that come wake one fiber: a second one would wait beside them for ever. */
-static int selected_by_other(const mr_conn *c, const mr_fiber *f) { return c->fd >= 0 && c->selects_read && c->selector != f; }
+int mr_conn_selected_by_other(const mr_conn *c, const mr_fiber *f) { return c->fd >= 0 && c->selects_read && c->selector != f; }
 
-static int wait_link(mr_case *k) {
-  mr_conn *c = k->object;
-  if (selected_by_other(c, k->wait.fiber)) return 1;
+int mr_conn_reading_link(void *o, mr_wait *w) {
+  mr_conn *c = o;
+  if (mr_conn_selected_by_other(c, w->fiber)) return 1;
   if (c->fd < 0 || c->in.len || c->eof || c->rerr) return 1;
-  if (mr_watch_wait(c->watch, mr_conn_direction(c, MR_READ), &k->wait)) {
+  if (mr_watch_wait(c->watch, mr_conn_direction(c, MR_READ), w)) {
     c->dry = 0;
     return 1;
   }
   c->selected++;
   c->selects_read++;
-  c->selector = k->wait.fiber;
-  k->what = QUEUED_READ;
+  c->selector = w->fiber;
+  w->linked = LINKED_READ;
   return 0;
 }
 
-static void wait_unlink(mr_case *k) {
-  mr_conn *c = k->object;
-  if (!k->what) return;
-  c->selected--;
-  if (k->what == QUEUED_READ) c->selects_read--;
-  k->what = 0;
-  if (c->watch) mr_watch_unwait(c->watch, &k->wait);
-}
-
-static int wait_take(lua_State *L, mr_case *k, mr_reason why) {
-  mr_conn *c = k->object;
-  (void)why;
-  int selected = selected_by_other(c, mr_self_fiber(L));
-  if (c->reading || selected) {                  /* what one fetches the other would wait for */
-    lua_pushnil(L);
-    lua_pushstring(L, selected ? "another fiber selects this connection" : "another fiber reads from this connection");
-    lua_pushliteral(L, "EBUSY");
-    return 3;
-  }
-  c->dry = 0;                                    /* nobody may have polled since: ask the kernel */
-  if (!mr_conn_ready(c, mr_self_fiber(L))) return -1;
-  lua_pushboolean(L, 1);
-  return 1;
-}
-
-const mr_waitclass mr_conn_wait = { "read", wait_link, wait_unlink, wait_take, NULL, 0 };
-
-static int writing_link(mr_case *k) {
-  mr_conn *c = k->object;
-  if (c->fd < 0 || c->werr || mr_watch_wait(c->watch, MR_WRITE, &k->wait)) return 1;
+int mr_conn_writing_link(void *o, mr_wait *w) {
+  mr_conn *c = o;
+  if (c->fd < 0 || c->werr || mr_watch_wait(c->watch, MR_WRITE, w)) return 1;
   c->selected++;
-  k->what = QUEUED_WRITE;
+  w->linked = LINKED_WRITE;
   return 0;
 }
 
-static int writing_take(lua_State *L, mr_case *k, mr_reason why) {
-  mr_conn *c = k->object;
-  (void)why;
-  if (c->fd >= 0 && !c->werr && !port_net_writable(c->fd)) return -1;
-  lua_pushboolean(L, 1);
-  return 1;
+void mr_conn_unlink(void *o, mr_wait *w) {
+  mr_conn *c = o;
+  if (!w->linked) return;
+  mr_assert(c->selected > 0 && (w->linked != LINKED_READ || c->selects_read > 0));
+  c->selected--;
+  if (w->linked == LINKED_READ) c->selects_read--;
+  w->linked = 0;
+  if (c->watch) mr_watch_unwait(c->watch, w);
 }
-
-const mr_waitclass mr_conn_wait_writing = { "write", writing_link, wait_unlink, writing_take, NULL, 0 };

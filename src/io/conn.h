@@ -15,8 +15,8 @@
 #define IO_CONN_H
 
 #include "port/net.h"
-#include "process/poll.h"
-#include "process/waitable.h"
+#include "run/poll.h"
+#include "process/await.h"
 #include "io/bytes.h"
 
 typedef struct mr_tls mr_tls;
@@ -45,24 +45,26 @@ typedef struct mr_conn {
   int awaited;                       /* bytes the system waits for before it calls the descriptor readable, 0: any */
   int rerr, werr;                    /* errno values that stay: the direction is broken */
   mr_bytes in, out;
+  uint64_t moved;                    /* bytes read and written in all: who waits for the peer sees by it whether there is progress */
   size_t buffered;                   /* `out` may hold so much; 0: nothing is held back */
   uint64_t patience;                 /* ns each operation may wait unless it says otherwise; UINT64_MAX: for ever */
   mr_wait *turns;                    /* the first of the fibers that want to write; circular, without a head */
   mr_tls *tls;                       /* owned, or NULL */
+  mr_seat *seat;                     /* where it counts for the process that accepted it and still has it; or NULL */
+  unsigned char accepted;            /* just now: no state has it yet */
   struct {                           /* of the fiber that reads */
     unsigned char kind;
     size_t n;                        /* of WANT_COUNT: bytes; of WANT_UNTIL: how many at most; of WANT_FRAME: bytes, 0 until that is known */
     size_t seen;                     /* bytes of `in` that were looked at in vain */
-    uint64_t deadline;
     const mr_framing *framing;       /* of WANT_FRAME */
     size_t limit;                    /* of WANT_FRAME: the longest message that is taken */
+    size_t room;                     /* of WANT_FRAME: the longest one for which there is room now; a longer one stays in the socket */
   } want;
   struct {                           /* of the fiber that writes */
     unsigned char kind;              /* module/conn.c's */
     int index, last;                 /* indices in its stack */
     size_t offset;                   /* of the string at index, sent already */
     size_t done;                     /* bytes sent or buffered in all */
-    uint64_t deadline;
   } job;
 } mr_conn;
 extern const mr_sharetype *mr_conn_type;          /* set by module/ */
@@ -78,6 +80,7 @@ void     mr_conn_dropped(mr_shared *o);            /* its owner has forgotten it
 const char *mr_conn_busy(mr_shared *o);
 /* Ends it for both sides at once; waiters are woken. What `out` holds is lost. */
 void     mr_conn_drop(mr_conn *c, mr_fiber *near);
+void     mr_conn_unseat(mr_conn *c);               /* it does not count any more */
 
 #define MR_SCRATCH 65536
 char    *mr_scratch(mr_fiber *f);                  /* MR_SCRATCH bytes of the thread; NULL: no memory */
@@ -89,14 +92,23 @@ long     mr_conn_raw_read(mr_conn *c, void *p, size_t n);   /* below TLS */
 int      mr_conn_direction(mr_conn *c, int usual);          /* MR_READ or MR_WRITE */
 int      mr_conn_ready(mr_conn *c, mr_fiber *f);            /* 1: a read would not wait; may fetch something */
 void     mr_conn_linger(mr_conn *c, mr_fiber *f);           /* before it is closed: takes what has come, or the peer would lose what we sent */
-/* How many of the first len bytes at p fulfil what is wanted: 0 = more are needed, -1 = it is too long, or no message. *give: how many are
+/* How many of the first len bytes at p fulfil what is wanted: 0 = more are needed, -1 = it is too long, beyond the room there is, or no message. *give: how many are
    the result. */
 typedef struct mr_pattern { const char *p; size_t len; } mr_pattern;   /* of WANT_UNTIL */
 long     mr_conn_match(mr_conn *c, const char *p, size_t len, const mr_pattern *pattern, size_t *give);
 void     mr_conn_turn_add(mr_conn *c, mr_wait *w);
 void     mr_conn_turn_del(mr_conn *c, mr_wait *w); /* also when it is not there */
 
-extern const mr_waitclass mr_conn_wait;            /* a read would not wait */
-extern const mr_waitclass mr_conn_wait_writing;    /* a write would not wait, at least not for its first bytes */
+#ifdef MR_CHECKS
+void     mr_conn_check(const mr_conn *c);          /* by its owner */
+#else
+#define mr_conn_check(c) ((void)0)
+#endif
+
+int      mr_conn_selected_by_other(const mr_conn *c, const mr_fiber *f);   /* another fiber waits in select for bytes to come */
+/* For select, functions of mr_waitops: until a read would not wait; or a write, at least not for its first bytes. */
+int      mr_conn_reading_link(void *o, mr_wait *w);
+int      mr_conn_writing_link(void *o, mr_wait *w);
+void     mr_conn_unlink(void *o, mr_wait *w);
 
 #endif

@@ -104,6 +104,7 @@ void mr_fileop_settle(mr_fileop *o) {
 
 static void destroy(mr_request *r) {
   mr_fileop *o = (mr_fileop *)r;
+  if (o->op == OP_TEMP && o->worked && !o->error && o->file) port_fs_remove(o->path);   /* nobody has got it: too late, or no memory */
   mr_fileop_settle(o);
   free(o->data);
   free(o);

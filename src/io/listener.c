@@ -10,14 +10,17 @@ const mr_sharetype *mr_listener_type;
 mr_listener *mr_listener_new(int fd, int *err) {
   mr_watch *w = mr_watch_open(fd, err);
   mr_listener *l = w ? calloc(1, sizeof *l) : NULL;
-  if (l) {
+  mr_rota *r = l ? mr_rota_new() : NULL;
+  if (r) {
     l->shared.type = mr_listener_type;
     atomic_init(&l->shared.refs, 1);
     l->fd = fd;
     l->watch = w;
+    l->rota = r;
     l->patience = UINT64_MAX;
     return l;
   }
+  free(l);
   if (w) {
     mr_watch_close(w, NULL);
     *err = ENOMEM;
@@ -35,6 +38,7 @@ int mr_listener_enter(mr_listener *l) {
 }
 
 void mr_listener_leave(mr_listener *l, mr_fiber *near) {
+  mr_assert((atomic_load(&l->users) & ~CLOSED) > 0);
   if (atomic_fetch_sub(&l->users, 1) != (CLOSED | 1)) return;
   mr_watch_close(l->watch, near);
   port_net_close(l->fd);
@@ -53,14 +57,50 @@ void mr_listener_destroy(mr_shared *o) {
   mr_listener *l = (mr_listener *)o;
   mr_listener_close(l, NULL);
   if (l->context) mr_release(l->context);
+  mr_rota_close(l->rota);
   free(l);
 }
 
 /*
  * One edge may stand for many connections and wakes one fiber. It passes that on before it goes off with its connection for who knows how long.
  */
-int mr_listener_accept(mr_listener *l, int *fd, mr_fiber *near) {
+static void tell(mr_listener *l, mr_fiber *near) {
+  if (mr_watch_waited(l->watch, MR_READ) && port_net_readable(l->fd)) mr_watch_edge(l->watch, MR_READ, near);
+}
+
+/* 1: what is there is for others, or nothing is. */
+static int is_for_others(mr_listener *l, mr_seat *s, uint64_t *until, mr_fiber *near) {
+  if (!port_net_readable(l->fd)) {
+    s->since = 0;
+    return 1;
+  }
+  uint64_t at = mr_seat_better(s, *until, l->watch, near);
+  if (at) *until = at;
+  return at != 0;
+}
+
+int mr_listener_accept(mr_listener *l, mr_seat *s, int *fd, uint64_t *until, mr_fiber *near) {
+  mr_assert((atomic_load(&l->users) & ~CLOSED) > 0);
+  if (s && *until && !mr_seat_alone(s) && is_for_others(l, s, until, near)) return EAGAIN;
   int err = port_net_accept(l->fd, fd);
-  if (err == 0 && mr_watch_waited(l->watch, MR_READ)) mr_watch_edge(l->watch, MR_READ, near);
+  if (err == 0) {
+    if (s) mr_seat_take(s);
+    tell(l, near);
+  }
   return err == EWOULDBLOCK ? EAGAIN : err;
+}
+
+int mr_listener_wait(mr_listener *l, mr_seat *s, mr_wait *node) {
+  mr_assert((atomic_load(&l->users) & ~CLOSED) > 0);
+  return mr_watch_wait_seated(l->watch, node, s);
+}
+
+int mr_listener_leaves(mr_seat *s) { return s && s->since != 0; }
+
+void mr_listener_pass(mr_listener *l, mr_seat *s, mr_fiber *near) {
+  if (!mr_listener_leaves(s)) return;
+  s->since = 0;
+  if (!mr_listener_enter(l)) return;
+  mr_watch_edge(l->watch, MR_READ, near);
+  mr_listener_leave(l, near);
 }

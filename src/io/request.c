@@ -10,7 +10,7 @@
  * of the runtime: its stop and restart leave them alone. In a forked child none of this is touched (mr_forked).
  */
 #include "io/request.h"
-#include "process/poll.h"
+#include "run/poll.h"
 
 typedef struct helper {
   port_event event;
@@ -40,9 +40,13 @@ void mr_request_init(mr_request *r, void (*work)(mr_request *), void (*destroy)(
   r->next = NULL;
 }
 
-void mr_request_keep(mr_request *r) { atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed); }
+void mr_request_keep(mr_request *r) {
+  mr_assert(atomic_load_explicit(&r->refs, memory_order_relaxed) > 0);
+  atomic_fetch_add_explicit(&r->refs, 1, memory_order_relaxed);
+}
 
 void mr_request_drop(mr_request *r) {
+  mr_assert(atomic_load_explicit(&r->refs, memory_order_relaxed) > 0);
   if (atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) == 1) r->destroy(r);
 }
 
@@ -52,6 +56,18 @@ static void run(mr_request *r) {
   mr_request_drop(r);
   mr_outside(-1);
 }
+
+#ifdef MR_CHECKS
+/* (lock held) A thread idles only while nothing is queued. */
+static void pool_check(const pool *p) {
+  unsigned idle = 0;
+  mr_assert_locked(&p->lock);
+  for (const helper *h = p->idle; h; h = h->next) idle++;
+  mr_assert(idle <= p->threads && p->threads <= p->most && (!p->idle || !p->head) && (p->head != NULL) == (p->tail != NULL));
+}
+#else
+#define pool_check(p) ((void)0)
+#endif
 
 static mr_request *pop(pool *p) {
   mr_request *r = p->head;
@@ -78,6 +94,7 @@ static mr_request *next(pool *p, helper *h) {
     h->next = p->idle;
     p->idle = h;
   }
+  pool_check(p);
   port_unlock(&p->lock);
   if (r) return r;
   int woken = port_event_wait(&h->event, port_now() + IDLE);
@@ -115,6 +132,7 @@ static helper *queue(pool *p, mr_request *r, int *more) {
     *more = p->threads < p->most;
     p->threads += (unsigned)*more;
   }
+  pool_check(p);
   port_unlock(&p->lock);
   return h;
 }

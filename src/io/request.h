@@ -7,12 +7,9 @@
  * calls `destroy`. What work writes into must therefore belong to the request, never to a Lua state.
  *
  *   mr_request_init(r, work, destroy);                           one reference, ours
- *   err = mr_wait_open(f, L);                                    (may refuse: mr_request_drop, raise)
- *   mr_request_submit(r, MR_FILES);
- *   if (mr_event_wait(&r->done, &f->wait)) { mr_wait_abandon(f); it is done }
- *   f->op = "read"; return mr_park(L, f, deadline, ctx, k);
- *   k: why = mr_wake(f); if (why != MR_WOKEN) mr_event_unwait(&r->done, &f->wait);
- *      MR_WOKEN: read the result; in any case mr_request_drop(r) at the end
+ *   mr_request_submit(r, MR_FILES);                              once its waiter's ticket is open: that may be refused
+ *   mr_event_wait(&r->done, w), mr_event_unwait                  as of any event; module/hold.c does both
+ *   mr_request_drop(r)                                           in any case, at the end
  *
  * A request in flight is counted in mr_outside: nothing is a deadlock meanwhile. One that was dropped before its turn is not worked on, unless
  * it says `anyway`.
@@ -20,7 +17,7 @@
 #ifndef MR_REQUEST_H
 #define MR_REQUEST_H
 
-#include "process/waitable.h"
+#include "run/waitable.h"
 
 /* Each kind has threads of its own, so that names which nobody answers for don't hold up files. */
 enum { MR_FILES, MR_NAMES, MR_POOLS };

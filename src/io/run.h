@@ -9,7 +9,7 @@
 
 #include "io/child.h"
 #include "io/request.h"
-#include "process/poll.h"
+#include "run/poll.h"
 
 enum { RUN_IN, RUN_OUT, RUN_ERR, RUN_PIPES };
 enum { PIPE_OWN = -10 };                         /* in program.fd: a pipe to us */

@@ -1,7 +1,8 @@
 /* signal: see signal.h. Handlers only count and ring a bell (port/signals.c); the poller hands out what they counted. */
 #include "io/signal.h"
+#include "base/rank.h"
 #include "port/system.h"
-#include "process/poll.h"
+#include "run/poll.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,8 +11,20 @@ enum { SIGNALS = 65 };
 
 const mr_sharetype *mr_signal_type;
 
-static port_lock lock;
+static port_lock lock = PORT_LOCK(MR_RANK_SIGNALS);
 static mr_signal *listeners[SIGNALS];  /* (lock) by number */
+
+#ifdef MR_CHECKS
+/* (lock held) Who is closed is in no list and has no waiters; who is not is in the list of its number. */
+static void signal_check(const mr_signal *s) {
+  const mr_signal *at = listeners[s->number];
+  while (at && at != s) at = at->next;
+  mr_assert_locked(&lock);
+  mr_assert(s->closed ? !at && mr_waitq_empty(&s->waiters) : at == s);
+}
+#else
+#define signal_check(s) ((void)0)
+#endif
 
 /* The first waiter that can be claimed goes into `woken`. (lock held) */
 static void claim(mr_signal *s, mr_wait *woken) {
@@ -90,6 +103,7 @@ void mr_signal_close(mr_signal *s, mr_fiber *near) {
     if (!listeners[s->number]) port_signal_give_back(s->number);
   }
   while (!mr_waitq_empty(&s->waiters)) claim(s, &woken);
+  signal_check(s);
   port_unlock(&lock);
   ready(&woken, MR_CLOSED, near);
 }
@@ -104,6 +118,7 @@ unsigned mr_signal_take(mr_signal *s, int *closed) {
   unsigned n = s->pending;
   s->pending = 0;
   *closed = s->closed;
+  signal_check(s);
   port_unlock(&lock);
   return n;
 }
@@ -113,6 +128,7 @@ int mr_signal_wait(mr_signal *s, mr_wait *w) {
   port_acquire(&lock);
   int now = s->pending || s->closed;
   if (!now) mr_waitq_add(&s->waiters, w);
+  signal_check(s);
   port_unlock(&lock);
   return now;
 }

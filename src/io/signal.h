@@ -10,7 +10,7 @@
 #ifndef MR_SIGNAL_H
 #define MR_SIGNAL_H
 
-#include "process/waitable.h"
+#include "run/waitable.h"
 #include "transfer/transfer.h"
 
 typedef struct mr_signal {

@@ -15,7 +15,6 @@ int mr_net_fail(lua_State *L, const char *message, const char *code) {
 
 int mr_net_error(lua_State *L, int err) {
   char buf[128];
-  if (err == ETIMEDOUT) return mr_net_fail(L, "timeout", "ETIMEDOUT");
   return mr_net_fail(L, port_error_text(err, buf, sizeof buf), port_error_name(err));
 }
 
@@ -25,24 +24,6 @@ int mr_net_fail_at(lua_State *L, int err, const char *what) {
   lua_pushfstring(L, "%s: %s", what, port_error_text(err, buf, sizeof buf));
   lua_pushstring(L, port_error_name(err));
   return 3;
-}
-
-int mr_net_fail_wait(lua_State *L, mr_fiber *f, mr_reason r) {
-  mr_raise_reason(L, f, r);
-  if (r == MR_TIMEOUT) return mr_net_fail(L, "timeout", "ETIMEDOUT");
-  return mr_net_fail(L, "closed", "EBADF");
-}
-
-static int stay(lua_State *L, int status, lua_KContext ctx) {
-  (void)L;
-  (void)status;
-  (void)ctx;
-  return 0;
-}
-
-mr_reason mr_park_here(lua_State *L, mr_fiber *f, uint64_t deadline, lua_KContext ctx, lua_KFunction k) {
-  mr_park(L, f, deadline, ctx, f->mode == WAIT_YIELD ? k : stay);
-  return mr_wake(f);
 }
 
 uint64_t mr_deadline_or(lua_State *L, int idx, uint64_t patience) {
@@ -124,7 +105,8 @@ void mr_options_check(lua_State *L, int idx, const char *list) {
 static void table_get(lua_State *L, int idx, mr_where *w) {
   size_t len;
   if (lua_getfield(L, idx, "path") != LUA_TNIL) {
-    const char *path = luaL_checklstring(L, -1, &len);
+    luaL_argcheck(L, lua_type(L, -1) == LUA_TSTRING, idx, "field 'path' must be a string");
+    const char *path = lua_tolstring(L, -1, &len);
     path_get(L, idx, path, len, w);
     return;
   }
@@ -165,57 +147,26 @@ int mr_push_addr(lua_State *L, const port_addr *a) {
   return 2;
 }
 
-/* ---- names: a resolver's request, owned by a userdata so that no error loses it ---- */
+/* ---- names ---- */
 
-static int l_names_gc(lua_State *L) {
-  mr_resolve **box = lua_touserdata(L, 1);
-  if (*box) mr_request_drop(&(*box)->request);
-  *box = NULL;
-  return 0;
+mr_hold *mr_query_push(lua_State *L, const port_query *q, mr_finish finish) {
+  mr_hold *h = mr_hold_push(L);
+  mr_resolve *r = mr_resolve_new(q);
+  if (!r) mr_raise(L, MR_ENOMEM);
+  h->request = &r->request;
+  h->finish = finish;
+  return h;
 }
 
-mr_resolve *mr_names_push(lua_State *L, const char *host, int datagram) {
-  static const char key;
-  mr_resolve **box = lua_newuserdatauv(L, sizeof *box, 0);
-  *box = NULL;
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &key) != LUA_TTABLE) {
-    lua_pop(L, 1);
-    lua_createtable(L, 0, 1);
-    lua_pushcfunction(L, l_names_gc);
-    lua_setfield(L, -2, "__gc");
-    lua_pushvalue(L, -1);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
-  }
-  lua_setmetatable(L, -2);
+mr_hold *mr_names_push(lua_State *L, const char *host, int datagram, mr_finish finish) {
   port_query q = { .host = host, .datagram = datagram != 0 };
-  *box = mr_resolve_new(&q);
-  if (!*box) mr_raise(L, MR_ENOMEM);
-  return *box;
+  return mr_query_push(L, &q, finish);
 }
 
-mr_resolve *mr_names_at(lua_State *L, int idx) { return *(mr_resolve **)lua_touserdata(L, idx); }
-
-static int outcome(lua_State *L, mr_resolve *q) { return q->n > 0 ? 0 : mr_net_fail(L, q->text, q->code); }
-
-int mr_names_wait(lua_State *L, mr_resolve *q, uint64_t deadline, lua_KContext ctx, lua_KFunction k) {
-  mr_fiber *f = mr_self_fiber(L);
-  if (q->known) return 0;
-  if (deadline == 0) return mr_net_fail(L, "timeout", "ETIMEDOUT");
-  int err = mr_wait_open(f, L);
-  if (err) return mr_raise(L, err);
-  mr_request_submit(&q->request, MR_NAMES);
-  if (mr_event_wait(&q->request.done, &f->wait)) {
-    mr_wait_abandon(f);
-    return outcome(L, q);
-  }
-  f->op = "resolve";
-  mr_reason r = mr_park_here(L, f, deadline, ctx, k);
-  return mr_names_ended(L, q, r);
+int mr_names_await(lua_State *L, int idx, uint64_t deadline) {
+  mr_hold *h = lua_touserdata(L, idx);
+  if (((mr_resolve *)h->request)->known) return h->finish(L, h->request);
+  return mr_hold_await(L, idx, MR_NAMES, deadline, "resolve");
 }
 
-int mr_names_ended(lua_State *L, mr_resolve *q, mr_reason r) {
-  mr_fiber *f = mr_self_fiber(L);
-  if (r == MR_WOKEN) return outcome(L, q);
-  mr_event_unwait(&q->request.done, &f->wait);
-  return mr_net_fail_wait(L, f, r);
-}
+int mr_names_fail(lua_State *L, const mr_resolve *q) { return mr_net_fail(L, q->text, q->code); }

@@ -1,8 +1,8 @@
 /*
  * cdr: mare.orb.cdr - environments and marshalling programs. What they do is in src/cdr.
  *
- * An environment is a userdata whose user value is the list of its fields (type.h), which Lua sees by their names. A program is a userdata with
- * that list as its first user value, and a list of what it needs (its types, names, environment) as its second.
+ * An environment is a userdata whose user value is the list of its fields (type.h), which Lua sees by their names. A program is a userdata with a
+ * copy of that list as its user value, and behind it what the program needs: the environment, its types and names.
  */
 #include "module/module.h"
 #include "cdr/message.h"
@@ -17,9 +17,15 @@ static mr_program *check_program(lua_State *L) {
   return p;
 }
 
-static int check_codec(lua_State *L, int idx) {
-  lua_Integer n = luaL_checkinteger(L, idx);
-  luaL_argcheck(L, n >= 0 && n < 256 && (n & CDR_MINOR) != CDR_MINOR && (n & (CDR_AS_IS | CDR_FROM_LATIN)) != (CDR_AS_IS | CDR_FROM_LATIN), idx,
+/* The integer at idx of so many arguments. */
+static inline lua_Integer integer_arg(lua_State *L, int idx, int top) {
+  const raw_value *v = raw_top(L) - top + idx - 1;
+  return PORT_LIKELY(mr_layout && idx <= top && v->tt == RAW_INT) ? (lua_Integer)v->bits : luaL_checkinteger(L, idx);
+}
+
+static int check_codec(lua_State *L, int idx, int top) {
+  lua_Integer n = integer_arg(L, idx, top);
+  luaL_argcheck(L, n >= 0 && n <= CDR_ALL && (n & CDR_MINOR) != CDR_MINOR && (n & (CDR_AS_IS | CDR_FROM_LATIN)) != (CDR_AS_IS | CDR_FROM_LATIN), idx,
                 "no codec");
   return (int)n;
 }
@@ -27,8 +33,8 @@ static int check_codec(lua_State *L, int idx) {
 /* program:encode(codec, …) -> bytes */
 static int l_encode(lua_State *L) {
   mr_program *p = check_program(L);
-  int codec = check_codec(L, 2);
-  mr_program_encode(L, p, codec, 3, lua_gettop(L) - 2);
+  int top = lua_gettop(L), codec = check_codec(L, 2, top);
+  mr_program_encode(L, p, codec, 3, top - 2);
   return 1;
 }
 
@@ -38,9 +44,10 @@ static int l_decode(lua_State *L) {
   mr_program *p = check_program(L);
   const char *s = mr_bulk_bytes(L, 2, &n);
   if (PORT_UNLIKELY(!s)) s = luaL_checklstring(L, 2, &n);
-  lua_Integer at = luaL_optinteger(L, 3, 1);
-  int codec = check_codec(L, 4);
-  lua_settop(L, 4);
+  int top = lua_gettop(L);
+  lua_Integer at = PORT_LIKELY(!lua_isnoneornil(L, 3)) ? integer_arg(L, 3, top) : 1;
+  int codec = check_codec(L, 4, top);
+  if (PORT_UNLIKELY(top > 4)) lua_settop(L, 4);
   luaL_argcheck(L, at >= 1, 3, "positions count from 1");
   mr_bulk *b = PORT_UNLIKELY(n >= MR_BULK_FROM) ? mr_bulk_at(L, 2) : NULL;
   if (PORT_UNLIKELY(b != NULL)) b->uses++;       /* what decoding calls may want to decode it, too */
@@ -56,20 +63,22 @@ static int l_request(lua_State *L) {
   size_t n;
   mr_program *p = check_program(L);
   const char *head = luaL_checklstring(L, 2, &n);
-  lua_Integer idat = luaL_checkinteger(L, 3), id = luaL_checkinteger(L, 4);
-  int codec = check_codec(L, 5);
+  int top = lua_gettop(L);
+  lua_Integer idat = integer_arg(L, 3, top), id = integer_arg(L, 4, top);
+  int codec = check_codec(L, 5, top);
   luaL_argcheck(L, n >= 12, 2, "no head of a message");
   luaL_argcheck(L, idat >= 12 && (lua_Unsigned)idat + 4 <= n, 3, "outside of the head");
-  mr_program_request(L, p, head, n, (size_t)idat, (uint32_t)id, codec, 6, lua_gettop(L) - 5);
+  mr_program_request(L, p, head, n, (size_t)idat, (uint32_t)id, codec, 6, top - 5);
   return 1;
 }
 
 /* program:reply(id, codec, status, contexts, …) -> message */
 static int l_reply(lua_State *L) {
   mr_program *p = check_program(L);
-  lua_Integer id = luaL_checkinteger(L, 2), status = luaL_checkinteger(L, 4);
-  int codec = check_codec(L, 3);
-  if (lua_gettop(L) < 5) lua_settop(L, 5);
+  int top = lua_gettop(L);
+  lua_Integer id = integer_arg(L, 2, top), status = integer_arg(L, 4, top);
+  int codec = check_codec(L, 3, top);
+  if (top < 5) lua_settop(L, 5);
   luaL_argcheck(L, lua_isnil(L, 5) || lua_istable(L, 5), 5, "list of service contexts or nil expected");
   mr_program_reply(L, p, (uint32_t)id, codec, (uint32_t)status, 5, 6, lua_gettop(L) - 5);
   return 1;
@@ -81,7 +90,7 @@ static const luaL_Reg program_methods[] = {
 
 /* ---- environments ---- */
 
-static const char *const field_names[] = { "proxies", "iors", "reference_in", "reference_out", "fail", "resolve", NULL };
+static const char *const field_names[] = { "proxies", "iors", "reference_in", "reference_out", "fail", "resolve", "reference_type", NULL };
 
 static mr_cdr_env *check_env(lua_State *L, int idx) {
   mr_cdr_env *env = lua_rawlen(L, idx) >= sizeof *env ? (mr_cdr_env *)lua_touserdata(L, idx) : NULL;
@@ -89,17 +98,31 @@ static mr_cdr_env *check_env(lua_State *L, int idx) {
   return env;
 }
 
-/* Stack: the list of types at 2, of names at 3; the environment's fields and the program's needs behind. */
-static void compile_all(lua_State *L, mr_program *p, int fields, int needs) {
+/* Stack: the list of types at 2, of names at 3, the program's list at `fields`. */
+static void compile_all(lua_State *L, mr_program *p, int fields) {
+  lua_Integer at = ENV_FIELDS + 1;
   for (uint32_t i = 0; i < p->n; i++) {
     lua_rawgeti(L, 2, (lua_Integer)i + 1);
-    p->types[i] = mr_type_get(L, p->env, fields, 0);
-    lua_rawseti(L, needs, 2 * (lua_Integer)i + 2);
+    p->types[i] = mr_type_get(L, p->env, fields, -1);
+    lua_rawseti(L, fields, ++at);
     if (!p->names) continue;
     if (lua_rawgeti(L, 3, (lua_Integer)i + 1) != LUA_TSTRING) luaL_argerror(L, 3, "a name for each type expected");
     p->names[i] = lua_tostring(L, -1);
-    lua_rawseti(L, needs, 2 * (lua_Integer)i + 3);
+    lua_rawseti(L, fields, ++at);
   }
+}
+
+/* Pushes the list of a program of the environment at 1, with n more places. */
+static void push_list(lua_State *L, const mr_cdr_env *env, int n) {
+  mr_fields_push(L, 1, env->fields, ENV_FIELDS, env->seal);
+  lua_createtable(L, ENV_FIELDS + 1 + n, 0);
+  for (int i = 1; i <= ENV_FIELDS; i++) {
+    lua_rawgeti(L, -2, i);
+    lua_rawseti(L, -2, i);
+  }
+  lua_pushvalue(L, 1);
+  lua_rawseti(L, -2, ENV_FIELDS + 1);
+  lua_remove(L, -2);
 }
 
 /* env:program(types[, names]) -> program */
@@ -111,21 +134,19 @@ static int l_program(lua_State *L) {
   int named = !lua_isnil(L, 3);
   luaL_argcheck(L, n <= 250, 2, "too many types");
   if (named) luaL_checktype(L, 3, LUA_TTABLE);
-  mr_program *p = lua_newuserdatauv(L, sizeof *p + n * sizeof *p->types + n * sizeof *p->names, 2);
+  mr_program *p = lua_newuserdatauv(L, sizeof *p + n * sizeof *p->types + n * sizeof *p->names, 1);
   p->tag = 0;
   p->env = env;
   p->n = n;
   p->types = (const mr_type **)(void *)(p + 1);
   p->names = named ? (const char **)(void *)(p->types + n) : NULL;
-  lua_getiuservalue(L, 1, 1);
-  lua_createtable(L, 1 + (int)n * 2, 0);
-  lua_pushvalue(L, 1);
-  lua_rawseti(L, -2, 1);
-  compile_all(L, p, 5, 6);
-  lua_setiuservalue(L, 4, 2);
+  push_list(L, env, (int)n * (1 + named));
+  compile_all(L, p, 5);
+  p->fields = lua_topointer(L, 5);
+  p->seal = mr_seal_of(L, ENV_FIELDS + 1 + n * (1 + (uint32_t)named));
   lua_setiuservalue(L, 4, 1);
   p->tag = (uintptr_t)&program_tag ^ (uintptr_t)p;
-  luaL_setmetatable(L, "mare.orb.cdr.program");
+  mr_metatable_set(L, "mare.orb.cdr.program");
   return 1;
 }
 
@@ -134,7 +155,7 @@ static int l_typecode(lua_State *L) {
   mr_cdr_env *env = check_env(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_settop(L, 3);
-  lua_getiuservalue(L, 1, 1);
+  mr_fields_push(L, 1, env->fields, ENV_FIELDS, env->seal);
   mr_typecode_bytes(L, env, 4, 2, !lua_toboolean(L, 3));
   return 1;
 }
@@ -147,7 +168,7 @@ static int l_env_index(lua_State *L) {
   if (strcmp(name, "typecode") == 0) { lua_pushcfunction(L, l_typecode); return 1; }
   for (int i = 0; field_names[i]; i++)
     if (strcmp(field_names[i], name) == 0) {
-      lua_getiuservalue(L, 1, 1);
+      if (lua_getiuservalue(L, 1, 1) != LUA_TTABLE) return 0;     /* debug.setuservalue */
       lua_rawgeti(L, -1, i + 1);
       return 1;
     }
@@ -199,10 +220,9 @@ static void make_basic(lua_State *L, int fields) {
   lua_rawseti(L, fields, ENV_BASIC);
 }
 
-/* A type whose tables have these fields, to read and build such by it. */
-static const mr_type *make_own(lua_State *L, mr_cdr_env *env, int fields, const char *a, const char *b, const char *c) {
+/* A type whose tables have these fields, to read and build such by it; the list keeps it. */
+static const mr_type *make_own(lua_State *L, mr_cdr_env *env, int fields, int which, const char *a, const char *b, const char *c) {
   const char *names[] = { a, b, c };
-  lua_rawgeti(L, fields, ENV_OWN);
   lua_createtable(L, 0, 2);
   lua_pushliteral(L, "struct");
   lua_setfield(L, -2, "kind");
@@ -218,10 +238,8 @@ static const mr_type *make_own(lua_State *L, mr_cdr_env *env, int fields, const 
     lua_rawseti(L, -2, i + 1);
   }
   lua_setfield(L, -2, "members");
-  lua_pushvalue(L, -1);
-  lua_rawseti(L, -3, (lua_Integer)lua_rawlen(L, -3) + 1);
-  const mr_type *t = mr_type_get(L, env, fields, 0);
-  lua_pop(L, 2);
+  const mr_type *t = mr_type_get(L, env, fields, -1);
+  lua_rawseti(L, fields, which);
   return t;
 }
 
@@ -241,7 +259,6 @@ static void make_tables(lua_State *L, int fields) {
   lua_rawseti(L, fields, ENV_WRITTEN);
   lua_newtable(L); lua_rawseti(L, fields, ENV_READ);
   lua_newtable(L); lua_rawseti(L, fields, ENV_RECENT);
-  lua_newtable(L); lua_rawseti(L, fields, ENV_OWN);
   lua_pushliteral(L, "n"); lua_rawseti(L, fields, ENV_N);
   make_basic(L, fields);
 }
@@ -257,27 +274,31 @@ static int l_environment(lua_State *L) {
   take_function(L, 3, "reference_in", ENV_IN);
   take_function(L, 3, "reference_out", ENV_OUT);
   take_function(L, 3, "resolve", ENV_RESOLVE);
+  take_function(L, 3, "reference_type", ENV_ASK);
   take_function(L, 3, "fail", ENV_FAIL);
   if (lua_rawgeti(L, 3, ENV_FAIL) != LUA_TFUNCTION) { lua_pushcfunction(L, l_fail); lua_rawseti(L, 3, ENV_FAIL); }
   lua_settop(L, 3);
   make_tables(L, 3);
-  env->any = make_own(L, env, 3, "_anytype", "_anyval", NULL);
-  env->choice = make_own(L, env, 3, "_switch", "_field", "_value");
+  env->any = make_own(L, env, 3, ENV_ANY, "_anytype", "_anyval", NULL);
+  env->choice = make_own(L, env, 3, ENV_CHOICE, "_switch", "_field", "_value");
   lua_settop(L, 3);
+  env->fields = lua_topointer(L, 3);
+  env->seal = mr_seal_of(L, ENV_FIELDS);
   lua_setiuservalue(L, 2, 1);
   env->tag = (uintptr_t)&env_tag ^ (uintptr_t)env;
-  luaL_setmetatable(L, "mare.orb.cdr.environment");
+  mr_metatable_set(L, "mare.orb.cdr.environment");
   return 1;
 }
 
 static const luaL_Reg functions[] = { { "environment", l_environment }, { NULL, NULL } };
 
-MR_EXPORT int luaopen_mare_orb_cdr(lua_State *L) {
+int luaopen_mare_orb_cdr(lua_State *L) {
+  mr_lua_check(L);
   mr_layout_check();
-  luaL_newmetatable(L, "mare.orb.cdr.program");
+  mr_metatable_new(L, "mare.orb.cdr.program");
   luaL_newlib(L, program_methods);
   lua_setfield(L, -2, "__index");
-  luaL_newmetatable(L, "mare.orb.cdr.environment");
+  mr_metatable_new(L, "mare.orb.cdr.environment");
   lua_pushcfunction(L, l_env_index);
   lua_setfield(L, -2, "__index");
   luaL_newlib(L, functions);

@@ -1,10 +1,11 @@
 /*
  * Every allocation fails once while programs are compiled and run: Lua's, and the scratch buffer's. What comes is the memory error; afterwards the
  * same environment does the same work, and nothing leaks (the sanitizer build sees that). Raw and through the API.
+ * time limit: 300 s
  */
 #define FAILING 1
 #include "module/failing.h"
-#include "transfer/layout.h"
+#include "lua/layout.h"
 
 /* work() with an environment of its own, again() with one that is kept */
 static const char script[] =
@@ -58,6 +59,27 @@ static const char script[] =
   "function collide()\n"
   "  for _ = 1, 2 do assert(read(A)._anyval.m1 == 5) assert(read(B)._anyval['m' .. i] == 5) end\n"
   "end\n"
+  /* Deeper than functions call themselves, and than the first frames. */
+  "function nested()\n"
+  "  local v = 7\n"
+  "  for _ = 1, 110 do v = { _anytype = list[3], _anyval = v } end\n"
+  "  v = any:decode(any:encode(29, v), 1, 29)\n"
+  "  for _ = 1, 110 do v = v._anyval end\n"
+  "  assert(v._anyval == 7)\n"
+  "end\n"
+  /* Types in each other, deeper than the first frames, that the environment has not met. */
+  "local round = 0\n"
+  "function types_nested()\n"
+  "  round = round + 1\n"
+  "  local t = { kind = 'struct', id = '', name = 'N' .. round, members = { { name = 'm', type = T 'long' } } }\n"
+  "  for i = 1, 11 do\n"
+  "    t = i % 2 == 0 and { kind = 'sequence', element = t } or\n"
+  "      { kind = 'union', id = '', name = '', discriminator = T 'long', members = { { name = 'u', label = i, type = t } } }\n"
+  "  end\n"
+  "  local a = any:decode(any:encode(28, { _anytype = t, _anyval = { _switch = 0 } }), 1, 28)._anytype\n"
+  "  for i = 11, 1, -1 do a = a.element or a.members[1].type end\n"
+  "  assert(a.name == 'N' .. round)\n"
+  "end\n"
   /* Whole messages, in pieces, too. */
   "local core, octets = require 'mare.orb.giop.core', kept:program { T 'string', { kind = 'sequence', element = T 'octet' } }\n"
   "local large, contexts = ('x'):rep(1 << 16), { { 1, ('a'):rep(600) }, { 7, 'b' } }\n"
@@ -102,16 +124,19 @@ static void each_allocation(lua_State *L, const char *name, const char *then) {
 }
 
 static void test(int generational) {
-  lua_State *L = lua_newstate(allocate, NULL);
+  lua_State *L = mr_lua_newstate(allocate, NULL);
   luaL_openlibs(L);
+  luaL_requiref(L, "mare.near", luaopen_mare_near, 0);
   luaL_requiref(L, "mare.orb.cdr", luaopen_mare_orb_cdr, 0);
   luaL_requiref(L, "mare.orb.giop.core", luaopen_mare_orb_giop_core, 0);
-  if (generational) lua_gc(L, LUA_GCGEN, 0, 0);
+  if (generational) mr_lua_generational(L);
   if (luaL_dostring(L, script)) { fprintf(stderr, "%s\n", lua_tostring(L, -1)); abort(); }
   for (once = 0; once < 2; once++) {
     each_allocation(L, "again", "again");
     if (!once) each_allocation(L, "collide", "collide");
     if (!once) each_allocation(L, "messages", "messages");
+    if (!once) each_allocation(L, "nested", "nested");
+    if (!once) each_allocation(L, "types_nested", "types_nested");
     each_allocation(L, "fresh", "again");
     each_allocation(L, "work", "again");
   }

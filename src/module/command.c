@@ -22,7 +22,7 @@ static void check_keys(lua_State *L, const char *name, int keys) {
 
 /* The string or number on top, without zero bytes; counted in *size. */
 static const char *text(lua_State *L, const char *name, const char *what, size_t *size) {
-  size_t len;
+  size_t len = 0;
   int type = lua_type(L, -1);
   const char *s = type == LUA_TSTRING || type == LUA_TNUMBER ? lua_tolstring(L, -1, &len) : NULL;
   if (!s) luaL_error(L, "%s: %s must be a string, got %s", name, what, luaL_typename(L, -1));

@@ -1,8 +1,7 @@
 /*
  * conn: the methods of connections, with and without TLS; those that read are in read.c.
  *
- * Operations are loops: try, wait, try again. Where a fiber waits by yielding, the loop is entered anew from the continuation; everything an
- * operation remembers is in the connection (`want`, `job`), which is alive because its userdata is at index 1.
+ * Everything an operation remembers while it waits is in the connection (`want`, `job`), which is alive because its userdata is at index 1.
  */
 #include "module/net.h"
 #include "io/tls.h"
@@ -22,13 +21,10 @@ int mr_conn_fail(lua_State *L, mr_conn *c, int err) {
   return mr_net_error(L, err);
 }
 
-static int timeout(lua_State *L) { return mr_net_fail(L, "timeout", "ETIMEDOUT"); }
-
 /* ---- writing ---- */
 
 enum { JOB_WRITE, JOB_FLUSH, JOB_CLOSE, JOB_SHUTDOWN };
-
-static int write_k(lua_State *L, int status, lua_KContext ctx);
+enum { LATE = -1 };                  /* in place of an errno value: the time is over */
 
 /* The next fiber that wants to write may. */
 static void pass_turn(mr_conn *c, mr_fiber *f) {
@@ -106,12 +102,14 @@ static int push_out(lua_State *L, mr_conn *c) {
   return c->tls ? mr_tls_flush(c) : 0;
 }
 
-static int ended(lua_State *L, mr_fiber *f, mr_conn *c, int err) {
+static int job_fail(lua_State *L, mr_conn *c, int err) { return err == LATE && c->fd >= 0 ? mr_timed_out(L) : mr_conn_fail(L, c, err); }
+
+static int job_ended(lua_State *L, mr_fiber *f, mr_conn *c, int err) {
   int n, kind = c->job.kind;
   if (kind == JOB_CLOSE) {
     int had = c->fd >= 0;
     if (had && !err && c->tls) mr_tls_end(c);
-    n = err && had ? mr_conn_fail(L, c, err) : 0;
+    n = err && had ? job_fail(L, c, err) : 0;
     mr_conn_linger(c, f);
     mr_conn_drop(c, f);
   } else {
@@ -121,7 +119,8 @@ static int ended(lua_State *L, mr_fiber *f, mr_conn *c, int err) {
       err = port_net_shutdown(c->fd, 0, 1);
       if (err == ENOTCONN) err = 0;
     }
-    n = err || c->fd < 0 ? mr_conn_fail(L, c, err) : 0;
+    n = err || c->fd < 0 ? job_fail(L, c, err) : 0;
+    if (n == 2) lua_pushnil(L), n++;             /* a time that is over has no code */
     if (n) lua_pushinteger(L, (lua_Integer)c->job.done), n++;
     pass_turn(c, f);
   }
@@ -130,90 +129,72 @@ static int ended(lua_State *L, mr_fiber *f, mr_conn *c, int err) {
   return 1;
 }
 
-static int write_on(lua_State *L, mr_fiber *f, mr_conn *c) {
-  for (;;) {
-    int err = c->fd < 0 ? EBADF : c->werr ? c->werr : push_out(L, c);
-    if (err != EAGAIN) return ended(L, f, c, err);
-    if (c->job.deadline == 0) return ended(L, f, c, ETIMEDOUT);
-    if ((err = mr_wait_open(f, L)) != 0) {
-      break_off(c, f);
-      return mr_raise(L, err);
-    }
-    int dir = mr_conn_direction(c, MR_WRITE);
-    if (mr_watch_wait(c->watch, dir, &f->wait)) {
-      mr_wait_abandon(f);
-      if (dir == MR_READ) c->dry = 0;
-      continue;
-    }
-    f->op = "write";
-    c->waits_for = (unsigned char)dir;
-    mr_reason r = mr_park_here(L, f, c->job.deadline, (lua_KContext)c, write_k);
-    if (dir == MR_READ) c->dry = 0;
-    if (r == MR_WOKEN) continue;
-    if (c->watch) mr_watch_unwait(c->watch, &f->wait);
-    if (r == MR_TIMEOUT || r == MR_CLOSED) return ended(L, f, c, r == MR_TIMEOUT ? ETIMEDOUT : EBADF);
-    break_off(c, f);
-    return mr_net_fail_wait(L, f, r);
-  }
+/* TLS may have to read before it can write. */
+static int writing_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  mr_conn *c = o;
+  if (why != MR_AGAIN && c->waits_for == MR_READ) c->dry = 0;
+  int err = c->fd < 0 ? EBADF : c->werr ? c->werr : push_out(L, c);
+  return err == EAGAIN ? -1 : job_ended(L, w->fiber, c, err);
 }
 
-static int write_k(lua_State *L, int status, lua_KContext ctx) {
-  mr_fiber *f = mr_self_fiber(L);
-  mr_conn *c = (mr_conn *)ctx;
-  mr_reason r = mr_wake(f);
-  (void)status;
-  if (c->waits_for == MR_READ) c->dry = 0;
-  if (r == MR_WOKEN) return write_on(L, f, c);
-  if (c->watch) mr_watch_unwait(c->watch, &f->wait);
-  if (r == MR_TIMEOUT || r == MR_CLOSED) return ended(L, f, c, r == MR_TIMEOUT ? ETIMEDOUT : EBADF);
-  break_off(c, f);
-  return mr_net_fail_wait(L, f, r);
+static int writing_link(void *o, mr_wait *w) {
+  mr_conn *c = o;
+  int dir = mr_conn_direction(c, MR_WRITE), now = mr_watch_wait(c->watch, dir, w);
+  c->waits_for = (unsigned char)dir;
+  if (now && dir == MR_READ) c->dry = 0;
+  return now;
 }
+
+static void writing_unlink(void *o, mr_wait *w) {
+  mr_conn *c = o;
+  if (c->watch) mr_watch_unwait(c->watch, w);
+}
+
+static int writing_give_up(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  mr_conn *c = o;
+  if (c->waits_for == MR_READ) c->dry = 0;
+  if (why == MR_TIMEOUT) return job_ended(L, w->fiber, c, LATE);
+  break_off(c, w->fiber);
+  return 0;
+}
+
+static const mr_waitclass writing = { .run = { .op = "write", .link = writing_link, .unlink = writing_unlink }, .take = writing_take,
+                                      .give_up = writing_give_up };
 
 static int write_begin(lua_State *L, mr_fiber *f, mr_conn *c, int kind, int last, uint64_t deadline) {
   c->writing = 1;
+  c->waits_for = 0;
   c->job.kind = (unsigned char)kind;
   c->job.index = 2;
   c->job.last = last;
   c->job.offset = 0;
   c->job.done = 0;
-  c->job.deadline = deadline;
-  if (c->buffered && kind == JOB_WRITE && c->fd >= 0 && !c->werr && hold(L, c)) return ended(L, f, c, 0);
-  return write_on(L, f, c);
+  if (c->buffered && kind == JOB_WRITE && c->fd >= 0 && !c->werr && hold(L, c)) return job_ended(L, f, c, 0);
+  return mr_await(L, f, &writing, c, deadline);
 }
 
-static int turn_k(lua_State *L, int status, lua_KContext ctx);
-
-static int turn_came(lua_State *L, mr_fiber *f, mr_conn *c, mr_reason r, int kind) {
-  if (r == MR_WOKEN) return write_begin(L, f, c, kind, kind == JOB_WRITE ? lua_gettop(L) : 1, f->deadline);
-  mr_conn_turn_del(c, &f->wait);
-  return mr_net_fail_wait(L, f, r);
+/* Others are writing: what we write comes after theirs. The strings are the stack from 2 to its top. `what`: the kind of the job. */
+static int conn_turn_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  mr_conn *c = o;
+  if (why == MR_WOKEN) return write_begin(L, w->fiber, c, w->what, w->what == JOB_WRITE ? lua_gettop(L) : 1, w->fiber->deadline);
+  return c->fd < 0 ? mr_conn_fail(L, c, EBADF) : -1;
 }
 
-static int turn_k(lua_State *L, int status, lua_KContext kind) {
-  mr_fiber *f = mr_self_fiber(L);
-  (void)status;
-  return turn_came(L, f, mr_check_conn(L, 1), mr_wake(f), (int)kind);
+static int conn_turn_link(void *o, mr_wait *w) {
+  mr_conn_turn_add(o, w);
+  return 0;
 }
 
-/* Others are writing: what we write comes after theirs. The strings are the stack from 2 to its top. */
-static int wait_turn(lua_State *L, mr_fiber *f, mr_conn *c, int kind, uint64_t deadline) {
-  if (deadline == 0) return timeout(L);
-  int err = mr_wait_open(f, L);
-  if (err) return mr_raise(L, err);
-  mr_conn_turn_add(c, &f->wait);
-  f->op = "write";
-  f->deadline = deadline;
-  mr_reason r = mr_park_here(L, f, deadline, kind, turn_k);
-  return turn_came(L, f, c, r, kind);
-}
+static void conn_turn_unlink(void *o, mr_wait *w) { mr_conn_turn_del(o, w); }
+
+static const mr_waitclass turn = { .run = { .op = "write", .link = conn_turn_link, .unlink = conn_turn_unlink }, .take = conn_turn_take };
 
 static uint64_t patience(const mr_conn *c) { return c->patience == UINT64_MAX || !c->patience ? c->patience : port_now() + c->patience; }
 
-static int start(lua_State *L, mr_fiber *f, mr_conn *c, int kind, int last, uint64_t deadline) {
+static int job_start(lua_State *L, mr_fiber *f, mr_conn *c, int kind, int last, uint64_t deadline) {
   if (PORT_UNLIKELY(c->fd < 0)) return mr_conn_fail(L, c, EBADF);
   if (PORT_UNLIKELY(c->sent)) return mr_net_fail(L, "this side of the connection was shut down", "EPIPE");
-  if (PORT_UNLIKELY(c->writing)) return wait_turn(L, f, c, kind, deadline);
+  if (PORT_UNLIKELY(c->writing)) return mr_await_as(L, f, &turn, c, (unsigned short)kind, deadline);
   return write_begin(L, f, c, kind, last, deadline);
 }
 
@@ -221,19 +202,19 @@ static int write_as(lua_State *L, mr_fiber *f) {
   mr_conn *c = mr_check_conn(L, 1);
   int top = lua_gettop(L);
   for (int i = 2; i <= top; i++) luaL_checklstring(L, i, NULL);
-  return start(L, f, c, JOB_WRITE, top, patience(c));
+  return job_start(L, f, c, JOB_WRITE, top, patience(c));
 }
 
 /* connection:write(string…) -> true | nil, message, code, bytes of them that were sent */
 static int l_conn_write(lua_State *L) { return write_as(L, mr_self_fiber(L)); }
-static int l_process_write(lua_State *L) { return write_as(L, mr_proc_fiber(L)); }
+static int l_process_write(lua_State *L) { return write_as(L, mr_fiber_here(L)); }
 
 /* connection:flush([seconds]) -> true | nil, message, code */
 static int l_conn_flush(lua_State *L) {
   mr_conn *c = mr_check_conn(L, 1);
   uint64_t deadline = mr_deadline_or(L, 2, c->patience);
   lua_settop(L, 1);
-  return start(L, mr_self_fiber(L), c, JOB_FLUSH, 1, deadline);
+  return job_start(L, mr_self_fiber(L), c, JOB_FLUSH, 1, deadline);
 }
 
 /* connection:setvbuf("full"[, bytes] | "no") -> true */
@@ -279,7 +260,7 @@ static int l_conn_shutdown(lua_State *L) {
     lua_pushboolean(L, 1);
     return 1;
   }
-  return start(L, mr_self_fiber(L), c, JOB_SHUTDOWN, 1, deadline);
+  return job_start(L, mr_self_fiber(L), c, JOB_SHUTDOWN, 1, deadline);
 }
 
 /* connection:cut() -> true: nothing more is written */
@@ -307,7 +288,7 @@ static int l_conn_timeout(lua_State *L) {
   return 1;
 }
 
-static int address(lua_State *L, int (*get)(int, port_addr *)) {
+static int conn_address(lua_State *L, int (*get)(int, port_addr *)) {
   mr_conn *c = mr_check_conn(L, 1);
   port_addr a;
   if (c->fd < 0) return mr_conn_fail(L, c, EBADF);
@@ -321,18 +302,46 @@ static int l_conn_buffered(lua_State *L) {
   return 1;
 }
 
+/* ---- select ---- */
+
+static int readable_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  mr_conn *c = o;
+  (void)why;
+  int selected = mr_conn_selected_by_other(c, w->fiber);
+  if (c->reading || selected)                    /* what one fetches the other would wait for */
+    return mr_net_fail(L, selected ? "another fiber selects this connection" : "another fiber reads from this connection", "EBUSY");
+  c->dry = 0;                                    /* nobody may have polled since: ask the kernel */
+  if (!mr_conn_ready(c, w->fiber)) return -1;
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+static int writable_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  mr_conn *c = o;
+  (void)w;
+  (void)why;
+  if (c->fd >= 0 && !c->werr && !port_net_writable(c->fd)) return -1;
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+static const mr_waitclass readable = { .run = { .op = "read", .link = mr_conn_reading_link, .unlink = mr_conn_unlink, .each = 1 },
+                                       .take = readable_take };
+static const mr_waitclass writable = { .run = { .op = "write", .link = mr_conn_writing_link, .unlink = mr_conn_unlink, .each = 1 },
+                                       .take = writable_take };
+
 /* connection:writing() -> a case of select: a write would not wait */
 static int l_conn_writing(lua_State *L) {
   mr_check_conn(L, 1);
   lua_settop(L, 1);
-  mr_operation_push(L, &mr_conn_wait_writing, 1);
+  mr_operation_push(L, &writable, 1);
   return 1;
 }
 
 /* connection:peer() -> host, port | path */
-static int l_conn_peer(lua_State *L) { return address(L, port_net_peer); }
+static int l_conn_peer(lua_State *L) { return conn_address(L, port_net_peer); }
 /* connection:address() -> host, port | path */
-static int l_conn_address(lua_State *L) { return address(L, port_net_local); }
+static int l_conn_address(lua_State *L) { return conn_address(L, port_net_local); }
 
 /* connection:option(name[, value]) -> value | true | nil, message, code */
 static int l_conn_option(lua_State *L) {
@@ -403,11 +412,16 @@ static const luaL_Reg methods[] = {
 
 static const luaL_Reg fast[] = { { "read", mr_read_fast }, { "write", l_process_write }, { NULL, NULL } };
 
-static void push(lua_State *L, mr_shared *o);
-static const mr_class class = { .share = { .name = "connection", .destroy = mr_conn_destroy, .push = push, .moves = 1,
+static void conn_push(lua_State *L, mr_shared *o);
+static const mr_class class = { .share = { .name = "connection", .destroy = mr_conn_destroy, .push = conn_push, .moves = 1,
                                            .dropped = mr_conn_dropped, .busy = mr_conn_busy }, .tname = TNAME, .meta = meta,
-                                .methods = methods, .fast = fast, .wait = &mr_conn_wait };
-static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
+                                .methods = methods, .fast = fast, .wait = &readable };
+static void conn_push(lua_State *L, mr_shared *o) {
+  mr_conn *c = (mr_conn *)o;
+  mr_shared_push(L, o, &class);
+  if (c->seat && !c->accepted) mr_conn_unseat(c);      /* it was moved */
+  c->accepted = 0;
+}
 
 int mr_push_conn(lua_State *L, mr_conn *c) {
   mr_shared_push_new(L, &c->base.shared);

@@ -65,8 +65,7 @@ static int host_open(lua_State *L) {
 }
 
 static int l_join(lua_State *L) {
-  lua_getfield(L, LUA_REGISTRYINDEX, "mare.host.record");
-  mr_proc *h = lua_touserdata(L, -1);
+  mr_proc *h = mr_in_process(L) ? NULL : mr_host_of(L);
   if (!h) return luaL_error(L, "only a host can wait for the end of all processes");
   int err = mr_host_join(h);
   if (err == MR_EDEADLOCK && h->text) return luaL_error(L, "%s", h->text);

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <lualib.h>
 #include "module/module.h"
 
 static int failures, checks;

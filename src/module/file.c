@@ -104,7 +104,7 @@ mr_fileop *mr_file_op(lua_State *L, mr_fop op, const char *path, const char *oth
   return o;
 }
 
-static int run(lua_State *L, uint64_t deadline, const char *op) { return mr_await(L, lua_gettop(L), MR_FILES, deadline, op); }
+static int run(lua_State *L, uint64_t deadline, const char *op) { return mr_hold_await(L, lua_gettop(L), MR_FILES, deadline, op); }
 
 static int flag(lua_State *L, int idx, const char *word) {
   const char *given = luaL_optstring(L, idx, NULL);
@@ -180,9 +180,10 @@ static const luaL_Reg functions[] = {
   { "list", l_list },   { "mkdir", l_mkdir },   { "remove", l_remove },    { "rename", l_rename },       { NULL, NULL }
 };
 
-MR_EXPORT int luaopen_mare_file(lua_State *L) {
+int luaopen_mare_file(lua_State *L) {
   mr_host_ensure(L);
   lua_createtable(L, 0, 10);
   mr_set_functions(L, functions);
+  mr_module_guard(L);
   return 1;
 }

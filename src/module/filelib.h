@@ -2,7 +2,7 @@
 #ifndef MR_FILELIB_H
 #define MR_FILELIB_H
 
-#include "module/await.h"
+#include "module/hold.h"
 #include "io/file.h"
 
 mr_fileop *mr_file_op(lua_State *L, mr_fop op, const char *path, const char *other, mr_finish finish);   /* pushes a hold with it */

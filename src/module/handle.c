@@ -14,7 +14,7 @@
 
 static const mr_class class;
 
-static mr_file *check(lua_State *L) { return (mr_file *)mr_shared_check(L, 1, mr_file_type, TNAME); }
+static mr_file *file_check(lua_State *L) { return (mr_file *)mr_shared_check(L, 1, mr_file_type, TNAME); }
 
 static int fail_claim(lua_State *L, const mr_file *f, int err) {
   lua_pushnil(L);
@@ -29,10 +29,11 @@ static int fail_claim(lua_State *L, const mr_file *f, int err) {
 static int done_open(lua_State *L, mr_request *r) {
   mr_fileop *o = (mr_fileop *)r;
   if (o->error) return mr_file_fail(L, o->path, o->error);
+  if (o->op == OP_TEMP) lua_pushstring(L, o->path);
   mr_shared_push(L, &o->file->base.shared, &class);
   mr_fileop_settle(o);
   if (o->op != OP_TEMP) return 1;
-  lua_pushstring(L, o->path);
+  lua_insert(L, -2);
   return 2;
 }
 
@@ -64,7 +65,7 @@ int mr_file_open(lua_State *L) {
   unsigned how = mode_of(L, 2);
   uint64_t deadline = mr_deadline(L, 3);
   opening(L, OP_OPEN, path)->how = how;
-  return mr_await(L, lua_gettop(L), MR_FILES, deadline, "file.open");
+  return mr_hold_await(L, lua_gettop(L), MR_FILES, deadline, "file.open");
 }
 
 /* file.temp([prefix[, seconds]]) -> file, path | nil, message, code */
@@ -73,7 +74,7 @@ int mr_file_temp(lua_State *L) {
   uint64_t deadline = mr_deadline(L, 2);
   const char *path = prefix ? lua_pushfstring(L, "%sXXXXXX", prefix) : lua_pushfstring(L, "%s/mare_XXXXXX", port_fs_temp_folder());
   opening(L, OP_TEMP, path);
-  return mr_await(L, lua_gettop(L), MR_FILES, deadline, "file.temp");
+  return mr_hold_await(L, lua_gettop(L), MR_FILES, deadline, "file.temp");
 }
 
 /* ---- reading ---- */
@@ -146,12 +147,12 @@ static int read(lua_State *L, mr_file *f, mr_want w, uint64_t deadline) {
   mr_fileop *o = mr_file_op(L, OP_READ, NULL, NULL, done_read);
   o->want = w;
   if ((err = mr_fileop_use(o, f)) != 0) return fail_claim(L, f, err);
-  return mr_await(L, lua_gettop(L), MR_FILES, deadline, "read");
+  return mr_hold_await(L, lua_gettop(L), MR_FILES, deadline, "read");
 }
 
 /* file:read([count | "l" | "L" | "a"[, seconds]]) -> string | nil, message, code */
 static int l_file_read(lua_State *L) {
-  mr_file *f = check(L);
+  mr_file *f = file_check(L);
   mr_want w = want_of(L, 2);
   return read(L, f, w, mr_deadline(L, 3));
 }
@@ -179,7 +180,7 @@ static int l_next_line(lua_State *L) {
 
 /* file:lines([format]) -> iterator, file */
 static int l_file_lines(lua_State *L) {
-  check(L);
+  file_check(L);
   want_of(L, 2);
   lua_settop(L, 2);
   lua_pushnil(L);                                /* where a host's functions have their record */
@@ -205,7 +206,7 @@ static int done_write(lua_State *L, mr_request *r) {
 /* file:write(data[, seconds]) -> true | nil, message, code */
 static int l_file_write(lua_State *L) {
   size_t len;
-  mr_file *f = check(L);
+  mr_file *f = file_check(L);
   const char *data = luaL_checklstring(L, 2, &len);
   uint64_t deadline = mr_deadline(L, 3);
   int err = mr_file_claim(f);
@@ -219,13 +220,13 @@ static int l_file_write(lua_State *L) {
   mr_fileop *o = mr_file_op(L, OP_WRITE, NULL, NULL, done_write);
   mr_file_data(L, o, data + done, len - done);
   if ((err = mr_fileop_use(o, f)) != 0) return fail_claim(L, f, err);
-  return mr_await(L, lua_gettop(L), MR_FILES, deadline, "write");
+  return mr_hold_await(L, lua_gettop(L), MR_FILES, deadline, "write");
 }
 
 /* file:seek(["set" | "cur" | "end"[, offset]]) -> position | nil, message, code */
 static int l_file_seek(lua_State *L) {
   static const char *const names[] = { "set", "cur", "end", NULL };
-  mr_file *f = check(L);
+  mr_file *f = file_check(L);
   int from = luaL_checkoption(L, 2, "cur", names);
   int64_t pos = 0, offset = luaL_optinteger(L, 3, 0);
   int err = mr_file_claim(f);
@@ -238,12 +239,12 @@ static int l_file_seek(lua_State *L) {
 }
 
 static int whole(lua_State *L, mr_fop op, const char *name) {
-  mr_file *f = check(L);
+  mr_file *f = file_check(L);
   uint64_t deadline = mr_deadline(L, 2);
   mr_fileop *o = mr_file_op(L, op, NULL, NULL, done_write);
   int err = mr_fileop_use(o, f);
   if (err) return fail_claim(L, f, err);
-  return mr_await(L, lua_gettop(L), MR_FILES, deadline, name);
+  return mr_hold_await(L, lua_gettop(L), MR_FILES, deadline, name);
 }
 
 /* file:sync([seconds]) -> true | nil, message, code */
@@ -254,14 +255,14 @@ static int l_file_close(lua_State *L) { return whole(L, OP_CLOSE, "close"); }
 
 /* file:path() -> string */
 static int l_file_path(lua_State *L) {
-  lua_pushstring(L, check(L)->path);
+  lua_pushstring(L, file_check(L)->path);
   return 1;
 }
 
 /* A to-be-closed variable goes out of scope, perhaps by an error: nothing is waited for. */
 static int l_file_leave(lua_State *L) {
   if (mr_is_husk(L, 1)) return 0;
-  mr_file_close_later(check(L));
+  mr_file_close_later(file_check(L));
   return 0;
 }
 
@@ -271,7 +272,7 @@ static int l_file_tostring(lua_State *L) {
     lua_pushliteral(L, "file (moved)");
     return 1;
   }
-  mr_file *f = check(L);
+  mr_file *f = file_check(L);
   lua_pushfstring(L, atomic_load(&f->state) == FILE_CLOSED ? "file '%s' (closed)" : "file '%s'", f->path);
   return 1;
 }
@@ -282,10 +283,10 @@ static const luaL_Reg methods[] = {
   { "sync", l_file_sync }, { "close", l_file_close }, { "path", l_file_path },   { NULL, NULL }
 };
 
-static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
+static void file_push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
 static void dropped(mr_shared *o) { mr_file_close_later((mr_file *)o); }
 static const mr_class class = {
-  .share = { .name = "file", .destroy = mr_file_destroy, .push = push, .moves = 1, .dropped = dropped },
+  .share = { .name = "file", .destroy = mr_file_destroy, .push = file_push, .moves = 1, .dropped = dropped },
   .tname = TNAME, .meta = meta, .methods = methods
 };
 

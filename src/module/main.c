@@ -6,14 +6,14 @@
  * which runs what lua/mare/cli/session.lua hands out, step by step, each directly above the C function, so that tracebacks end as those
  * of lua do. Its result is the exit code.
  */
-#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/embedded.h"
-#include "module/chunk.h"
+#include "state/chunk.h"
 #include "module/module.h"
-#include "module/state.h"
+#include "state/state.h"
 
 #define MODULE "mare.cli"
 #define LAB_PROGRAM "/venv/bin/marelab"
@@ -38,20 +38,77 @@ static int l_cli_message(lua_State *L) {
   return 1;
 }
 
-/* Stack: 1 the session's step function, 2 message handler, 3… results of what ran last. */
+/*
+ * Stack: 1 the session's step function, 2 message handler, 3… results of what ran last. A Ctrl-C is for what it hands out, never for the session:
+ * one that comes in between waits.
+ */
 static int k_step(lua_State *L, int status, lua_KContext ctx) {
   for (;;) {
+    mr_interrupt_hold(1);
     lua_pushvalue(L, 1);
     lua_insert(L, 3);
     lua_pushboolean(L, status == LUA_OK || status == LUA_YIELD);
     lua_insert(L, 4);
     lua_call(L, lua_gettop(L) - 3, LUA_MULTRET);
+    mr_interrupt_hold(0);
     if (!lua_isfunction(L, 3)) {
       lua_settop(L, 4);
       return 1;
     }
     status = lua_pcallk(L, lua_gettop(L) - 3, LUA_MULTRET, 2, ctx, k_step);
   }
+}
+
+static atomic_int interrupts;                   /* Ctrl-C's: the second ends the program */
+
+static void interrupted(void) {
+  if (atomic_exchange(&interrupts, 1)) port_exit_now(130);
+  mr_interrupt();
+  port_editor_interrupt();
+}
+
+static void outlived(void) { atomic_store(&interrupts, 0); }
+
+/* (): the next Ctrl-C is a first one again */
+static int l_outlived(lua_State *L) {
+  (void)L;
+  outlived();
+  return 0;
+}
+
+/* () -> was there a Ctrl-C that waits? */
+static int l_interrupted(lua_State *L) {
+  lua_pushboolean(L, mr_interrupt_take());
+  return 1;
+}
+
+/* (prompt) -> line | nil, at a terminal; an error at a Ctrl-C. What is typed after one makes the next a first one again. */
+static int l_line(lua_State *L) {
+  static char *last;                            /* freed by the next call: pushing it may fail */
+  const char *prompt = luaL_checkstring(L, 1);
+  int what;
+  do {                                          /* again also if the bell was late, and the interrupt has been raised before */
+    port_editor_ready();
+    if (mr_interrupt_take()) return luaL_error(L, "%s", mr_err_text(MR_EINTR));
+    free(last);
+    what = port_editor_line(prompt, outlived, &last);
+  } while (what == PORT_LINE_LEFT);
+  lua_pushstring(L, last);
+  return 1;
+}
+
+/* (statement): for the history */
+static int l_keep(lua_State *L) {
+  port_editor_keep(luaL_checkstring(L, 1));
+  return 0;
+}
+
+/* The session's editor, two functions, if a person is at the terminal and there is one. */
+static int push_editor(lua_State *L) {
+  if (!port_file_is_terminal(stdin) || !port_file_is_terminal(stdout) || !port_editor_open()) return 0;
+  lua_pushcfunction(L, l_line);
+  lua_pushcfunction(L, l_keep);
+  return 2;
 }
 
 /* mare.cli.main (plan) -> exit code */
@@ -63,7 +120,12 @@ static int l_cli_main(lua_State *L) {
   lua_pop(L, 1);
   if (load_embedded(L, "mare.cli.session") != LUA_OK) return lua_error(L);
   lua_insert(L, 1);
-  lua_call(L, 1, 1);
+  lua_getfield(L, 2, "repl");
+  int interactive = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  lua_pushcfunction(L, l_outlived);
+  lua_pushcfunction(L, l_interrupted);
+  lua_call(L, 3 + (interactive ? push_editor(L) : 0), 1);
   lua_pushcfunction(L, l_cli_message);
   return k_step(L, LUA_OK, 0);
 }
@@ -84,7 +146,7 @@ static void push_arguments(lua_State *L, int argc, char **argv) {
   }
 }
 
-static int fail(const char *msg) {
+static int report(const char *msg) {
   fprintf(stderr, "mare: %s\n", msg ? msg : "unknown error");
   return EXIT_FAILURE;
 }
@@ -96,7 +158,7 @@ static int become_lab(char **argv) {
   if (lab) {
     snprintf(path, sizeof path, "%.*s" LAB_PROGRAM, (int)sizeof self - 1, lab);
   } else {
-    if (port_program_path(self, sizeof self) != 0) return fail("can't find the path of this program: set MARE_LAB to mare's build/lab");
+    if (port_program_path(self, sizeof self) != 0) return report("can't find the path of this program: set MARE_LAB to mare's build/lab");
     for (int up = 0; up < 3; up++) {                  /* <build>/<configuration>/bin/mare */
       char *slash = strrchr(self, '/');
       if (slash) *slash = '\0';
@@ -114,6 +176,7 @@ static int l_options(lua_State *L) {
   char **argv = (char **)lua_touserdata(L, 2);
   luaL_openlibs(L);
   luaL_requiref(L, MODULE, open_cli, 0);
+  luaL_requiref(L, "mare.near", luaopen_mare_near, 0);
   if (load_embedded(L, "mare.cli.options") != LUA_OK) return lua_error(L);
   push_arguments(L, argc, argv);
   lua_pushliteral(L, "mare " MARE_VERSION);
@@ -154,13 +217,6 @@ static int ends_here(lua_State *L, int *code) {
   return ends;
 }
 
-static void interrupted(void) {
-  static volatile sig_atomic_t before;
-  if (before) port_exit_now(130);
-  before = 1;
-  mr_interrupt();
-}
-
 static int exit_code(mr_proc *p) {
   if (atomic_load(&p->status) == PROC_FAILED) return EXIT_FAILURE;
   if (p->result.kind == MAIL_SCALARS && p->result.n > 0) return (int)p->result.u.s[0].u.i;
@@ -171,6 +227,7 @@ static int exit_code(mr_proc *p) {
 static mr_proc *start(lua_State *L, int *err) {
   mr_spawn s = { .kind = PROC_MAIN };
   if (flag(L, "noenv")) atomic_store(&mr_noenv, 1);
+  if (flag(L, "strict")) atomic_store(&mr_strict, 1);
   if (flag(L, "warn")) atomic_store(&mr_warnings, 1);
   lua_pushcfunction(L, l_pack);
   lua_pushvalue(L, 1);
@@ -186,20 +243,22 @@ static mr_proc *start(lua_State *L, int *err) {
 int main(int argc, char **argv) {
   int code, err;
   if (argc > 1 && strcmp(argv[1], "lab") == 0) return become_lab(argv + 1);
+  if (argc > 2 && (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0) && strcmp(argv[2], "lab") == 0)
+    return become_lab((char *[]){ argv[2], (char[]){ "--help" }, NULL });
   lua_State *L = luaL_newstate();
-  if (!L) return fail("not enough memory");
-  mr_builtin_add(MODULE, open_cli);
+  if (!L) return report("not enough memory");
+  mr_modules_add(MODULE, open_cli);
   mr_setup();
   lua_pushcfunction(L, l_options);
   lua_pushinteger(L, argc);
   lua_pushlightuserdata(L, argv);
-  if (lua_pcall(L, 2, 1, 0) != LUA_OK) return fail(lua_tostring(L, -1));
+  if (lua_pcall(L, 2, 1, 0) != LUA_OK) return report(lua_tostring(L, -1));
   if (ends_here(L, &code)) {
     lua_close(L);
     return code;
   }
   mr_proc *p = start(L, &err);
-  if (!p) return fail(err ? mr_err_text(err) : lua_tostring(L, -1));
+  if (!p) return report(err ? mr_err_text(err) : lua_tostring(L, -1));
   lua_close(L);
   code = mr_run_until_done() ? EXIT_FAILURE : exit_code(p);
   mr_release(&p->shared);

@@ -6,7 +6,8 @@
  * mare; so the record lives until the state's last block is freed, which is seen by standing in for its allocator from then on.
  */
 #include "module/module.h"
-#include "module/state.h"
+#include "module/net.h"
+#include "state/state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +18,35 @@ static int l_clock(lua_State *L) {
   return 1;
 }
 
-static int sleep_k(lua_State *L, int status, lua_KContext ctx) {
-  mr_fiber *f = mr_self_fiber(L);
-  (void)status;
-  (void)ctx;
-  mr_raise_reason(L, f, mr_wake(f));
+/* Nothing but the time ends it. */
+static int sleep_link(void *o, mr_wait *w) {
+  (void)o;
+  (void)w;
   return 0;
 }
+
+static void sleep_unlink(void *o, mr_wait *w) {
+  (void)o;
+  (void)w;
+}
+
+static int sleep_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  (void)L;
+  (void)o;
+  (void)w;
+  (void)why;
+  return -1;
+}
+
+static int sleep_over(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  (void)L;
+  (void)o;
+  (void)w;
+  (void)why;
+  return 0;
+}
+
+static const mr_waitclass sleeping = { .run = { .op = "sleep", .link = sleep_link, .unlink = sleep_unlink }, .take = sleep_take, .give_up = sleep_over };
 
 static int yielded(lua_State *L, int status, lua_KContext ctx) {
   (void)L;
@@ -41,10 +64,7 @@ static int l_sleep(lua_State *L) {
     lua_settop(L, 0);
     return mr_yield(L, f, 0, yielded);
   }
-  int err = mr_wait_open(f, L);
-  if (err) return mr_raise(L, err);
-  f->op = "sleep";
-  return mr_park(L, f, deadline, 0, sleep_k);
+  return mr_await(L, f, &sleeping, NULL, deadline);
 }
 
 static const luaL_Reg functions[] = {
@@ -73,7 +93,7 @@ static void *closing_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
 }
 
 static int l_host_gc(lua_State *L) {
-  host **box = lua_touserdata(L, 1), *h = *box;
+  host **box = mr_is_own(L, 1, sizeof *box, l_host_gc) ? lua_touserdata(L, 1) : NULL, *h = box ? *box : NULL;
   if (!h) return 0;
   *box = NULL;
   mr_host_close(h->proc);
@@ -95,7 +115,7 @@ static int l_host_exit(lua_State *L) {
 
 static void replace_exit(lua_State *L) {
   if (lua_getglobal(L, "os") == LUA_TTABLE) {
-    lua_getfield(L, LUA_REGISTRYINDEX, "mare.host.record");
+    mr_host_push(L);
     lua_pushcclosure(L, l_host_exit, 1);
     lua_setfield(L, -2, "exit");
   }
@@ -104,11 +124,7 @@ static void replace_exit(lua_State *L) {
 
 static void open_host(lua_State *L) {
   int err;
-  if (lua_getfield(L, LUA_REGISTRYINDEX, "mare.host.record") != LUA_TNIL) {
-    lua_pop(L, 1);
-    return;
-  }
-  lua_pop(L, 1);
+  if (mr_host_of(L)) return;
   host **box = lua_newuserdatauv(L, sizeof *box, 0);
   *box = NULL;
   lua_createtable(L, 0, 1);
@@ -129,12 +145,16 @@ static void open_host(lua_State *L) {
   }
   *box = h;
   lua_setfield(L, LUA_REGISTRYINDEX, "mare.host");
-  lua_pushlightuserdata(L, h->proc);
-  lua_setfield(L, LUA_REGISTRYINDEX, "mare.host.record");
   replace_exit(L);
 }
 
+/* A Lua that lacks a function (weak.h), or is newer. luaL_error means the same to all of them. */
+void mr_lua_check(lua_State *L) {
+  if (!mr_lua_fits(L)) luaL_error(L, "mare needs " LUA_VERSION);
+}
+
 void mr_host_ensure(lua_State *L) {
+  mr_lua_check(L);
   if (mr_in_process(L)) return;
   mr_setup();
   open_host(L);
@@ -147,26 +167,44 @@ static void open_part(lua_State *L, const char *field, lua_CFunction open) {
   lua_setfield(L, -2, field);
 }
 
+static int no_part(lua_State *L) {
+  if (mr_may_miss(L, 2)) return 0;
+  lua_newtable(L);
+  mr_list_keys(L, 1);
+  mr_modules_list(L);                                  /* perhaps for the second time: names count once */
+  return mr_no_field(L, "mare", 2);
+}
+
+/* 1 mare, 2 the field, 3 the module */
+static int k_part(lua_State *L, int status, lua_KContext ctx) {
+  (void)status;
+  (void)ctx;
+  lua_pushvalue(L, 2);
+  lua_pushvalue(L, 3);
+  lua_rawset(L, 1);
+  return 1;
+}
+
 /* mare.NOUN is require "mare.NOUN"; made when first asked for, as most processes use few. */
 static int l_part(lua_State *L) {
-  static const struct { const char *name; lua_CFunction open; } parts[] = {
-    { "select", luaopen_mare_select }, { "selector", luaopen_mare_selector }, { "fiber", luaopen_mare_fiber }, { "timer", luaopen_mare_timer },
-    { "file", luaopen_mare_file }, { "subprocess", luaopen_mare_subprocess }, { "signal", luaopen_mare_signal }
-  };
   const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  lua_CFunction open;
   lua_settop(L, 2);
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-    if (strcmp(key, parts[i].name) != 0) continue;
+  if (!mr_modules_field(key, &open) || lua_type(L, 1) != LUA_TTABLE) return no_part(L);
+  if (open) {
     lua_pushvalue(L, 1);
-    open_part(L, key, parts[i].open);
+    open_part(L, key, open);
     lua_getfield(L, -1, key);
     return 1;
   }
-  return 0;
+  if (mr_in_process(L)) lua_pushcfunction(L, mr_require);
+  else lua_getglobal(L, "require");
+  lua_pushfstring(L, "mare.%s", key);
+  lua_callk(L, 1, 1, 0, k_part);
+  return k_part(L, LUA_OK, 0);
 }
 
-MR_EXPORT int luaopen_mare(lua_State *L) {
-  luaL_checkversion(L);
+int luaopen_mare(lua_State *L) {
   mr_host_ensure(L);
   lua_createtable(L, 0, 6);
   lua_createtable(L, 0, 1);
@@ -179,5 +217,6 @@ MR_EXPORT int luaopen_mare(lua_State *L) {
   open_part(L, "process", luaopen_mare_process);
   open_part(L, "channel", luaopen_mare_channel);
   mr_embed_open(L);
+  if (!mr_in_process(L)) mr_luaproc_offer(L);
   return 1;
 }

@@ -2,10 +2,10 @@
 #ifndef MR_MODULE_H
 #define MR_MODULE_H
 
-#include <lua.h>
-#include <lauxlib.h>
+#include "lua/compat.h"
 #include "process/process.h"
-#include "process/waitable.h"
+#include "process/await.h"
+#include "state/state.h"
 
 #ifndef MARE_VERSION
 #define MARE_VERSION "0.1.0"
@@ -36,8 +36,22 @@ typedef struct mr_class {
 void       mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class);
 /* Pushes a method of the class, nil if there is none; remembers it in the metatable at idx. */
 void       mr_class_method(lua_State *L, int idx, const mr_class *class, const char *name);
+/* A field (2) that an object of the class doesn't have: nil, or an error that suggests one of `fields` (may be NULL) or methods. */
+int        mr_class_missing(lua_State *L, const mr_class *class, const char *const *fields);
 /* __index of handles at 1: their id, their name (or NULL), the class's methods. */
 int        mr_handle_index(lua_State *L, const mr_class *class, uint64_t id, const char *name);
+/* luaL_newmetatable and luaL_setmetatable, also where a program has put something else under that name. */
+static inline int mr_metatable_new(lua_State *L, const char *name) {
+  if (luaL_getmetatable(L, name) == LUA_TTABLE) return 0;
+  lua_pushnil(L);
+  lua_setfield(L, LUA_REGISTRYINDEX, name);
+  lua_pop(L, 1);
+  return luaL_newmetatable(L, name);
+}
+static inline void mr_metatable_set(lua_State *L, const char *name) {
+  if (luaL_getmetatable(L, name) != LUA_TTABLE) luaL_error(L, "registry[\"%s\"] was replaced", name);
+  lua_setmetatable(L, -2);
+}
 /* As mr_shared_push, for an object just made whose only reference becomes the userdata's; also when this raises. */
 void       mr_shared_push_new(lua_State *L, mr_shared *o);
 
@@ -82,29 +96,35 @@ mr_shared *mr_shared_check(lua_State *L, int idx, const mr_sharetype *type, cons
 /* Registers functions so that mr_self works in them: with the host as upvalue in a host state, without in a process. */
 void mr_set_functions(lua_State *L, const luaL_Reg *l);
 void mr_function_push(lua_State *L, lua_CFunction f);   /* one such function */
+void mr_lua_check(lua_State *L);               /* raises in a Lua other than 5.4: every luaopen_ begins so, mostly by mr_host_ensure */
 void mr_host_ensure(lua_State *L);             /* in a host state: its record exists from now on */
-int  mr_in_process(lua_State *L);              /* L is a process's state (not a host's) */
+void mr_host_push(lua_State *L);               /* otherwise: its host, as upvalue 1 of functions */
 
 /* A finaliser may run while this thread's packer is being read: it gets the other one. */
 static inline mr_packer *mr_packer_for(lua_State *L, mr_fiber *f) {
-  return lua_gc(L, LUA_GCCOUNT, 0) == -1 ? f->thread->gc_packer : f->thread->packer;
+  return mr_lua_in_finaliser(L) ? mr_kit_of(f->thread)->gc_packer : mr_kit_of(f->thread)->packer;
 }
 
 /* Deadline from an optional number of seconds at idx: absent, nil or math.huge = never. Raises on what is no time. */
 uint64_t mr_deadline(lua_State *L, int idx);
-/* For reasons that are not the operation's own: raises MR_INTERRUPTED and MR_DEADLOCK as errors; else returns. */
-void mr_raise_reason(lua_State *L, mr_fiber *f, mr_reason r);
-int  mr_raise(lua_State *L, int err);
+/* Fields of an options table at idx (fields.c), for messages of `who`: absent, or of the right type and in the range; else they raise. */
+int        mr_boolean_field(lua_State *L, int idx, const char *who, const char *field, int usual);
+int        mr_integer_field(lua_State *L, int idx, const char *who, const char *field, int least, int most, int usual);
+uint64_t   mr_deadline_field(lua_State *L, int idx, const char *who, const char *field);
+int        mr_arguments_field(lua_State *L, int idx);      /* pushes the values of spawn's field args; how many */
 
 void mr_setup(void);                           /* once, before anything else: hooks and types */
-void mr_channel_setup(void);
-void mr_select_setup(void);
 void mr_check_forked(lua_State *L);            /* raises in a child of fork() */
 void mr_embed_open(lua_State *L);              /* makes the table of include/mare.h known to C modules of this state */
-void mr_process_setup(void);
-void mr_file_setup(void);
-void mr_subprocess_setup(void);
-void mr_signal_setup(void);
+
+/* ---- names that don't exist (near.c) ---- */
+int  mr_may_miss(lua_State *L, int key);       /* that key is nil without an error where it doesn't exist */
+int  mr_no_field(lua_State *L, const char *what, int key);   /* raises: which of the list of names on top was meant? */
+void mr_list_add(lua_State *L, const char *name);            /* to the list on top; so do the next two */
+void mr_list_functions(lua_State *L, const luaL_Reg *l);
+void mr_list_keys(lua_State *L, int table);
+const char *mr_module_name(lua_State *L, int module);        /* pushes the name by which it was loaded */
+void mr_module_guard(lua_State *L);            /* reading a field that the module on top doesn't have raises from now on */
 
 /* ---- parts of the module mare (outside.c) ---- */
 int mr_wait_fd(lua_State *L);
@@ -114,22 +134,27 @@ int mr_host_step(lua_State *L);
 /* ---- fibers (fiber.c) ---- */
 struct mr_strand *mr_fiber_spawn(lua_State *L, int n, const char *name);  /* of the function and n - 1 arguments on top; leaves its handle */
 
+/* ---- spawning (process.c) ---- */
+/*
+ * Of the function and its arguments at 1 … n. One reference for the caller; NULL: the reason is *err, or the value that can't travel, if
+ * that is 0: then the message is on the top of the stack.
+ */
+mr_proc *mr_spawn_begin(lua_State *L, mr_spawn *s, int n, int *err);
+
 /* ---- select (select.c), for others who have something to offer to it ---- */
 /* An operation rather than an object, as channel:sending makes it: its type, the object and the values. */
 void mr_operation_push(lua_State *L, const mr_waitclass *type, int n);   /* takes n values off the stack, the object first */
 int  mr_operation_values(lua_State *L, int idx);                         /* pushes the values behind the object, makes room; how many */
 
-int luaopen_mare(lua_State *L);
-int luaopen_mare_process(lua_State *L);
-int luaopen_mare_channel(lua_State *L);
-int luaopen_mare_file(lua_State *L);
-int luaopen_mare_subprocess(lua_State *L);
-int luaopen_mare_signal(lua_State *L);
-int luaopen_mare_select(lua_State *L);
-int luaopen_mare_selector(lua_State *L);
-int luaopen_mare_fiber(lua_State *L);
-int luaopen_mare_timer(lua_State *L);
-int luaopen_mare_orb_giop_core(lua_State *L);
-int luaopen_mare_orb_cdr(lua_State *L);
+void mr_luaproc_offer(lua_State *L);           /* in a host: require "luaproc" finds it from now on */
+
+/* ---- all modules (modules.c): a new one in C is a line of modules.def, a new one in Lua is a file ---- */
+#define C_MODULE(opener, name, kind, setup) MR_EXPORT int luaopen_##opener(lua_State *L); void setup(void);
+#include "module/modules.def"
+#undef C_MODULE
+void mr_modules_setup(void);                   /* once, before there are threads */
+void mr_modules_add(const char *name, lua_CFunction open);          /* one module of the program's, before mr_setup */
+int  mr_modules_field(const char *noun, lua_CFunction *open);       /* 1: there is mare.NOUN; open NULL: it is written in Lua */
+void mr_modules_list(lua_State *L);            /* their nouns, to the list on top */
 
 #endif

@@ -2,15 +2,22 @@
 #include "module/net.h"
 #include "io/context.h"
 
+#include <limits.h>
 #include <string.h>
 
 #define TNAME "server"
 
-static mr_listener *check(lua_State *L) { return (mr_listener *)mr_shared_check(L, 1, mr_listener_type, TNAME); }
+static mr_listener *server_check(lua_State *L) { return (mr_listener *)mr_shared_check(L, 1, mr_listener_type, TNAME); }
 
 /* ---- options of sockets ---- */
 
 static int is_flag(const char *name) { return strstr("nodelay keepalive reuseaddr reuseport broadcast v6only", name) != NULL; }
+
+static int number(lua_State *L) {
+  lua_Integer n = luaL_checkinteger(L, 3);
+  luaL_argcheck(L, n >= INT_MIN && n <= INT_MAX, 3, "a number of 32 bits expected");
+  return (int)n;
+}
 
 int mr_option(lua_State *L, int fd) {
   const char *name = luaL_checkstring(L, 2);
@@ -25,7 +32,7 @@ int mr_option(lua_State *L, int fd) {
     return 1;
   }
   if (lua_isboolean(L, 3)) value = strcmp(name, "linger") == 0 ? -1 + lua_toboolean(L, 3) : lua_toboolean(L, 3);
-  else value = (int)luaL_checkinteger(L, 3);
+  else value = number(L);
   if ((err = port_net_option_set(fd, name, value)) != 0) return mr_net_error(L, err);
   lua_pushboolean(L, 1);
   return 1;
@@ -33,10 +40,17 @@ int mr_option(lua_State *L, int fd) {
 
 /* ---- accepting ---- */
 
-static int accepted(lua_State *L, mr_listener *l, int fd) {
+static mr_seat *seat_of(mr_listener *l, mr_fiber *f) { return mr_seat_of(l->rota, f->job); }
+
+static int accepted(lua_State *L, mr_listener *l, mr_seat *s, int fd) {
   int err;
   mr_conn *c = mr_conn_new(fd, &err);
-  if (!c) return mr_net_error(L, err);
+  if (!c) {
+    if (s) mr_seat_done(s);
+    return mr_net_error(L, err);
+  }
+  c->seat = s;
+  c->accepted = 1;
   if (l->context && (err = mr_tls_serve(c, l->context)) != 0) {
     mr_release(&c->base.shared);
     return mr_net_error(L, err);
@@ -44,82 +58,80 @@ static int accepted(lua_State *L, mr_listener *l, int fd) {
   return mr_push_conn(L, c);
 }
 
-static int accept_k(lua_State *L, int status, lua_KContext each);
-
 #define SHORTAGE 100000000u          /* ns until a server without descriptors tries again */
 
 static int is_shortage(int err) { return err == EMFILE || err == ENFILE || err == ENOBUFS || err == ENOMEM; }
 
-/*
- * `each`: for the loop over connections, which ends when the server is closed, and outlives a shortage of descriptors: it waits until there may
- * be some again.
- */
-static int accept_on(lua_State *L, mr_fiber *f, mr_listener *l, int each) {
-  for (;;) {
-    int fd, err;
-    if (!mr_listener_enter(l)) return each ? 0 : mr_net_fail(L, "closed", "EBADF");
-    uint64_t deadline = f->deadline;
-    err = mr_listener_accept(l, &fd, f);
-    if (err != EAGAIN && !(each && is_shortage(err))) {
-      mr_listener_leave(l, f);
-      if (err == 0) return accepted(L, l, fd);
-      if (!each) return mr_net_error(L, err);
-      mr_net_error(L, err);
-      return luaL_error(L, "accept: %s", lua_tostring(L, -2));
-    }
-    if (deadline == 0) return mr_listener_leave(l, f), mr_net_fail(L, "timeout", "ETIMEDOUT");
-    uint64_t until = err == EAGAIN ? deadline : port_now() + SHORTAGE;
-    if ((err = mr_wait_open(f, L)) != 0) return mr_listener_leave(l, f), mr_raise(L, err);
-    if (mr_watch_wait(l->watch, MR_READ, &f->wait)) {
-      mr_wait_abandon(f);
-      mr_listener_leave(l, f);
-      continue;
-    }
-    mr_listener_leave(l, f);
-    f->op = "accept";
-    f->deadline = deadline;
-    mr_reason r = mr_park_here(L, f, until, each, accept_k);
-    if (r == MR_WOKEN || (each && r == MR_TIMEOUT)) {
-      if (r == MR_TIMEOUT) mr_listener_unwait(l, &f->wait);
-      continue;
-    }
-    mr_listener_unwait(l, &f->wait);
-    if (each && r == MR_CLOSED) return 0;
-    return mr_net_fail_wait(L, f, r);
-  }
+/* Of the loop over connections: it ends when the server is closed, and outlives a shortage of descriptors, until there may be some again. */
+enum { ONE, EACH };
+
+static int accept_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  mr_listener *l = o;
+  mr_fiber *f = w->fiber;
+  mr_seat *s = seat_of(l, f);
+  int fd, each = w->what == EACH;
+  (void)why;
+  if (!mr_listener_enter(l)) return mr_listener_pass(l, s, f), each ? 0 : mr_net_fail(L, "closed", "EBADF");
+  int err = mr_listener_accept(l, s, &fd, &f->deadline, f);
+  mr_listener_leave(l, f);
+  if (err == 0) return accepted(L, l, s, fd);
+  if (err == EAGAIN) return -1;
+  if (each && is_shortage(err)) return f->deadline = port_now() + SHORTAGE, -1;
+  if (!each) return mr_net_error(L, err);
+  mr_net_error(L, err);
+  return luaL_error(L, "accept: %s", lua_tostring(L, -2));
 }
 
-static int accept_k(lua_State *L, int status, lua_KContext each) {
-  mr_fiber *f = mr_self_fiber(L);
-  mr_listener *l = check(L);
-  mr_reason r = mr_wake(f);
-  (void)status;
-  if (r != MR_WOKEN) mr_listener_unwait(l, &f->wait);
-  if (r == MR_WOKEN || (each && r == MR_TIMEOUT)) return accept_on(L, f, l, (int)each);
-  if (each && r == MR_CLOSED) return 0;
-  return mr_net_fail_wait(L, f, r);
+static int accept_link(void *o, mr_wait *w) {
+  mr_listener *l = o;
+  if (!mr_listener_enter(l)) return 1;
+  w->linked = !mr_listener_wait(l, seat_of(l, w->fiber), w);
+  mr_listener_leave(l, w->fiber);
+  return !w->linked;
 }
+
+static void accept_unlink(void *o, mr_wait *w) { mr_listener_unwait(o, w); }
+
+/* A time that is over may be one for which a connection was left to others. */
+static int accept_give_up(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  mr_seat *s = seat_of(o, w->fiber);
+  (void)L;
+  if (why == MR_TIMEOUT && mr_listener_leaves(s)) return MR_AWAIT_ON;
+  mr_listener_pass(o, s, w->fiber);
+  return MR_AWAIT_TIMEOUT;
+}
+
+static const mr_waitclass accepting = { .run = { .op = "accept", .link = accept_link, .unlink = accept_unlink }, .take = accept_take,
+                                        .give_up = accept_give_up };
+
+/* Of a case of select: it may go on without having looked again. */
+static void accept_case_unlink(void *o, mr_wait *w) {
+  mr_fiber *f = w->fiber;
+  if (w->linked) mr_listener_unwait(o, w);
+  w->linked = 0;
+  if (atomic_load(&mr_proc_of(f)->status) >= PROC_DONE || (f->reason == MR_WOKEN && f->fired == w)) return;
+  mr_listener_pass(o, seat_of(o, f), f);
+}
+
+static const mr_waitclass selected = { .run = { .op = "accept", .link = accept_link, .unlink = accept_case_unlink, .each = 1 }, .take = accept_take };
 
 /* server:accept([seconds]) -> connection | nil, message, code */
 static int l_server_accept(lua_State *L) {
-  mr_listener *l = check(L);
-  mr_fiber *f = mr_self_fiber(L);
-  f->deadline = mr_deadline_or(L, 2, l->patience);
+  mr_listener *l = server_check(L);
+  uint64_t deadline = mr_deadline_or(L, 2, l->patience);
   lua_settop(L, 1);
-  return accept_on(L, f, l, 0);
+  return mr_await_as(L, mr_self_fiber(L), &accepting, l, ONE, deadline);
 }
 
 static int l_next(lua_State *L) {
-  mr_listener *l = check(L);
-  mr_fiber *f = mr_self_fiber(L);
+  mr_listener *l = server_check(L);
   lua_settop(L, 1);
-  f->deadline = UINT64_MAX;
-  return accept_on(L, f, l, 1);
+  return mr_await_as(L, mr_self_fiber(L), &accepting, l, EACH, UINT64_MAX);
 }
 
 /* for connection in server:connections() do … end: until the server is closed */
 static int l_server_connections(lua_State *L) {
-  check(L);
+  server_check(L);
   mr_function_push(L, l_next);
   lua_pushvalue(L, 1);
   return 2;
@@ -129,14 +141,14 @@ static int l_server_connections(lua_State *L) {
 
 /* server:close() -> true: for every process that has it */
 static int l_server_close(lua_State *L) {
-  mr_listener_close(check(L), mr_self_fiber(L));
+  mr_listener_close(server_check(L), mr_self_fiber(L));
   lua_pushboolean(L, 1);
   return 1;
 }
 
 /* server:closed() -> boolean */
 static int l_server_closed(lua_State *L) {
-  mr_listener *l = check(L);
+  mr_listener *l = server_check(L);
   int open = mr_listener_enter(l);
   if (open) mr_listener_leave(l, mr_self_fiber(L));
   lua_pushboolean(L, !open);
@@ -145,7 +157,7 @@ static int l_server_closed(lua_State *L) {
 
 /* server:timeout([seconds]) -> server */
 static int l_server_timeout(lua_State *L) {
-  mr_listener *l = check(L);
+  mr_listener *l = server_check(L);
   uint64_t at = mr_deadline(L, 2);
   l->patience = at == UINT64_MAX || at == 0 ? at : (uint64_t)(lua_tonumber(L, 2) * 1e9);
   lua_settop(L, 1);
@@ -154,7 +166,7 @@ static int l_server_timeout(lua_State *L) {
 
 /* server:address() -> host, port | path */
 static int l_server_address(lua_State *L) {
-  mr_listener *l = check(L);
+  mr_listener *l = server_check(L);
   port_addr a;
   if (!mr_listener_enter(l)) return mr_net_fail(L, "closed", "EBADF");
   int err = port_net_local(l->fd, &a);
@@ -164,7 +176,7 @@ static int l_server_address(lua_State *L) {
 
 /* server:option(name[, value]) -> value | true | nil, message, code */
 static int l_server_option(lua_State *L) {
-  mr_listener *l = check(L);
+  mr_listener *l = server_check(L);
   luaL_checkstring(L, 2);
   if (!lua_isnoneornil(L, 3) && !lua_isboolean(L, 3)) luaL_checkinteger(L, 3);
   luaL_argcheck(L, port_net_option_known(lua_tostring(L, 2)), 2, "no such option");
@@ -176,40 +188,12 @@ static int l_server_option(lua_State *L) {
 
 /* server:fd() -> number */
 static int l_server_fd(lua_State *L) {
-  mr_listener *l = check(L);
+  mr_listener *l = server_check(L);
   if (!mr_listener_enter(l)) return mr_net_fail(L, "closed", "EBADF");
   lua_pushinteger(L, l->fd);
   mr_listener_leave(l, mr_self_fiber(L));
   return 1;
 }
-
-/* ---- select: gives a connection, or the failure ---- */
-
-static int wait_link(mr_case *k) {
-  mr_listener *l = k->object;
-  if (!mr_listener_enter(l)) return 1;
-  k->what = !mr_watch_wait(l->watch, MR_READ, &k->wait);
-  mr_listener_leave(l, k->wait.fiber);
-  return !k->what;
-}
-
-static void wait_unlink(mr_case *k) {
-  if (k->what) mr_listener_unwait(k->object, &k->wait);
-  k->what = 0;
-}
-
-static int wait_take(lua_State *L, mr_case *k, mr_reason why) {
-  mr_listener *l = k->object;
-  int fd;
-  (void)why;
-  if (!mr_listener_enter(l)) return mr_net_fail(L, "closed", "EBADF");
-  int err = mr_listener_accept(l, &fd, mr_self_fiber(L));
-  mr_listener_leave(l, mr_self_fiber(L));
-  if (err == EAGAIN) return -1;
-  return err ? mr_net_error(L, err) : accepted(L, l, fd);
-}
-
-static const mr_waitclass waits = { "accept", wait_link, wait_unlink, wait_take, NULL, 0 };
 
 static const luaL_Reg meta[] = { { "__close", mr_close_meta }, { NULL, NULL } };
 
@@ -225,10 +209,10 @@ static const luaL_Reg methods[] = {
   { NULL, NULL }
 };
 
-static void push(lua_State *L, mr_shared *o);
-static const mr_class class = { .share = { .name = "server", .destroy = mr_listener_destroy, .push = push }, .tname = TNAME, .meta = meta,
-                                .methods = methods, .wait = &waits };
-static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
+static void server_push(lua_State *L, mr_shared *o);
+static const mr_class class = { .share = { .name = "server", .destroy = mr_listener_destroy, .push = server_push }, .tname = TNAME, .meta = meta,
+                                .methods = methods, .wait = &selected };
+static void server_push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
 
 /* ---- listening ---- */
 
@@ -237,11 +221,9 @@ typedef struct setup { int backlog, reuseport, v6only; } setup;
 static void setup_get(lua_State *L, int idx, setup *s) {
   if (!lua_istable(L, idx)) return;
   mr_options_check(L, idx, idx == 1 ? "host, port, path, backlog, reuseport, v6only" : "backlog, reuseport, v6only");
-  if (lua_getfield(L, idx, "backlog") != LUA_TNIL) s->backlog = (int)luaL_checkinteger(L, -1);
-  if (lua_getfield(L, idx, "reuseport") != LUA_TNIL) s->reuseport = lua_toboolean(L, -1);
-  if (lua_getfield(L, idx, "v6only") != LUA_TNIL) s->v6only = lua_toboolean(L, -1);
-  lua_pop(L, 3);
-  luaL_argcheck(L, s->backlog > 0, idx, "field 'backlog' must be at least 1");
+  s->backlog = mr_integer_field(L, idx, "listen", "backlog", 1, INT_MAX, s->backlog);
+  s->reuseport = mr_boolean_field(L, idx, "listen", "reuseport", s->reuseport);
+  s->v6only = mr_boolean_field(L, idx, "listen", "v6only", s->v6only);
 }
 
 static int open_at(const port_addr *a, const setup *s, int *fd) {
@@ -290,39 +272,46 @@ static int refuse(lua_State *L, int err, const mr_where *w) {
   return mr_net_fail_at(L, err, lua_tostring(L, -1));
 }
 
-static int listen_names(lua_State *L, const mr_where *w, setup *s);
-
-static int names_k(lua_State *L, int status, lua_KContext ctx) {
+/* The name at 1 is resolved: the first address of it that works. */
+static int listen_names(lua_State *L, mr_request *r) {
+  mr_resolve *q = (mr_resolve *)r;
   mr_where w;
   setup s = { 4096, 0, 0 };
-  (void)status;
-  (void)ctx;
-  int n = mr_names_ended(L, mr_names_at(L, 3), mr_wake(mr_self_fiber(L)));
-  if (n) return n;
+  port_addr a;
+  int fd, err = EADDRNOTAVAIL;
+  if (q->n == 0) return mr_names_fail(L, q);
   mr_where_get(L, 1, &w);
   setup_get(L, 1, &s);
   setup_get(L, 2, &s);
-  return listen_names(L, &w, &s);
-}
-
-/* The first address of the name that works. */
-static int listen_names(lua_State *L, const mr_where *w, setup *s) {
-  mr_resolve *q = mr_names_at(L, 3);
-  port_addr a;
-  int fd, err = EADDRNOTAVAIL;
   for (int i = 0; i < q->n; i++) {
-    if (port_addr_native(&a, q->list[i].u.bytes, q->list[i].len, w->port) != 0) continue;
-    if ((err = open_at(&a, s, &fd)) == 0) return listening(L, fd, w);
+    if (port_addr_native(&a, q->list[i].u.bytes, q->list[i].len, w.port) != 0) continue;
+    if ((err = open_at(&a, &s, &fd)) == 0) return listening(L, fd, &w);
   }
-  return refuse(L, err, w);
+  return refuse(L, err, &w);
 }
 
-/* net.listen(where[, options]) -> server | nil, message, code */
+/* (host, port[, options]) becomes ({ host =, port = }[, options]) */
+static void join_pair(lua_State *L) {
+  mr_where w;
+  mr_where_pair(L, 1, &w);
+  lua_settop(L, 3);
+  lua_createtable(L, 0, 2);
+  lua_pushvalue(L, 1);
+  lua_setfield(L, 4, "host");
+  lua_pushinteger(L, w.port);
+  lua_setfield(L, 4, "port");
+  if (!lua_isnil(L, 3)) luaL_checktype(L, 3, LUA_TTABLE);
+  lua_replace(L, 1);
+  lua_remove(L, 2);
+}
+
+/* net.listen(where[, options]) or (host, port[, options]) -> server | nil, message, code */
 static int l_listen(lua_State *L) {
   mr_where w;
   setup s = { 4096, 0, 0 };
   port_addr a;
   int fd, err;
+  if (lua_isstring(L, 2)) join_pair(L);
   lua_settop(L, 2);
   if (!lua_isnil(L, 2)) luaL_checktype(L, 2, LUA_TTABLE);
   lua_pushnil(L);                                /* 3: the name's request */
@@ -333,19 +322,20 @@ static int l_listen(lua_State *L) {
   else if (!w.host || !*w.host || strcmp(w.host, "*") == 0) err = open_any(w.port, &s, &fd);
   else if (port_addr_numeric(&a, w.host, w.port) == 0) err = open_at(&a, &s, &fd);
   else {
-    mr_names_push(L, w.host, 0);
+    mr_names_push(L, w.host, 0, listen_names);
     lua_copy(L, -1, 3);
-    int n = mr_names_wait(L, mr_names_at(L, 3), UINT64_MAX, 0, names_k);
-    return n ? n : listen_names(L, &w, &s);
+    return mr_names_await(L, 3, UINT64_MAX);
   }
   return err ? refuse(L, err, &w) : listening(L, fd, &w);
 }
 
 /* ---- names ---- */
 
-static int addresses(lua_State *L, mr_resolve *q) {
+static int addresses(lua_State *L, mr_request *r) {
+  mr_resolve *q = (mr_resolve *)r;
   port_addr a;
   char text[PORT_ADDR_TEXT];
+  if (q->n == 0) return mr_names_fail(L, q);
   lua_createtable(L, q->n, 0);
   for (int i = 0, n = 0; i < q->n; i++) {
     if (port_addr_native(&a, q->list[i].u.bytes, q->list[i].len, 0) != 0) continue;
@@ -356,32 +346,24 @@ static int addresses(lua_State *L, mr_resolve *q) {
   return 1;
 }
 
-static int resolve_k(lua_State *L, int status, lua_KContext ctx) {
-  (void)status;
-  (void)ctx;
-  mr_resolve *q = mr_names_at(L, 3);
-  int n = mr_names_ended(L, q, mr_wake(mr_self_fiber(L)));
-  return n ? n : addresses(L, q);
-}
-
 /* net.resolve(host[, seconds]) -> list of addresses | nil, message, code */
 static int l_resolve(lua_State *L) {
   const char *host = luaL_checkstring(L, 1);
   uint64_t deadline = mr_deadline(L, 2);
   lua_settop(L, 2);
-  mr_resolve *q = mr_names_push(L, host, 0);
-  int n = mr_names_wait(L, q, deadline, 0, resolve_k);
-  return n ? n : addresses(L, q);
+  mr_names_push(L, host, 0, addresses);
+  return mr_names_await(L, 3, deadline);
 }
 
 static const luaL_Reg functions[] = {
-  { "listen", l_listen }, { "connect", mr_dial }, { "udp", mr_udp_new }, { "resolve", l_resolve }, { NULL, NULL }
+  { "listen", l_listen }, { "connect", mr_dial_connect }, { "udp", mr_udp_new }, { "resolve", l_resolve }, { NULL, NULL }
 };
 
-MR_EXPORT int luaopen_mare_net(lua_State *L) {
+int luaopen_mare_net(lua_State *L) {
   mr_host_ensure(L);
   lua_createtable(L, 0, 4);
   mr_set_functions(L, functions);
+  mr_module_guard(L);
   return 1;
 }
 

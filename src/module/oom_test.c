@@ -8,6 +8,7 @@
 #define FAILING 2
 #include "module/failing.h"
 #include "module/net.h"
+#include "module/socket.h"
 
 static int descriptors(void) {
   int n = 0;
@@ -53,10 +54,13 @@ static long each_allocation(lua_State *L, const char *name) {
 }
 
 int main(int argc, char **argv) {
-  lua_State *L = lua_newstate(allocate, NULL);
+  lua_State *L = mr_lua_newstate(allocate, NULL);
   luaL_openlibs(L);
   luaL_requiref(L, "mare", luaopen_mare, 0);
+  luaL_requiref(L, "mare.near", luaopen_mare_near, 0);
   luaL_requiref(L, "mare.net", luaopen_mare_net, 0);
+  luaL_requiref(L, "luaproc", luaopen_luaproc, 0);
+  luaL_requiref(L, "mare.socket.core", luaopen_mare_socket_core, 0);
   luaL_requiref(L, "mare.orb.cdr", luaopen_mare_orb_cdr, 0);
   luaL_requiref(L, "mare.orb.giop.core", luaopen_mare_orb_giop_core, 0);
   lua_settop(L, 1);

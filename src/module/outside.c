@@ -2,15 +2,15 @@
  * outside: waiting for descriptors that are not ours, and mare inside somebody else's event loop. Part of the module mare.
  */
 #include "module/module.h"
-#include "process/crew.h"
-#include "process/poll.h"
+#include "process/strand.h"
+#include "run/poll.h"
 #include "port/errors.h"
 #include "port/poll.h"
 
 /* ---- wait_fd ---- */
 
 /* What is on the stack while a fiber waits: the nodes lie in it. */
-typedef struct waiting { mr_watch *watch; mr_wait write; int fd, copy, dirs; uint64_t deadline; } waiting;
+typedef struct waiting { mr_watch *watch; mr_wait write; int fd, copy, dirs; } waiting;
 
 static int push_ready(lua_State *L, unsigned what, int dirs) {
   what &= (unsigned)dirs;
@@ -26,22 +26,6 @@ static int push_error(lua_State *L, int err) {
   return 3;
 }
 
-static int push_timeout(lua_State *L) {
-  lua_pushnil(L);
-  lua_pushliteral(L, "timeout");
-  lua_pushliteral(L, "ETIMEDOUT");
-  return 3;
-}
-
-static void end(waiting *w, mr_fiber *f) {
-  mr_watch_unwait(w->watch, &f->wait);
-  mr_watch_unwait(w->watch, &w->write);
-  mr_watch_end(w->watch);
-  if (w->copy >= 0) port_close(w->copy);
-}
-
-static int wait_k(lua_State *L, int status, lua_KContext ctx);
-
 /* A descriptor is in the poll set once: where somebody waits for it already, a copy of it is watched. */
 static int watch(waiting *w) {
   int err;
@@ -55,39 +39,56 @@ static int watch(waiting *w) {
   return err;
 }
 
-static int wait_ready(lua_State *L, mr_fiber *f, waiting *w) {
+/* What is ready, or why it can't be known. -1: nothing is. */
+static int descriptor_look(lua_State *L, const waiting *d) {
   unsigned what;
-  int err = port_ready_now(w->fd, (unsigned)w->dirs, &what);
+  int err = port_ready_now(d->fd, (unsigned)d->dirs, &what);
   if (err) return push_error(L, err);
-  if (what) return push_ready(L, what, w->dirs);
-  if (w->deadline == 0) return push_timeout(L);
-  if ((err = watch(w)) != 0) return push_error(L, err);
-  if ((err = mr_wait_open(f, L)) != MR_OK) {
-    mr_watch_end(w->watch);
-    if (w->copy >= 0) port_close(w->copy);
-    return mr_raise(L, err);
-  }
-  w->write = (mr_wait){ .fiber = f, .ticket = f->wait.ticket };
-  int ready = (w->dirs & MR_READ) && mr_watch_wait(w->watch, MR_READ, &f->wait);
-  if (!ready && (w->dirs & MR_WRITE)) ready = mr_watch_wait(w->watch, MR_WRITE, &w->write);
-  f->op = "wait_fd";
-  if (ready) {
-    mr_wait_cancel(f);                           /* the reading half may have been claimed: then it has been woken, too */
-    return wait_k(L, LUA_OK, (lua_KContext)w);
-  }
-  return mr_park(L, f, w->deadline, (lua_KContext)w, wait_k);
+  return what ? push_ready(L, what, d->dirs) : -1;
 }
 
-static int wait_k(lua_State *L, int status, lua_KContext ctx) {
-  waiting *w = (waiting *)ctx;
-  mr_fiber *f = mr_self_fiber(L);
-  mr_reason r = mr_wake(f);
-  (void)status;
-  end(w, f);
-  mr_raise_reason(L, f, r);
-  if (r == MR_TIMEOUT) w->deadline = 0;          /* one last look */
-  return wait_ready(L, f, w);
+static int descriptor_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  waiting *d = o;
+  int n = descriptor_look(L, d), err;
+  (void)why;
+  if (n < 0 && w->fiber->deadline && (err = watch(d)) != 0) return push_error(L, err);
+  return n;
 }
+
+/* The reading half may have been claimed when the writing one is ready. */
+static int descriptor_link(void *o, mr_wait *w) {
+  waiting *d = o;
+  d->write = (mr_wait){ .fiber = w->fiber, .ticket = w->ticket };
+  int ready = (d->dirs & MR_READ) && mr_watch_wait(d->watch, MR_READ, w);
+  if (!ready && (d->dirs & MR_WRITE)) ready = mr_watch_wait(d->watch, MR_WRITE, &d->write);
+  return ready;
+}
+
+static void descriptor_end(waiting *d) {
+  mr_watch_end(d->watch);
+  d->watch = NULL;
+  if (d->copy >= 0) port_close(d->copy);
+  d->copy = -1;
+}
+
+static void descriptor_unlink(void *o, mr_wait *w) {
+  waiting *d = o;
+  mr_watch_unwait(d->watch, w);
+  mr_watch_unwait(d->watch, &d->write);
+  descriptor_end(d);
+}
+
+/* One last look. */
+static int descriptor_give_up(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  waiting *d = o;
+  int n = why == MR_TIMEOUT ? descriptor_look(L, d) : 0;
+  (void)w;
+  if (d->watch) descriptor_end(d);               /* the wait could not be opened */
+  return n < 0 ? MR_AWAIT_TIMEOUT : n;
+}
+
+static const mr_waitclass waiting_fd = { .run = { .op = "wait_fd", .link = descriptor_link, .unlink = descriptor_unlink, .each = 1 },
+                                         .take = descriptor_take, .give_up = descriptor_give_up };
 
 static int directions(lua_State *L, int idx) {
   const char *s = luaL_optstring(L, idx, "r");
@@ -101,14 +102,23 @@ static int directions(lua_State *L, int idx) {
   return dirs;
 }
 
-/* The number itself, or what the object's method getfd or fd says. */
+/* Pushes the object's method getfd or fd, or nil. Ours would raise for a name that isn't one. */
+static void push_descriptor_method(lua_State *L, int idx) {
+  const mr_shared *own = lua_isuserdata(L, idx) ? mr_shared_any(L, idx) : NULL;
+  if (own) {
+    lua_getmetatable(L, idx);
+    mr_class_method(L, -1, (const mr_class *)own->type, "fd");
+    lua_remove(L, -2);
+  } else if (lua_getfield(L, idx, "getfd") == LUA_TNIL) {
+    lua_pop(L, 1);
+    lua_getfield(L, idx, "fd");
+  }
+}
+
+/* The number itself, or what the object says. */
 static int descriptor(lua_State *L, int idx) {
   if (!lua_isinteger(L, idx) && (lua_isuserdata(L, idx) || lua_istable(L, idx))) {
-    lua_getfield(L, idx, "getfd");
-    if (lua_isnil(L, -1)) {
-      lua_pop(L, 1);
-      lua_getfield(L, idx, "fd");
-    }
+    push_descriptor_method(L, idx);
     if (lua_isfunction(L, -1)) {
       lua_pushvalue(L, idx);
       lua_call(L, 1, 1);
@@ -119,15 +129,15 @@ static int descriptor(lua_State *L, int idx) {
   return (int)lua_tointeger(L, idx);
 }
 
-/* mare.wait_fd(descriptor, "r" | "w" | "rw"[, seconds]) -> what is ready: "r" | "w" | "rw"; nil, message, code */
+/* mare.wait_fd(descriptor, "r" | "w" | "rw"[, seconds]) -> what is ready: "r" | "w" | "rw"; nil, message, code; nil, "timeout" */
 int mr_wait_fd(lua_State *L) {
   lua_settop(L, 3);
   int fd = descriptor(L, 1), dirs = directions(L, 2);
   uint64_t deadline = mr_deadline(L, 3);
   mr_check_forked(L);
   waiting *w = lua_newuserdatauv(L, sizeof *w, 0);
-  *w = (waiting){ .fd = fd, .dirs = dirs, .deadline = deadline, .copy = -1 };
-  return wait_ready(L, mr_self_fiber(L), w);
+  *w = (waiting){ .fd = fd, .dirs = dirs, .copy = -1 };
+  return mr_await(L, mr_self_fiber(L), &waiting_fd, w, deadline);
 }
 
 /* ---- a foreign loop ---- */
@@ -140,7 +150,7 @@ static mr_proc *host(lua_State *L) {
 
 /* mare.descriptor() -> a descriptor that is readable while mare.step has something to do */
 int mr_host_descriptor(lua_State *L) {
-  mr_crew *c = mr_crew_of(host(L));
+  mr_crew *c = mr_crew_of(&host(L)->job);
   int bell = c ? mr_crew_bell(c) : -1;
   if (bell < 0) return luaL_error(L, "the system has no descriptor left");
   lua_pushinteger(L, bell);
@@ -149,6 +159,8 @@ int mr_host_descriptor(lua_State *L) {
 
 /* mare.step() -> how many of this script's fibers ran; never waits */
 int mr_host_step(lua_State *L) {
-  lua_pushinteger(L, mr_crew_step(host(L)));
+  mr_job *j = &host(L)->job;
+  mr_host_bar(j->first, L);
+  lua_pushinteger(L, mr_crew_step(j));
   return 1;
 }

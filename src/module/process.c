@@ -5,13 +5,13 @@
  * changes to its arguments don't reach it, and what can't travel is an error of spawn.
  */
 #include "module/module.h"
-#include "module/state.h"
+#include "state/state.h"
 
 #include <string.h>
 
 #define TNAME "process"
 
-static mr_proc *check(lua_State *L, int idx) { return (mr_proc *)mr_shared_check(L, idx, mr_proc_type, TNAME); }
+static mr_proc *process_check(lua_State *L, int idx) { return (mr_proc *)mr_shared_check(L, idx, mr_proc_type, TNAME); }
 
 /* ---- spawn ---- */
 
@@ -27,11 +27,28 @@ static void to_main(lua_State *L, int idx) {
   }
 }
 
-static size_t memory_field(lua_State *L) {
-  if (lua_getfield(L, 1, "memory") == LUA_TNIL) return 0;
+/* The value on top. */
+static size_t bytes(lua_State *L) {
   lua_Number n = lua_tonumber(L, -1);
-  if (!lua_isnumber(L, -1) || !(n >= 1 && n < 1e18)) luaL_error(L, "spawn: 'memory' must be a number of bytes");
+  if (lua_type(L, -1) != LUA_TNUMBER || !(n >= 1 && n < 1e18)) luaL_error(L, "spawn: 'memory' must be a number of bytes, or { bytes, tree = true }");
   return (size_t)n;
+}
+
+/* memory = bytes | { bytes, tree = true } */
+static size_t memory_field(lua_State *L, int *tree) {
+  int type = lua_getfield(L, 1, "memory");
+  if (type != LUA_TTABLE) return type == LUA_TNIL ? 0 : bytes(L);
+  for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
+    if (lua_isinteger(L, -2) && lua_tointeger(L, -2) == 1) continue;
+    if (lua_type(L, -2) != LUA_TSTRING || strcmp(lua_tostring(L, -2), "tree") != 0)
+      luaL_error(L, "spawn: unknown field '%s' in 'memory'; there are the bytes, and tree", luaL_tolstring(L, -2, NULL));
+    if (!lua_isboolean(L, -1)) luaL_error(L, "spawn: 'tree' in 'memory' must be true or false");
+    *tree = lua_toboolean(L, -1);
+  }
+  lua_rawgeti(L, -1, 1);
+  size_t n = bytes(L);
+  lua_pop(L, 1);
+  return n;
 }
 
 static void check_fields(lua_State *L) {
@@ -43,10 +60,18 @@ static void check_fields(lua_State *L) {
   }
 }
 
+static void main_field(lua_State *L) {
+  int type = lua_getfield(L, 1, "main");
+  if (type == LUA_TNIL)
+    luaL_error(L, "bad argument to 'spawn': a function, a string of code or {main = …} expected, but the table has no 'main'");
+  if (type != LUA_TFUNCTION && type != LUA_TSTRING)
+    luaL_error(L, "spawn: 'main' must be a function or a string of code, got %s", lua_typename(L, type));
+}
+
 /* Turns spawn{…} into the stack of spawn(main, args…). */
 static void options(lua_State *L, mr_spawn *s) {
   check_fields(L);
-  s->limit = memory_field(L);
+  s->limit = memory_field(L, &s->tree);
   lua_pop(L, 1);
   if (lua_getfield(L, 1, "heap") != LUA_TNIL) {
     const char *heap = lua_tostring(L, -1);
@@ -60,28 +85,62 @@ static void options(lua_State *L, mr_spawn *s) {
       luaL_error(L, "spawn: 'name' must be a string without zero bytes");
     s->name = lua_tostring(L, -1);
   }
-  if (lua_getfield(L, 1, "main") == LUA_TNIL)
-    luaL_error(L, "bad argument to 'spawn': a function, a string of code or {main = …} expected, but the table has no 'main'");
-  int type = lua_getfield(L, 1, "args");
-  int n = 0;
-  if (type == LUA_TTABLE) {
-    lua_getfield(L, -1, "n");
-    n = lua_isinteger(L, -1) ? (int)lua_tointeger(L, -1) : (int)lua_rawlen(L, -2);
-    lua_pop(L, 1);
-    if (n < 0 || n > 250) luaL_error(L, "spawn: 'args' holds too many values");
-    luaL_checkstack(L, n + 8, NULL);
-    for (int i = 1; i <= n; i++) lua_rawgeti(L, 4, i);
-  } else if (type != LUA_TNIL) {
-    luaL_error(L, "spawn: 'args' must be a table of arguments");
-  }
-  lua_remove(L, 4);                              /* args */
+  size_t least = mr_spawn_bytes(s);              /* so a budget of its own has enough for its beginning */
+  if (s->tree && s->limit < least) luaL_error(L, "spawn: 'memory' must be at least %I bytes with tree = true", (LUAI_UACINT)least);
+  main_field(L);
+  mr_arguments_field(L, 1);
   lua_rotate(L, 1, -2);                          /* main, args…, options, name: these two stay alive on top */
+}
+
+/*
+ * Takes the new process's beginning from its budget: its parent's, or one of its own inside that. 0, or an error; *over: which budget is too
+ * small.
+ */
+static int budget_for(lua_State *L, mr_proc *parent, mr_spawn *s, mr_budget **over) {
+  mr_budget *b = parent->budget;
+  if (!b && !s->tree) return MR_OK;
+  if (s->tree && (b = mr_budget_new(s->limit, b)) == NULL) return MR_ENOMEM;
+  if (!s->tree) mr_budget_retain(b);
+  if ((*over = mr_proc_take(L, parent, b, mr_spawn_bytes(s))) != NULL) {
+    mr_budget_release(b);                        /* not what *over is: a new one has enough */
+    return MR_ENOMEM;
+  }
+  if (!s->limit) s->limit = b->limit;            /* what one connection may keep for it, for example */
+  s->budget = b;
+  return MR_OK;
+}
+
+mr_proc *mr_spawn_begin(lua_State *L, mr_spawn *s, int n, int *err) {
+  mr_fiber *f = mr_self_fiber(L);
+  mr_packer *packer = mr_packer_for(L, f);
+  mr_budget *over = NULL;
+  char text[200];
+  *err = MR_ECLOSING;
+  if (mr_proc_of(f)->kind == PROC_HOST && mr_host_closed(mr_proc_of(f))) return NULL;
+  s->package = mr_package_inherit(L, packer);
+  int bad = mr_pack(packer, L, 1, n, "argument");
+  s->start = bad ? NULL : mr_proc_seal(L, mr_proc_of(f), packer, &over);
+  *err = s->start ? budget_for(L, mr_proc_of(f), s, &over) : MR_ENOMEM;
+  if (s->package) atomic_fetch_add_explicit(&s->package->refs, 1, memory_order_relaxed);
+  mr_proc *p = *err ? NULL : mr_proc_spawn(s, f, err);
+  if (p) return p;
+  if (s->budget) mr_budget_give(s->budget, mr_spawn_bytes(s)), mr_budget_release(s->budget);
+  if (s->package) mr_inherit_release(s->package);
+  if (s->start) mr_message_back(s->start);
+  if (over) lua_pushstring(L, mr_proc_over(over, text));
+  if (bad || over) *err = MR_OK;                 /* it is on top */
+  return NULL;
+}
+
+static int spawned_k(lua_State *L, int status, lua_KContext ctx) {
+  (void)L;
+  (void)status;
+  (void)ctx;
+  return 1;
 }
 
 /* process.spawn(f | code, args…) -> handle;  process.spawn{ main=, args=, name=, memory=, heap= } -> handle */
 static int l_spawn(lua_State *L) {
-  mr_fiber *f = mr_self_fiber(L);
-  mr_packer *packer = mr_packer_for(L, f);
   mr_spawn s = { .kind = PROC_PLAIN };
   int n = lua_gettop(L), err;
   mr_check_forked(L);
@@ -92,25 +151,16 @@ static int l_spawn(lua_State *L) {
   }
   luaL_argcheck(L, n >= 1, 1, "a function or a string of code expected");
   to_main(L, 1);
-  if (f->proc->kind == PROC_HOST && mr_host_closed(f->proc)) return mr_raise(L, MR_ECLOSING);
-  s.package = mr_package_inherit(L, packer);
-  int bad = mr_pack(packer, L, 1, n, "argument");
-  s.start = bad ? NULL : mr_packer_seal(packer);
-  if (s.package) atomic_fetch_add_explicit(&s.package->refs, 1, memory_order_relaxed);
-  mr_proc *p = s.start ? mr_proc_spawn(&s, f, &err) : NULL;
-  if (!p) {
-    if (s.package) mr_inherit_release(s.package);
-    if (s.start) mr_message_back(s.start);
-    return bad ? lua_error(L) : mr_raise(L, s.start ? err : MR_ENOMEM);
-  }
+  mr_proc *p = mr_spawn_begin(L, &s, n, &err);
+  if (!p) return err ? mr_raise(L, err) : lua_error(L);
   mr_shared_push_new(L, &p->shared);
-  return 1;
+  return mr_cede(L, mr_self_fiber(L), 0, spawned_k);
 }
 
 /* ---- handles ---- */
 
 /* true, results… | false, error, traceback */
-static int push_end(lua_State *L, mr_proc *p) {
+static int process_end_push(lua_State *L, mr_proc *p) {
   int failed = atomic_load(&p->status) == PROC_FAILED, top = lua_gettop(L);
   mr_proc_observe(p);
   lua_pushboolean(L, !failed);
@@ -126,51 +176,28 @@ static int push_end(lua_State *L, mr_proc *p) {
   return lua_gettop(L) - top;
 }
 
-static int wait_k(lua_State *L, int status, lua_KContext deadline);
+static int process_end_link(void *o, mr_wait *w) { return mr_proc_wait(o, w); }
+static void process_end_unlink(void *o, mr_wait *w) { mr_proc_wait_end(o, w); }
 
-static int wait(lua_State *L, mr_proc *p, uint64_t deadline) {
-  mr_fiber *f = mr_self_fiber(L);
-  if (atomic_load(&p->status) >= PROC_DONE) return push_end(L, p);
-  if (p == f->proc) return luaL_error(L, "a process can't wait for its own end");
-  if (deadline == 0) {
-    lua_pushnil(L);
-    lua_pushliteral(L, "timeout");
-    return 2;
-  }
-  int err = mr_wait_open(f, L);
-  if (err) return mr_raise(L, err);
-  if (mr_proc_wait(p, &f->wait)) {
-    mr_wait_abandon(f);
-    return push_end(L, p);
-  }
-  f->op = "wait";
-  f->on = &p->shared;
-  return mr_park(L, f, deadline, (lua_KContext)deadline, wait_k);
+static int process_end_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  mr_proc *p = o;
+  (void)w;
+  return why == MR_WOKEN || atomic_load(&p->status) >= PROC_DONE ? process_end_push(L, p) : -1;
 }
 
-static int wait_k(lua_State *L, int status, lua_KContext deadline) {
-  mr_fiber *f = mr_self_fiber(L);
-  mr_proc *p = check(L, 1);
-  mr_reason r = mr_wake(f);
-  (void)status;
-  if (r == MR_WOKEN) return push_end(L, p);
-  mr_proc_wait_end(p, &f->wait);
-  if (r == MR_AGAIN) return wait(L, p, (uint64_t)deadline);
-  mr_raise_reason(L, f, r);
-  lua_pushnil(L);
-  lua_pushliteral(L, "timeout");
-  return 2;
-}
+static const mr_waitclass ending = { .run = { .op = "wait", .link = process_end_link, .unlink = process_end_unlink, .stays = 1, .shown = 1 }, .take = process_end_take };
 
 /* handle:wait([seconds]) -> true, results… | false, error, traceback | nil, "timeout" */
 static int l_handle_wait(lua_State *L) {
-  mr_proc *p = check(L, 1);
-  return wait(L, p, mr_deadline(L, 2));
+  mr_proc *p = process_check(L, 1);
+  mr_fiber *f = mr_self_fiber(L);
+  if (p == mr_proc_of(f)) return luaL_error(L, "a process can't wait for its own end");
+  return mr_await(L, f, &ending, p, mr_deadline(L, 2));
 }
 
 /* handle:status() -> "ready" | "running" | "waiting" | "done" | "failed" */
 static int l_handle_status(lua_State *L) {
-  lua_pushstring(L, mr_proc_status(check(L, 1)));
+  lua_pushstring(L, mr_proc_status(process_check(L, 1)));
   return 1;
 }
 
@@ -178,42 +205,29 @@ static const mr_class class;
 
 /* handle.id -> integer; handle.name -> string | nil; methods */
 static int l_handle_index(lua_State *L) {
-  mr_proc *p = check(L, 1);
-  return mr_handle_index(L, &class, p->id, p->name);
+  mr_proc *p = process_check(L, 1);
+  return mr_handle_index(L, &class, p->job.id, p->name);
 }
 
 /* tostring(handle) -> "process #3 'name'" */
 static int l_handle_tostring(lua_State *L) {
-  mr_proc *p = check(L, 1);
-  if (p->name) lua_pushfstring(L, "process #%I '%s'", (LUAI_UACINT)p->id, p->name);
-  else lua_pushfstring(L, "process #%I", (LUAI_UACINT)p->id);
+  mr_proc *p = process_check(L, 1);
+  if (p->name) lua_pushfstring(L, "process #%I '%s'", (LUAI_UACINT)p->job.id, p->name);
+  else lua_pushfstring(L, "process #%I", (LUAI_UACINT)p->job.id);
   return 1;
 }
 
 static const luaL_Reg meta[] = { { "__index", l_handle_index }, { "__tostring", l_handle_tostring }, { NULL, NULL } };
 static const luaL_Reg methods[] = { { "wait", l_handle_wait }, { "status", l_handle_status }, { NULL, NULL } };
 
-static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
-/* ---- for select ---- */
-
-static int link_end(mr_case *c) { return mr_proc_wait(c->object, &c->wait); }
-static void unlink_end(mr_case *c) { mr_proc_wait_end(c->object, &c->wait); }
-
-static int take_end(lua_State *L, mr_case *c, mr_reason why) {
-  mr_proc *p = c->object;
-  (void)why;
-  return atomic_load(&p->status) >= PROC_DONE ? push_end(L, p) : -1;
-}
-
-static const mr_waitclass ending = { "wait", link_end, unlink_end, take_end, NULL, 1 };
-
-static const mr_class class = { { .name = "process", .destroy = mr_proc_destroy, .push = push }, TNAME, meta, methods, NULL, &ending };
+static void process_push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
+static const mr_class class = { { .name = "process", .destroy = mr_proc_destroy, .push = process_push }, TNAME, meta, methods, NULL, &ending };
 
 /* ---- the rest ---- */
 
 /* process.self() -> handle */
 static int l_self(lua_State *L) {
-  push(L, &mr_self(L)->shared);
+  process_push(L, &mr_self(L)->shared);
   return 1;
 }
 
@@ -262,13 +276,20 @@ static int l_count(lua_State *L) {
   return 1;
 }
 
-/* process.memory() -> bytes this process uses, bytes its heap holds (the same for hosts and heap = "system") */
+/*
+ * process.memory() -> bytes this process uses, bytes its heap holds (the same for hosts and heap = "system"); with a budget: bytes that are taken
+ * from that, and all it has
+ */
 static int l_memory(lua_State *L) {
   mr_proc *p = mr_self(L);
   lua_Integer asked = (lua_Integer)lua_gc(L, LUA_GCCOUNT, 0) * 1024 + lua_gc(L, LUA_GCCOUNTB, 0);
   lua_pushinteger(L, asked);
   lua_pushinteger(L, p->heap && !p->system_heap ? (lua_Integer)mr_heap_reserved(p->heap) : asked);
-  return 2;
+  if (!p->budget) return 2;
+  mr_heap_settle(p->heap);
+  lua_pushinteger(L, (lua_Integer)mr_budget_used(p->budget));
+  lua_pushinteger(L, (lua_Integer)p->budget->limit);
+  return 4;
 }
 
 static const luaL_Reg functions[] = {
@@ -276,10 +297,11 @@ static const luaL_Reg functions[] = {
   { "recycle", l_recycle }, { "count", l_count }, { "memory", l_memory }, { NULL, NULL }
 };
 
-MR_EXPORT int luaopen_mare_process(lua_State *L) {
+int luaopen_mare_process(lua_State *L) {
   mr_host_ensure(L);
   lua_createtable(L, 0, 8);
   mr_set_functions(L, functions);
+  mr_module_guard(L);
   return 1;
 }
 

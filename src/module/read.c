@@ -2,14 +2,12 @@
  * read: how connections are read; see conn.c.
  *
  * Bytes go from the thread's scratch buffer into a Lua string; only what was not asked for, or is not enough yet, is copied to the
- * connection's own buffer. What is wanted lies in `want`, so that the loop can be entered anew after a wait.
+ * connection's own buffer. What is wanted lies in `want`.
  */
 #include "module/net.h"
 #include <string.h>
 
 enum { MOST_AWAITED = 1 << 18 };               /* bytes */
-
-static int timeout(lua_State *L) { return mr_net_fail(L, "timeout", "ETIMEDOUT"); }
 
 /*
  * Whatever is pushed may fail for want of memory, and run finalisers. So the reader has left before that; while bytes are given, `lost` keeps
@@ -92,7 +90,7 @@ static long fetch_in_place(mr_conn *c) {
 }
 
 /* A process's limit holds for what its connections keep for it, too. */
-static int too_much(const mr_conn *c, const mr_fiber *f) { return f->proc->limit && c->in.len > f->proc->limit; }
+static int too_much(const mr_conn *c, const mr_fiber *f) { return mr_proc_of(f)->limit && c->in.len > mr_proc_of(f)->limit; }
 
 /* More bytes: > 0: into `in`, or if they are all that is wanted onto the stack (*given). 0, -errno as mr_conn_read. */
 static long fetch(lua_State *L, mr_fiber *f, mr_conn *c, int *given) {
@@ -116,14 +114,17 @@ static long fetch(lua_State *L, mr_fiber *f, mr_conn *c, int *given) {
   return r;
 }
 
-static int read_k(lua_State *L, int status, lua_KContext ctx);
-
 static int mismatch(lua_State *L, mr_conn *c) {
   const char *why;
   if (c->want.kind != WANT_FRAME) return mr_net_fail(L, "the pattern did not come within the limit", "EMSGSIZE");
   const char *name = c->want.framing->name;
   int64_t n = c->want.framing->length(mr_bytes_at(&c->in), c->in.len, &why);
   lua_pushnil(L);
+  if (n > 0 && (uint64_t)n <= c->want.limit) {
+    lua_pushinteger(L, (lua_Integer)n);
+    lua_pushliteral(L, "ENOBUFS");
+    return 3;
+  }
   if (n < 0) lua_pushfstring(L, "what came is no %s message: %s", name, why);
   else lua_pushfstring(L, "a %s message of %I bytes came, the limit is %I", name, (lua_Integer)n, (lua_Integer)c->want.limit);
   lua_pushstring(L, n < 0 ? "EPROTO" : "EMSGSIZE");
@@ -160,48 +161,50 @@ static void await_more(mr_conn *c) {
   c->awaited = bytes;
 }
 
-static int read_on(lua_State *L, mr_fiber *f, mr_conn *c) {
-  for (;;) {
-    int done, n;
+static int read_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  mr_conn *c = o;
+  int done, n;
+  if (why != MR_AGAIN) c->dry = 0;
+  do {
     if (PORT_UNLIKELY(c->fd < 0)) return leave(c), mr_conn_fail(L, c, EBADF);
-    n = read_step(L, f, c, &done);
-    if (done) {
-      if (n == 1 && c->want.kind == WANT_FRAME && c->want.framing->results) n += c->want.framing->results(L);
-      return n;
-    }
-    if (!n) continue;
-    if (c->want.deadline == 0) return leave(c), timeout(L);
-    int err = mr_wait_open(f, L);
-    if (err) return leave(c), mr_raise(L, err);
-    if (mr_watch_wait(c->watch, mr_conn_direction(c, MR_READ), &f->wait)) {
-      mr_wait_abandon(f);
-      c->dry = 0;
-      continue;
-    }
-    if (PORT_UNLIKELY(is_large(c) || c->awaited)) await_more(c);
-    f->op = "read";
-    mr_reason r = mr_park_here(L, f, c->want.deadline, (lua_KContext)c, read_k);
-    if (c->watch && r != MR_WOKEN) mr_watch_unwait(c->watch, &f->wait);
-    c->dry = 0;
-    if (r != MR_WOKEN) return leave(c), mr_net_fail_wait(L, f, r);
-  }
+    n = read_step(L, w->fiber, c, &done);
+    if (!done) continue;
+    if (n == 1 && c->want.kind == WANT_FRAME && c->want.framing->results) n += c->want.framing->results(L);
+    return n;
+  } while (!n);
+  return -1;
 }
 
-static int read_k(lua_State *L, int status, lua_KContext ctx) {
-  mr_fiber *f = mr_self_fiber(L);
-  mr_conn *c = (mr_conn *)ctx;
-  mr_reason r = mr_wake(f);
-  (void)status;
-  c->dry = 0;
-  if (PORT_LIKELY(r == MR_WOKEN)) return read_on(L, f, c);
-  leave(c);
-  if (c->watch) mr_watch_unwait(c->watch, &f->wait);
-  return mr_net_fail_wait(L, f, r);
+static int read_link(void *o, mr_wait *w) {
+  mr_conn *c = o;
+  if (mr_watch_wait(c->watch, mr_conn_direction(c, MR_READ), w)) {
+    c->dry = 0;
+    return 1;
+  }
+  if (PORT_UNLIKELY(is_large(c) || c->awaited)) await_more(c);
+  return 0;
 }
+
+static void read_unlink(void *o, mr_wait *w) {
+  mr_conn *c = o;
+  if (c->watch) mr_watch_unwait(c->watch, w);
+}
+
+static int read_give_up(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  mr_conn *c = o;
+  (void)L;
+  (void)w;
+  (void)why;
+  c->dry = 0;
+  leave(c);
+  return MR_AWAIT_TIMEOUT;
+}
+
+static const mr_waitclass reading = { .run = { .op = "read", .link = read_link, .unlink = read_unlink }, .take = read_take, .give_up = read_give_up };
 
 /* A finaliser that runs while bytes are given finds the connection busy; else the read that gave them did not come back. */
 static int unreadable(lua_State *L, const mr_conn *c) {
-  if (c->lost && lua_gc(L, LUA_GCCOUNT, 0) != -1) return mr_net_fail(L, "bytes were lost, there was no memory for them", "ENOMEM");
+  if (c->lost && !mr_lua_in_finaliser(L)) return mr_net_fail(L, "bytes were lost, there was no memory for them", "ENOMEM");
   return mr_net_fail(L, "another fiber reads from this connection", "EBUSY");
 }
 
@@ -210,10 +213,10 @@ static int read_begin(lua_State *L, mr_fiber *f, mr_conn *c, int kind, int secon
   if (PORT_UNLIKELY(is_taken(c) || c->selects_read)) return unreadable(L, c);
   c->want.kind = (unsigned char)kind;
   c->want.seen = 0;
-  c->want.deadline = mr_deadline_or(L, seconds, c->patience);
-  if (c->want.deadline == 0) c->dry = 0;         /* nobody may have polled since: ask the kernel */
+  uint64_t deadline = mr_deadline_or(L, seconds, c->patience);
+  if (deadline == 0) c->dry = 0;                 /* nobody may have polled since: ask the kernel */
   c->reading = 1;
-  return read_on(L, f, c);
+  return mr_await(L, f, &reading, c, deadline);
 }
 
 static int read_kind(lua_State *L, mr_conn *c) {
@@ -246,13 +249,13 @@ static int read_as(lua_State *L, mr_fiber *f) {
 
 /* connection:read([bytes | "l" | "L" | "a"[, seconds]]) -> string | nil, message, code */
 int mr_read_method(lua_State *L) { return read_as(L, mr_self_fiber(L)); }
-int mr_read_fast(lua_State *L) { return read_as(L, mr_proc_fiber(L)); }
+int mr_read_fast(lua_State *L) { return read_as(L, mr_fiber_here(L)); }
 
 /* connection:read_until(pattern[, most[, seconds]]) -> string that ends with it | nil, message, code */
 int mr_read_until_method(lua_State *L) {
-  mr_conn *c = mr_check_conn(L, 1);
   size_t length;
-  luaL_checklstring(L, 2, &length);
+  luaL_checklstring(L, 2, &length);              /* may run a finaliser, which may do anything to the connection */
+  mr_conn *c = mr_check_conn(L, 1);
   lua_Number most = luaL_optnumber(L, 3, 1e15);
   luaL_argcheck(L, length > 0, 2, "the pattern can't be empty");
   luaL_argcheck(L, most >= 1, 3, "at least one byte must be allowed");
@@ -260,10 +263,12 @@ int mr_read_until_method(lua_State *L) {
   return read_begin(L, mr_self_fiber(L), c, WANT_UNTIL, 4);
 }
 
-int mr_read_frame(lua_State *L, mr_fiber *f, mr_conn *c, const mr_framing *framing, size_t limit, int seconds) {
+/* A message that is within the limit but beyond the room stays where it is: nil, its size, "ENOBUFS". */
+int mr_read_frame(lua_State *L, mr_fiber *f, mr_conn *c, const mr_framing *framing, size_t limit, size_t room, int seconds) {
   if (PORT_LIKELY(!is_taken(c))) {
     c->want.framing = framing;
     c->want.limit = limit;
+    c->want.room = room;
     c->want.n = 0;
   }
   return read_begin(L, f, c, WANT_FRAME, seconds);

@@ -1,7 +1,7 @@
 /*
  * mare.select: waiting for several things at once.
  *
- * A call makes one case per waitable (waitable.h) and asks each, in a random order, so that among ready ones none is preferred. If none
+ * A call makes one case per waitable (await.h) and asks each, in a random order, so that among ready ones none is preferred. If none
  * is ready it opens one wait, links all cases, and parks; whoever claims the ticket first decides which case it is, the others are
  * unlinked. The cases live in a userdata on the caller's stack, as long as the call; a case owns the message that it offers.
  *
@@ -20,6 +20,7 @@ typedef struct set {
   unsigned rng;
   int n;
   unsigned char linked, packed, has_default;
+  unsigned char no_memory;             /* for a case to be linked */
   case_ *order[1];                     /* n of them, shuffled; behind them the cases themselves */
 } set;
 
@@ -55,7 +56,7 @@ int mr_operation_values(lua_State *L, int idx) {
 /* ---- the set ---- */
 
 static void hold(set *s, int yes) {
-  s->f->set = yes ? s : NULL;
+  mr_lua_of(s->f)->set = yes ? s : NULL;
   for (int i = 0; i < s->n; i++) {
     if (yes) mr_retain(s->order[i]->c.object);
     else mr_release(s->order[i]->c.object);
@@ -65,13 +66,13 @@ static void hold(set *s, int yes) {
 static void unlink_all(set *s) {
   if (!s->linked) return;
   s->linked = 0;
-  for (int i = 0; i < s->n; i++) s->order[i]->c.type->unlink(&s->order[i]->c);
-  if (PORT_UNLIKELY(s->f->set != NULL)) hold(s, 0);
+  for (int i = 0; i < s->n; i++) s->order[i]->c.type->run.unlink(s->order[i]->c.object, &s->order[i]->c.wait);
+  if (PORT_UNLIKELY(mr_lua_of(s->f)->set != NULL)) hold(s, 0);
 }
 
 /* A host's fiber that never goes on (its state closes): the objects may have been finalised already. */
 static void unlink_fiber(mr_fiber *f) {
-  set *s = f->set;
+  set *s = mr_lua_of(f)->set;
   unlink_all(s);
   for (int i = 0; i < s->n; i++) mr_mail_drop(&s->order[i]->c.mail);
 }
@@ -81,8 +82,7 @@ static void take_back(set *s) {
 }
 
 static int l_set_gc(lua_State *L) {
-  set *s = lua_touserdata(L, 1);
-  take_back(s);
+  if (mr_is_own(L, 1, sizeof(set), l_set_gc)) take_back(lua_touserdata(L, 1));
   return 0;
 }
 
@@ -96,9 +96,10 @@ static void shuffle(set *s) {
   }
 }
 
-static set *new_set(lua_State *L, int n) {
+static set *set_new(lua_State *L, int n) {
   set *s = lua_newuserdatauv(L, sizeof *s + (size_t)n * (sizeof(case_ *) + sizeof(case_)) + 16, 0);
   memset(s, 0, sizeof *s);
+  s->f = mr_self_fiber(L);
   s->rng = (unsigned)port_entropy();
   case_ *cases = (case_ *)(void *)(((uintptr_t)&s->order[n] + 15) & ~(uintptr_t)15);
   for (int i = 0; i < n; i++) s->order[i] = &cases[i];
@@ -126,6 +127,8 @@ static void add_case(lua_State *L, set *s, int key) {
   k->c.type = type;
   k->c.object = o;
   k->c.mail.kind = MAIL_NONE;
+  k->c.wait.fiber = s->f;
+  k->c.wait.mail = &k->c.mail;
   k->key = key;
 }
 
@@ -135,7 +138,7 @@ static void prepare(lua_State *L, set *s) {
   for (int i = 0; i < s->n; i++) packs |= s->order[i]->c.type->prepare != NULL;
   if (!packs) return;
   s->packed = 1;
-  if (luaL_newmetatable(L, "mare.select.set")) {
+  if (mr_metatable_new(L, "mare.select.set")) {
     lua_pushcfunction(L, l_set_gc);
     lua_setfield(L, -2, "__gc");
   }
@@ -164,21 +167,12 @@ static void check_fields(lua_State *L, int n) {
   }
 }
 
-static uint64_t timeout(lua_State *L) {
-  int type = lua_getfield(L, 1, "timeout");
-  lua_Number s = lua_tonumber(L, -1);
-  if (type != LUA_TNIL && (!lua_isnumber(L, -1) || s != s)) luaL_error(L, "select: 'timeout' must be a number of seconds");
-  uint64_t deadline = mr_deadline(L, -1);
-  lua_pop(L, 1);
-  return deadline;
-}
-
 static set *collect(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
   lua_Unsigned len = lua_rawlen(L, 1);
   int n = len < 100000 ? (int)len : luaL_error(L, "select: too many cases");
-  set *s = new_set(L, n);
+  set *s = set_new(L, n);
   luaL_checkstack(L, n + 16, "too many cases");
   for (int i = 1; i <= n; i++) {
     lua_rawgeti(L, 1, i);
@@ -187,111 +181,102 @@ static set *collect(lua_State *L) {
   check_fields(L, n);
   s->has_default = lua_getfield(L, 1, "default") != LUA_TNIL;
   lua_pop(L, 1);
-  s->deadline = timeout(L);
+  s->deadline = mr_deadline_field(L, 1, "select", "timeout");
   prepare(L, s);
   return s;
 }
 
 /* ---- waiting ---- */
 
-static int results(lua_State *L, set *s, const case_ *k, int n) {
+static int select_results(lua_State *L, set *s, const case_ *k, int n) {
   if (s->packed) take_back(s);                   /* what the other cases offered */
   lua_pushinteger(L, k->key);
   lua_insert(L, -n - 1);
   return n + 1;
 }
 
-static int fail(lua_State *L, set *s, const char *why) {
-  if (s->packed) take_back(s);
-  lua_pushnil(L);
-  lua_pushstring(L, why);
-  return 2;
-}
-
-/* Asks the cases in order. -1: none is ready. */
+/* Asks the cases in order; how long one may wait before it asks again it says by the fiber's deadline. -1: none is ready. */
 static int ask(lua_State *L, set *s) {
   shuffle(s);
+  s->f->deadline = s->has_default ? 0 : s->deadline;
   for (int i = 0; i < s->n; i++) {
-    int n = s->order[i]->c.type->take(L, &s->order[i]->c, MR_AGAIN);
-    if (n >= 0) return results(L, s, s->order[i], n);
+    mr_case *c = &s->order[i]->c;
+    int n = c->type->take(L, c->object, &c->wait, MR_AGAIN);
+    if (n >= 0) return select_results(L, s, s->order[i], n);
   }
   return -1;
 }
 
-/* 1: some case may be ready now, and nothing is linked any more. */
-static int link_all(set *s, mr_fiber *f) {
-  int ready = 0;
-  s->linked = 1;
-  if (PORT_UNLIKELY(f->proc->kind == PROC_HOST && f != &f->proc->main)) hold(s, 1);
-  for (int i = 0; i < s->n && !ready; i++) {
-    mr_case *c = &s->order[i]->c;
-    c->wait = (mr_wait){ .fiber = f, .ticket = f->wait.ticket, .mail = &c->mail };
-    ready = c->type->link(c);
-  }
-  return ready;
-}
-
-static int woken(lua_State *L, set *s);
-static int select_k(lua_State *L, int status, lua_KContext ctx);
-
-static int wait(lua_State *L, set *s) {
-  mr_fiber *f = s->f = mr_self_fiber(L);
-  for (;;) {
-    int n = ask(L, s);
-    if (n >= 0) return n;
-    if (s->has_default) {
-      if (s->packed) take_back(s);
-      lua_pushliteral(L, "default");
-      lua_getfield(L, 1, "default");
-      return 2;
-    }
-    if (s->deadline == 0) return fail(L, s, "timeout");
-    int err = mr_wait_open(f, L);
-    if (err) return mr_raise(L, err);
-    for (int i = 0; i < s->n; i++) s->order[i]->c.wait.next = NULL;
-    if (!link_all(s, f)) break;
-    int mine = mr_wait_cancel(f);
-    unlink_all(s);
-    if (!mine) return woken(L, s);
-    mr_wake(f);
-  }
-  f->op = "select";
-  f->on = NULL;
-  return mr_park(L, f, s->deadline, (lua_KContext)s, select_k);
-}
-
-/* Somebody has claimed the wait, through a case or otherwise. */
-static int woken(lua_State *L, set *s) {
-  mr_fiber *f = s->f;
-  mr_wait *fired = f->fired;
-  mr_reason r = mr_wake(f);
-  unlink_all(s);
-  if (r == MR_TIMEOUT) return fail(L, s, "timeout");
-  mr_raise_reason(L, f, r);
+/* The case through which the wait was claimed. -1: it had nothing to give after all. */
+static int ask_fired(lua_State *L, set *s, mr_reason why) {
+  const mr_wait *fired = s->f->fired;
   for (int i = 0; i < s->n; i++) {
-    if (&s->order[i]->c.wait != fired) continue;
-    int n = s->order[i]->c.type->take(L, &s->order[i]->c, r);
-    return n >= 0 ? results(L, s, s->order[i], n) : wait(L, s);
+    mr_case *c = &s->order[i]->c;
+    if (&c->wait != fired) continue;
+    int n = c->type->take(L, c->object, &c->wait, why);
+    return n >= 0 ? select_results(L, s, s->order[i], n) : -1;
   }
-  return wait(L, s);
+  return -1;
 }
 
-static int select_k(lua_State *L, int status, lua_KContext ctx) {
-  (void)status;
-  return woken(L, (set *)ctx);
+/* ---- the call, itself something that is waited for ---- */
+
+static int select_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  set *s = o;
+  int n = why == MR_AGAIN ? -1 : ask_fired(L, s, why);
+  (void)w;
+  if (n >= 0) return n;
+  if (s->no_memory) return mr_raise(L, MR_ENOMEM);
+  if ((n = ask(L, s)) >= 0 || !s->has_default) return n;
+  if (s->packed) take_back(s);
+  lua_pushliteral(L, "default");
+  lua_getfield(L, 1, "default");
+  return 2;
 }
+
+static int select_link(void *o, mr_wait *w) {
+  set *s = o;
+  int r = 0;
+  s->linked = 1;
+  if (PORT_UNLIKELY(w->fiber->job->host && w->fiber != w->fiber->job->first)) hold(s, 1);
+  for (int i = 0; i < s->n; i++) {                 /* all: those behind a ready one are unlinked too */
+    mr_case *c = &s->order[i]->c;
+    c->wait.ticket = w->ticket;
+    c->wait.linked = 0;
+  }
+  for (int i = 0; i < s->n && !r; i++) r = s->order[i]->c.type->run.link(s->order[i]->c.object, &s->order[i]->c.wait);
+  s->no_memory = r < 0;                            /* the other nodes may have been claimed: that comes first */
+  return r != 0;
+}
+
+static void select_unlink(void *o, mr_wait *w) {
+  (void)w;
+  unlink_all(o);
+}
+
+static int select_give_up(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  set *s = o;
+  (void)L;
+  (void)w;
+  (void)why;
+  if (s->packed) take_back(s);
+  return MR_AWAIT_TIMEOUT;
+}
+
+static const mr_waitclass selecting = { .run = { .op = "select", .link = select_link, .unlink = select_unlink, .each = 1 }, .take = select_take,
+                                        .give_up = select_give_up };
 
 /* select{ case…, default = value, timeout = seconds } -> index, results… | "default", value | nil, "timeout" */
 static int l_select(lua_State *L) {
   set *s = collect(L);
   if (s->n == 0 && !s->has_default && s->deadline == UINT64_MAX)
     return luaL_error(L, "select: nothing to wait for: the table has no cases, no default and no timeout");
-  return wait(L, s);
+  return mr_await(L, s->f, &selecting, s, s->deadline);
 }
 
 void mr_select_setup(void) { mr_hooks.unlink = unlink_fiber; }
 
-MR_EXPORT int luaopen_mare_select(lua_State *L) {
+int luaopen_mare_select(lua_State *L) {
   mr_host_ensure(L);
   mr_function_push(L, l_select);
   return 1;

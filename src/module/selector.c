@@ -9,7 +9,7 @@
  * the state may finalise them first when it closes.
  */
 #include "module/module.h"
-#include "process/crew.h"
+#include "process/strand.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +24,11 @@ typedef struct selector {
   node **doubtful;
   node **all;                          /* by key - 1 */
   int n, size, ndoubtful;
+  unsigned char waits;                 /* its fiber is parked in wait */
   unsigned rng;
-  uint64_t deadline;                   /* of the open wait */
 } selector;
 
-static selector *check(lua_State *L) {
+static selector *selector_check(lua_State *L) {
   selector *s = luaL_checkudata(L, 1, "mare." TNAME);
   mr_check_forked(L);
   if (!s->all) luaL_error(L, "the selector is closed");
@@ -43,11 +43,13 @@ static void doubt(selector *s, node *k) {
 }
 
 static int l_gc(lua_State *L) {
+  if (!mr_is_own(L, 1, sizeof(selector), l_gc)) return luaL_typeerror(L, 1, TNAME);
   selector *s = lua_touserdata(L, 1);
+  if (s->waits && !mr_lua_in_finaliser(L)) return luaL_error(L, "the selector is in use");
   for (int i = 0; i < s->n; i++) {
     node *k = s->all[i];
     if (!k->removed) {
-      k->c.type->unlink(&k->c);
+      k->c.type->run.unlink(k->c.object, &k->c.wait);
       mr_release(k->c.object);
     }
   }
@@ -74,11 +76,20 @@ static int grow(selector *s) {
   return 1;
 }
 
+/* Takes the value on top for the case. A program with the debug library may have put something else where the table was. */
+static void keep(lua_State *L, lua_Integer key) {
+  int type = lua_getiuservalue(L, 1, 1);
+  lua_insert(L, -2);
+  if (type == LUA_TTABLE) lua_rawseti(L, -2, key);
+  else lua_pop(L, 1);
+  lua_pop(L, 1);
+}
+
 /* The value on top becomes a case; returns its key. */
 static int add(lua_State *L, selector *s) {
   mr_shared *o = mr_shared_any(L, -1);
   const mr_waitclass *type = o ? ((const mr_class *)(const void *)o->type)->wait : NULL;
-  if (!type || !type->stays)
+  if (!type || !type->run.stays)
     luaL_error(L, "selector: case %d: a channel, timer, process or fiber expected, got %s; others fit into select", s->n + 1,
                type ? o->type->name : luaL_typename(L, -1));
   node *k = s->n < s->size || grow(s) ? calloc(1, sizeof *k) : NULL;
@@ -92,16 +103,15 @@ static int add(lua_State *L, selector *s) {
   s->all[s->n++] = k;
   k->key = s->n;
   doubt(s, k);
-  lua_getiuservalue(L, 1, 1);
-  lua_pushvalue(L, -2);
-  lua_rawseti(L, -2, k->key);
-  lua_pop(L, 2);
+  lua_pushvalue(L, -1);
+  keep(L, k->key);
+  lua_pop(L, 1);
   return k->key;
 }
 
 /* selector:add(waitable) -> its index */
 static int l_add(lua_State *L) {
-  selector *s = check(L);
+  selector *s = selector_check(L);
   luaL_checkany(L, 2);
   lua_settop(L, 2);
   lua_pushinteger(L, add(L, s));
@@ -110,31 +120,30 @@ static int l_add(lua_State *L) {
 
 /* selector:remove(index) */
 static int l_remove(lua_State *L) {
-  selector *s = check(L);
+  selector *s = selector_check(L);
   lua_Integer i = luaL_checkinteger(L, 2);
   luaL_argcheck(L, i >= 1 && i <= s->n && !s->all[i - 1]->removed, 2, "there is no such case");
   node *k = s->all[i - 1];
-  k->c.type->unlink(&k->c);
+  k->c.type->run.unlink(k->c.object, &k->c.wait);
   k->removed = 1;
   mr_release(k->c.object);
-  lua_getiuservalue(L, 1, 1);
   lua_pushboolean(L, 0);
-  lua_rawseti(L, -2, i);
+  keep(L, i);
   return 0;
 }
 
 /* ---- waiting ---- */
 
 static void take_missed(selector *s) {
-  mr_case *c = mr_set_missed(&s->set);
-  while (c) {
-    mr_case *next = c->next;
-    doubt(s, (node *)(void *)c);
-    c = next;
+  mr_knot *m = mr_set_missed(&s->set);
+  while (m) {
+    mr_knot *next = m->missed;
+    doubt(s, (node *)(void *)m);
+    m = next;
   }
 }
 
-static int results(lua_State *L, const node *k, int n) {
+static int selector_results(lua_State *L, const node *k, int n) {
   lua_pushinteger(L, k->key);
   lua_insert(L, -n - 1);
   return n + 1;
@@ -147,11 +156,13 @@ static int ask(lua_State *L, selector *s, int *again) {
     s->rng = s->rng * 1664525u + 1013904223u;
     int i = (int)(((uint64_t)s->rng * (uint64_t)left) >> 32);
     node *k = s->doubtful[i];
-    int n = k->removed ? -1 : k->c.type->take(L, &k->c, MR_AGAIN);
-    if (n >= 0) return results(L, k, n);
+    int n = k->removed ? -1 : k->c.type->take(L, k->c.object, &k->c.wait, MR_AGAIN);
+    if (n >= 0) return selector_results(L, k, n);
     s->doubtful[i] = s->doubtful[left - 1];       /* asked: behind the others, or gone */
     s->doubtful[left - 1] = k;
-    if (!k->removed && k->c.type->link(&k->c)) {
+    int r = k->removed ? 0 : k->c.type->run.link(k->c.object, &k->c.wait);
+    if (r < 0) return mr_raise(L, MR_ENOMEM);     /* it stays doubtful */
+    if (r) {
       *again = 1;
       continue;
     }
@@ -161,70 +172,70 @@ static int ask(lua_State *L, selector *s, int *again) {
   return -1;
 }
 
-static int fail(lua_State *L, const char *why) {
-  lua_pushnil(L);
-  lua_pushstring(L, why);
-  return 2;
-}
-
-static int wait_k(lua_State *L, int status, lua_KContext ctx);
-
-static int wait(lua_State *L, selector *s) {
-  mr_fiber *f = s->set.fiber;
-  int again, n, err;
-  for (;;) {
-    do {
-      take_missed(s);
-      if ((n = ask(L, s, &again)) >= 0) return n;
-    } while (again);
-    if (s->deadline == 0) return fail(L, "timeout");
-    if ((err = mr_wait_open(f, L)) != MR_OK) return mr_raise(L, err);
-    if (mr_set_open(&s->set, f)) break;
-    mr_set_close(&s->set);
-    mr_wait_abandon(f);
-  }
-  f->op = "select";
-  f->on = NULL;
-  return mr_park(L, f, s->deadline, (lua_KContext)s, wait_k);
-}
-
-static int wait_k(lua_State *L, int status, lua_KContext ctx) {
-  selector *s = (selector *)ctx;
-  mr_fiber *f = s->set.fiber;
-  node *k = (node *)(void *)f->fired;
-  mr_reason r = mr_wake(f);
-  (void)status;
-  mr_set_close(&s->set);
-  if (r == MR_TIMEOUT) return fail(L, "timeout");
-  if (r == MR_WOKEN || r == MR_CLOSED || r == MR_AGAIN) {
+static int selector_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  selector *s = o;
+  mr_wait *fired = w->fiber->fired;
+  int again, n;
+  if (why != MR_AGAIN || (fired && fired->set == &s->set)) {
+    node *k = (node *)(void *)fired;
     doubt(s, k);
-    int n = k->c.type->take(L, &k->c, r);
-    return n >= 0 ? results(L, k, n) : wait(L, s);
+    if ((n = k->c.type->take(L, k->c.object, &k->c.wait, why)) >= 0) return selector_results(L, k, n);
   }
-  mr_raise_reason(L, f, r);
-  return wait(L, s);
+  do {
+    take_missed(s);
+    n = ask(L, s, &again);
+  } while (n < 0 && again);
+  return n;
 }
+
+static int selector_link(void *o, mr_wait *w) {
+  selector *s = o;
+  s->waits = 1;
+  return !mr_set_open(&s->set, w->fiber);
+}
+
+static void selector_unlink(void *o, mr_wait *w) {
+  selector *s = o;
+  (void)w;
+  s->waits = 0;
+  mr_set_close(&s->set);
+}
+
+static const mr_waitclass selecting = { .run = { .op = "select", .link = selector_link, .unlink = selector_unlink, .each = 1 }, .take = selector_take };
 
 /* selector:wait([seconds]) -> index, results… | nil, "timeout" */
 static int l_wait(lua_State *L) {
-  selector *s = check(L);
-  s->deadline = mr_deadline(L, 2);
+  selector *s = selector_check(L);
+  uint64_t deadline = mr_deadline(L, 2);
   lua_settop(L, 1);
-  if (s->n == 0 && s->deadline == UINT64_MAX) return luaL_error(L, "the selector has nothing to wait for, and no limit was given");
-  return wait(L, s);
+  if (s->n == 0 && deadline == UINT64_MAX) return luaL_error(L, "the selector has nothing to wait for, and no limit was given");
+  return mr_await(L, s->set.fiber, &selecting, s, deadline);
 }
 
 /* ---- making ---- */
 
+/* (methods, key): what no method is called */
+static int l_missing(lua_State *L) {
+  lua_settop(L, 2);
+  if (mr_may_miss(L, 2)) return 0;
+  lua_newtable(L);
+  mr_list_keys(L, 1);
+  return mr_no_field(L, TNAME, 2);
+}
+
 static void push_metatable(lua_State *L) {
   static const luaL_Reg methods[] = { { "wait", l_wait }, { "add", l_add }, { "remove", l_remove }, { NULL, NULL } };
-  if (!luaL_newmetatable(L, "mare." TNAME)) return;
+  if (!mr_metatable_new(L, "mare." TNAME)) return;
   lua_pushcfunction(L, l_gc);
   lua_setfield(L, -2, "__gc");
   lua_pushliteral(L, TNAME);
   lua_setfield(L, -2, "__metatable");
   lua_createtable(L, 0, 3);
   mr_set_functions(L, methods);
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, l_missing);
+  lua_setfield(L, -2, "__index");
+  lua_setmetatable(L, -2);
   lua_setfield(L, -2, "__index");
 }
 
@@ -234,7 +245,7 @@ static int l_selector(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
   int n = (int)lua_rawlen(L, 1);
-  if (f->proc->kind != PROC_HOST && f->proc->finalisers == 0) f->proc->finalisers = 1;
+  if (mr_proc_of(f)->kind != PROC_HOST && mr_proc_of(f)->finalisers == 0) mr_proc_of(f)->finalisers = 1;
   selector *s = lua_newuserdatauv(L, sizeof *s, 1);
   memset(s, 0, sizeof *s);
   s->set.fiber = f;
@@ -244,8 +255,8 @@ static int l_selector(lua_State *L) {
   lua_createtable(L, n, 0);
   lua_setiuservalue(L, 2, 1);
   if (!grow(s)) return mr_raise(L, MR_ENOMEM);
-  if (f != &f->proc->main) {
-    s->strand = (mr_strand *)(void *)f;
+  if (f != f->job->first) {
+    s->strand = mr_strand_at(f);
     mr_retain(&s->strand->shared);
   }
   lua_insert(L, 1);
@@ -257,7 +268,7 @@ static int l_selector(lua_State *L) {
   return 1;
 }
 
-MR_EXPORT int luaopen_mare_selector(lua_State *L) {
+int luaopen_mare_selector(lua_State *L) {
   mr_host_ensure(L);
   mr_function_push(L, l_selector);
   return 1;

@@ -4,10 +4,11 @@
  * The state's userdata are found through a weak table in the registry, keyed by address; so a channel that arrives twice is the same
  * value twice.
  */
+#include "base/rank.h"
 #include "module/module.h"
 #include "module/net.h"
-#include "module/state.h"
-#include "process/crew.h"
+#include "state/state.h"
+#include "process/strand.h"
 
 #include <string.h>
 
@@ -77,12 +78,20 @@ void mr_class_method(lua_State *L, int idx, const mr_class *class, const char *n
     const luaL_Reg *fast = find_method(class->fast, name);
     lua_pushcfunction(L, fast ? fast->func : m->func);
   } else {
-    lua_getfield(L, LUA_REGISTRYINDEX, "mare.host.record");
+    mr_host_push(L);
     lua_pushcclosure(L, m->func, 1);
   }
   lua_pushstring(L, name);
   lua_pushvalue(L, -2);
   lua_rawset(L, idx);
+}
+
+int mr_class_missing(lua_State *L, const mr_class *class, const char *const *fields) {
+  if (mr_may_miss(L, 2)) return 0;
+  lua_newtable(L);
+  for (; fields && *fields; fields++) mr_list_add(L, *fields);
+  mr_list_functions(L, class->methods);
+  return mr_no_field(L, class->tname, 2);
 }
 
 /* (metatable, name) -> method: __index of the metatable itself */
@@ -91,8 +100,11 @@ static int l_missing(lua_State *L) {
   if (lua_type(L, 1) != LUA_TTABLE || lua_type(L, 2) != LUA_TSTRING) return 0;
   lua_pushliteral(L, "__share");
   if (lua_rawget(L, 1) != LUA_TLIGHTUSERDATA) return 0;
-  mr_class_method(L, 1, lua_touserdata(L, 3), lua_tostring(L, 2));
-  return 1;
+  const mr_class *class = lua_touserdata(L, 3);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, class);
+  if (!lua_rawequal(L, 1, -1)) return 0;         /* a table of the program's */
+  mr_class_method(L, 1, class, lua_tostring(L, 2));
+  return lua_isnil(L, -1) ? mr_class_missing(L, class, NULL) : 1;
 }
 
 static void set_mode(lua_State *L, const char *field) {
@@ -136,9 +148,9 @@ static void push_weak(lua_State *L) {
 }
 
 /* The process or host that L belongs to, also in functions without it as upvalue. */
-static mr_proc *here(lua_State *L) {
-  if (mr_in_process(L)) return *(mr_proc **)lua_getextraspace(L);
-  lua_getfield(L, LUA_REGISTRYINDEX, "mare.host.record");
+static mr_proc *owner_of(lua_State *L) {
+  if (mr_in_process(L)) return mr_proc_here(L);
+  mr_host_push(L);
   mr_proc *p = lua_touserdata(L, -1);
   lua_pop(L, 1);
   return p;
@@ -149,6 +161,8 @@ void mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
   luaL_checkstack(L, 8, NULL);
   push_weak(L);
   int known = lua_rawgetp(L, -1, o) == LUA_TUSERDATA;
+  /* a program may have called its __gc: it stays in the table, and is not o, at whose address another object may be now */
+  if (known && (lua_rawlen(L, -1) != sizeof(mr_box) || ((mr_box *)lua_touserdata(L, -1))->object != o)) known = 0;
   if (o->type->moves) {
     atomic_fetch_add(&((mr_movable *)(void *)o)->epoch, 1);   /* only this userdata owns it now */
   } else if (known) {
@@ -156,7 +170,7 @@ void mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
     return;
   }
   lua_pop(L, 1);
-  mr_proc *p = here(L);
+  mr_proc *p = owner_of(L);
   if (p->finalisers == 0) p->finalisers = 1;
   mr_box *b = lua_newuserdatauv(L, sizeof *b, 0);
   b->object = NULL;
@@ -186,10 +200,11 @@ void mr_shared_push_new(lua_State *L, mr_shared *o) {
   if (status != LUA_OK) lua_error(L);
 }
 
-int mr_in_process(lua_State *L) {
-  int in = lua_getfield(L, LUA_REGISTRYINDEX, "mare.require") != LUA_TNIL;
-  lua_pop(L, 1);
-  return in;
+/* Its host, as upvalue for functions. */
+void mr_host_push(lua_State *L) {
+  mr_proc *h = mr_host_of(L);
+  if (!h) luaL_error(L, "this state has no mare: it was closed, or require 'mare' did not come to its end");
+  lua_pushlightuserdata(L, h);
 }
 
 void mr_set_functions(lua_State *L, const luaL_Reg *l) {
@@ -197,20 +212,22 @@ void mr_set_functions(lua_State *L, const luaL_Reg *l) {
     luaL_setfuncs(L, l, 0);
     return;
   }
-  lua_getfield(L, LUA_REGISTRYINDEX, "mare.host.record");
+  mr_host_push(L);
   luaL_setfuncs(L, l, 1);
 }
 
 int mr_handle_index(lua_State *L, const mr_class *class, uint64_t id, const char *name) {
+  static const char *const fields[] = { "id", "name", NULL };
   const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   if (strcmp(key, "id") == 0) {
     lua_pushinteger(L, (lua_Integer)id);
   } else if (strcmp(key, "name") == 0) {
     lua_pushstring(L, name);
   } else {
-    lua_getmetatable(L, 1);
+    if (!lua_getmetatable(L, 1)) push_metatable(L, class);
     lua_pushvalue(L, 2);
     if (lua_rawget(L, -2) == LUA_TNIL) mr_class_method(L, -2, class, key);
+    if (lua_isnil(L, -1)) return mr_class_missing(L, class, fields);
   }
   return 1;
 }
@@ -220,36 +237,21 @@ void mr_function_push(lua_State *L, lua_CFunction f) {
     lua_pushcfunction(L, f);
     return;
   }
-  lua_getfield(L, LUA_REGISTRYINDEX, "mare.host.record");
+  mr_host_push(L);
   lua_pushcclosure(L, f, 1);
-}
-
-static void start(lua_State *L, mr_proc *p) {
-  mr_module_start(L, p);
-  if (p->package) mr_package_take(L, p->package);
 }
 
 static void setup(void) {
   mr_secret = port_entropy() | 1;
-  mr_process_setup();
-  mr_channel_setup();
-  mr_select_setup();
-  mr_net_setup();
-  mr_tls_setup();
-  mr_file_setup();
-  mr_subprocess_setup();
-  mr_signal_setup();
+  mr_state_install();
+  mr_modules_setup();
   mr_share_valid = is_box;
-  mr_hooks.open = mr_module_open;
-  mr_hooks.start = start;
-  mr_hooks.finalisers = mr_module_finalisers;
-  mr_hooks.reset = lua_resetthread;
   mr_hooks.forked = forked;
 }
 
 /* Several hosts may come at once, each on its own thread. */
 void mr_setup(void) {
-  static port_lock lock;
+  static port_lock lock = PORT_LOCK(MR_RANK_ONCE);
   static atomic_int done;
   if (atomic_load_explicit(&done, memory_order_acquire)) return;
   port_acquire(&lock);
@@ -265,26 +267,4 @@ uint64_t mr_deadline(lua_State *L, int idx) {
   if (s <= 0) return 0;
   if (s > 9e9) return UINT64_MAX;
   return port_now() + (uint64_t)(s * 1e9);
-}
-
-/* What ends f, or all its process: told once, then it ends where it waits again (crew.c). */
-static int raise_ended(lua_State *L, mr_fiber *f) {
-  if (f->told && mr_can_yield(f, L)) {
-    f->sysyield = SYS_AGAIN;
-    return lua_yield(L, 0);
-  }
-  f->told = 1;
-  return luaL_error(L, "%s", mr_err_text(f->crew->ending == CREW_FAILED ? MR_EENDED : MR_ECANCELLED));
-}
-
-int mr_raise(lua_State *L, int err) {
-  if (PORT_UNLIKELY(err == MR_EENDED)) return raise_ended(L, mr_self_fiber(L));
-  return luaL_error(L, "%s", mr_err_text(err));
-}
-
-void mr_raise_reason(lua_State *L, mr_fiber *f, mr_reason r) {
-  if (r == MR_INTERRUPTED) mr_raise(L, MR_EINTR);
-  if (r == MR_STOPPED && mr_fiber_ending(f)) raise_ended(L, f);
-  if (r == MR_STOPPED) mr_raise(L, MR_ESTOPPED);
-  if (r == MR_DEADLOCK) luaL_error(L, "%s", f->proc->text ? f->proc->text : mr_err_text(MR_EDEADLOCK));
 }

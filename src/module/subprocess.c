@@ -17,7 +17,7 @@
 
 static const mr_class class;
 
-static mr_child *check(lua_State *L, int idx) { return (mr_child *)mr_shared_check(L, idx, mr_child_type, TNAME); }
+static mr_child *child_check(lua_State *L, int idx) { return (mr_child *)mr_shared_check(L, idx, mr_child_type, TNAME); }
 
 static mr_run *prepare(lua_State *L, const char *name, int is_run) {
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -56,77 +56,64 @@ static void set_flow(lua_State *L, mr_run *r, int which, const char *name) {
   lua_setfield(L, -2, name);
 }
 
-static int results(lua_State *L, mr_run *r) {
-  int n = r->killed ? mr_fail_timeout(L) + 1 : 1;
+/* Where it was killed as the time was over, nil, "timeout", nil and what there is. */
+static int run_results(lua_State *L, mr_run *r) {
+  if (r->killed) {
+    mr_timed_out(L);
+    lua_pushnil(L);
+  }
   mr_child_let_go(r->child);
   lua_createtable(L, 0, 3);
   set_end(L, r->child);
   set_flow(L, r, RUN_OUT, "out");
   set_flow(L, r, RUN_ERR, "err");
+  int n = r->killed ? 4 : 1;
   mr_hold_drop(lua_touserdata(L, HOLD));
   return n;
 }
 
-static int steps(lua_State *L, mr_run *r);
+static const mr_waitclass running;
 
-static mr_run *run_of(lua_State *L) { return (mr_run *)((mr_hold *)lua_touserdata(L, HOLD))->request; }
-
-static int again_k(lua_State *L, int status, lua_KContext ctx) {
+static int running_k(lua_State *L, int status, lua_KContext ctx) {
+  mr_run *r = (mr_run *)((mr_hold *)lua_touserdata(L, HOLD))->request;
   (void)status; (void)ctx;
-  return steps(L, run_of(L));
+  return mr_await(L, mr_self_fiber(L), &running, r, r->deadline);
 }
 
-static int back(lua_State *L, int status, lua_KContext ctx) {
-  (void)L; (void)status; (void)ctx;
-  return 0;
-}
-
-/* The wait is over. 0: go on; else it was the last. */
-static int woken(lua_State *L, mr_run *r, mr_reason why) {
-  mr_run_unlink(r);
-  if (why == MR_WOKEN || why == MR_AGAIN) return 0;
-  if (why == MR_TIMEOUT && !r->killed) {
-    mr_run_kill(r);
-    r->deadline = port_now() + LAST;
-    return 0;
-  }
-  if (why == MR_TIMEOUT) return 1;
-  mr_hold_drop(lua_touserdata(L, HOLD));
-  mr_raise_reason(L, mr_self_fiber(L), why);
-  return luaL_error(L, "run: the wait was ended");
-}
-
-static int run_k(lua_State *L, int status, lua_KContext ctx) {
-  mr_run *r = run_of(L);
-  (void)status; (void)ctx;
-  return woken(L, r, mr_wake(mr_self_fiber(L))) ? results(L, r) : steps(L, r);
-}
-
-/* A loop where the fiber does not wait by yielding: no step is called by the one before. */
-static int steps(lua_State *L, mr_run *r) {
-  mr_fiber *f = mr_self_fiber(L);
+static int running_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  mr_run *r = o;
+  (void)why;
   for (;;) {
-    int s = mr_run_step(r), err;
-    if (s == 1) return results(L, r);
+    int s = mr_run_step(r);
+    if (s == 1) return run_results(L, r);
+    if (s == 0) return -1;
     if (s < 0) {
       mr_hold_drop(lua_touserdata(L, HOLD));
       return mr_raise(L, MR_ENOMEM);
     }
-    if (s == 2) {
-      if (f->proc->kind != PROC_HOST && mr_can_yield(f, L)) return mr_yield(L, f, 0, again_k);
-      continue;
-    }
-    if ((err = mr_wait_open(f, L)) != MR_OK) return mr_raise(L, err);
-    if (mr_run_link(r, f) && mr_wait_cancel(f)) {
-      mr_run_unlink(r);
-      continue;
-    }
-    f->op = "subprocess.run";
-    if (f->mode == WAIT_YIELD) return mr_park(L, f, r->deadline, 0, run_k);
-    mr_park(L, f, r->deadline, 0, back);
-    if (woken(L, r, mr_wake(f))) return results(L, r);
+    if (mr_proc_of(w->fiber)->kind != PROC_HOST && mr_can_yield(w->fiber, L)) return mr_yield(L, w->fiber, 0, running_k);
   }
 }
+
+static int running_link(void *o, mr_wait *w) { return mr_run_link(o, w->fiber); }
+
+static void running_unlink(void *o, mr_wait *w) {
+  (void)w;
+  mr_run_unlink(o);
+}
+
+/* The time is over: it is killed, and then there is time for it to go. */
+static int running_give_up(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  mr_run *r = o;
+  if (why != MR_TIMEOUT) return mr_hold_drop(lua_touserdata(L, HOLD)), MR_AWAIT_TIMEOUT;
+  if (r->killed) return run_results(L, r);
+  mr_run_kill(r);
+  w->fiber->deadline = r->deadline = port_now() + LAST;
+  return MR_AWAIT_ON;
+}
+
+static const mr_waitclass running = { .run = { .op = "subprocess.run", .link = running_link, .unlink = running_unlink, .each = 1 },
+                                      .take = running_take, .give_up = running_give_up };
 
 /* The time was over before it had started; nobody but its own request touches it then. */
 static int not_started(lua_State *L, mr_request *q) {
@@ -142,7 +129,7 @@ static int not_started(lua_State *L, mr_request *q) {
 
 static int started(lua_State *L, mr_request *q) {
   mr_run *r = (mr_run *)q;
-  return r->error ? fail_start(L, r) : steps(L, r);
+  return r->error ? fail_start(L, r) : mr_await(L, mr_self_fiber(L), &running, r, r->deadline);
 }
 
 /* subprocess.run{ "program", "argument"…, input =, timeout =, cwd =, env =, … } -> { code | signal, out, err } | nil, message, code */
@@ -150,52 +137,46 @@ static int l_run(lua_State *L) {
   mr_run *r = prepare(L, "run", 1);
   ((mr_hold *)lua_touserdata(L, HOLD))->finish = started;
   ((mr_hold *)lua_touserdata(L, HOLD))->late = not_started;
-  lua_getfield(L, 1, "timeout");
-  if (!lua_isnil(L, -1) && !lua_isnumber(L, -1)) return luaL_error(L, "run: 'timeout' must be a number of seconds");
-  r->deadline = mr_deadline(L, -1);
-  lua_settop(L, HOLD);
-  return mr_await(L, HOLD, MR_FILES, r->deadline, "subprocess.run");
+  r->deadline = mr_deadline_field(L, 1, "run", "timeout");
+  return mr_hold_await(L, HOLD, MR_FILES, r->deadline, "subprocess.run");
 }
 
 /* ---- handles ---- */
 
-static int push_end(lua_State *L, mr_child *c) {
+static int child_end_push(lua_State *L, mr_child *c) {
   lua_createtable(L, 0, 1);
   set_end(L, c);
   return 1;
 }
 
-static int wait_k(lua_State *L, int status, lua_KContext ctx) {
-  mr_fiber *f = mr_self_fiber(L);
-  mr_child *c = check(L, 1);
-  mr_reason why = mr_wake(f);
-  (void)status; (void)ctx;
-  if (why == MR_WOKEN) return push_end(L, c);
-  mr_event_unwait(&c->ended, &f->wait);
-  mr_raise_reason(L, f, why);
-  return mr_fail_timeout(L);
+static int child_end_link(void *o, mr_wait *w) {
+  mr_wait_outside(w->fiber);
+  return mr_event_wait(&((mr_child *)o)->ended, w);
 }
 
-/* handle:wait([seconds]) -> { code | signal } | nil, "timeout", "ETIMEDOUT" */
+static void child_end_unlink(void *o, mr_wait *w) { mr_event_unwait(&((mr_child *)o)->ended, w); }
+
+static int child_end_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  (void)w;
+  (void)why;
+  return mr_event_is_set(&((mr_child *)o)->ended) ? child_end_push(L, o) : -1;
+}
+
+static const mr_waitclass ending = { .run = { .op = "wait for a subprocess", .link = child_end_link, .unlink = child_end_unlink }, .take = child_end_take };
+
+/* handle:wait([seconds]) -> { code | signal } | nil, "timeout" */
 static int l_wait(lua_State *L) {
-  mr_fiber *f = mr_self_fiber(L);
-  mr_child *c = check(L, 1);
-  uint64_t deadline = mr_deadline(L, 2);
-  if (mr_event_is_set(&c->ended)) return push_end(L, c);
-  if (deadline == 0) return mr_fail_timeout(L);
-  int err = mr_wait_open(f, L);
-  if (err) return mr_raise(L, err);
-  mr_wait_outside(f);
-  if (mr_event_wait(&c->ended, &f->wait)) {
-    mr_wait_abandon(f);
-    return push_end(L, c);
-  }
-  f->op = "wait for a subprocess";
-  return mr_park(L, f, deadline, 0, wait_k);
+  mr_child *c = child_check(L, 1);
+  return mr_await(L, mr_self_fiber(L), &ending, c, mr_deadline(L, 2));
 }
 
 static int signal_at(lua_State *L, int idx, const char *usual) {
-  if (lua_isinteger(L, idx)) return (int)lua_tointeger(L, idx);
+  if (lua_type(L, idx) == LUA_TNUMBER) {
+    int is;
+    lua_Integer number = lua_tointegerx(L, idx, &is);
+    luaL_argcheck(L, is && number >= 0 && number <= 64, idx, "a signal's number is from 0 to 64");
+    return (int)number;
+  }
   const char *name = luaL_optstring(L, idx, usual);
   int n = port_signal_number(name);
   if (!n) luaL_argerror(L, idx, lua_pushfstring(L, "no signal is called \"%s\"; there are \"TERM\", \"INT\", \"KILL\" …", name));
@@ -204,7 +185,7 @@ static int signal_at(lua_State *L, int idx, const char *usual) {
 
 /* handle:kill([signal]) -> true | nil, message, code */
 static int l_kill(lua_State *L) {
-  mr_child *c = check(L, 1);
+  mr_child *c = child_check(L, 1);
   int err = mr_child_kill(c, signal_at(L, 2, "TERM"));
   if (err) return mr_fail_path(L, "kill", err);
   lua_pushboolean(L, 1);
@@ -215,17 +196,21 @@ static int l_kill(lua_State *L) {
 static char pipes_key;
 
 static int l_index(lua_State *L) {
-  mr_child *c = check(L, 1);
+  static const char *const fields[] = { "pid", "stdin", "stdout", "stderr", NULL };
+  mr_child *c = child_check(L, 1);
+  lua_settop(L, 2);
   const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   if (strcmp(key, "pid") == 0) {
     lua_pushinteger(L, c->pid);
     return 1;
   }
-  lua_getmetatable(L, 1);
+  if (!lua_getmetatable(L, 1)) return 0;
   lua_pushvalue(L, 2);
   if (lua_rawget(L, 3) != LUA_TNIL) return 1;
   mr_class_method(L, 3, &class, key);
-  if (!lua_isnil(L, -1) || strncmp(key, "std", 3) != 0 || lua_rawgetp(L, LUA_REGISTRYINDEX, &pipes_key) != LUA_TTABLE) return 1;
+  if (!lua_isnil(L, -1)) return 1;
+  if (strcmp(key, "stdin") != 0 && strcmp(key, "stdout") != 0 && strcmp(key, "stderr") != 0) return mr_class_missing(L, &class, fields);
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &pipes_key) != LUA_TTABLE) return 1;
   lua_pushvalue(L, 1);
   if (lua_rawget(L, -2) == LUA_TTABLE) lua_getfield(L, -1, key);
   return 1;
@@ -233,40 +218,23 @@ static int l_index(lua_State *L) {
 
 /* tostring(handle) -> "subprocess 1234" */
 static int l_tostring(lua_State *L) {
-  lua_pushfstring(L, "subprocess %d", check(L, 1)->pid);
+  lua_pushfstring(L, "subprocess %d", child_check(L, 1)->pid);
   return 1;
 }
 
 /* A to-be-closed handle: nothing of it goes on. */
 static int l_leave(lua_State *L) {
-  mr_child_kill(check(L, 1), PORT_KILL);
+  mr_child_kill(child_check(L, 1), PORT_KILL);
   return 0;
 }
-
-/* ---- for select ---- */
-
-static int link_end(mr_case *c) {
-  mr_wait_outside(c->wait.fiber);
-  return mr_event_wait(&((mr_child *)c->object)->ended, &c->wait);
-}
-
-static void unlink_end(mr_case *c) { mr_event_unwait(&((mr_child *)c->object)->ended, &c->wait); }
-
-static int take_end(lua_State *L, mr_case *c, mr_reason why) {
-  mr_child *child = c->object;
-  (void)why;
-  return mr_event_is_set(&child->ended) ? push_end(L, child) : -1;
-}
-
-static const mr_waitclass end = { .op = "wait for a subprocess", .link = link_end, .unlink = unlink_end, .take = take_end };
 
 static const luaL_Reg meta[] = { { "__index", l_index }, { "__tostring", l_tostring }, { "__close", l_leave }, { NULL, NULL } };
 static const luaL_Reg methods[] = { { "wait", l_wait }, { "kill", l_kill }, { NULL, NULL } };
 
-static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
+static void child_push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
 static const mr_class class = {
-  .share = { .name = "subprocess", .destroy = mr_child_destroy, .push = push },
-  .tname = TNAME, .meta = meta, .methods = methods, .wait = &end
+  .share = { .name = "subprocess", .destroy = mr_child_destroy, .push = child_push },
+  .tname = TNAME, .meta = meta, .methods = methods, .wait = &ending
 };
 
 void mr_subprocess_setup(void) { mr_child_type = &class.share; }
@@ -320,14 +288,15 @@ static int spawned(lua_State *L, mr_request *q) {
 static int l_spawn(lua_State *L) {
   prepare(L, "spawn", 0);
   ((mr_hold *)lua_touserdata(L, HOLD))->finish = spawned;
-  return mr_await(L, HOLD, MR_FILES, UINT64_MAX, "subprocess.spawn");
+  return mr_hold_await(L, HOLD, MR_FILES, UINT64_MAX, "subprocess.spawn");
 }
 
 static const luaL_Reg functions[] = { { "run", l_run }, { "spawn", l_spawn }, { NULL, NULL } };
 
-MR_EXPORT int luaopen_mare_subprocess(lua_State *L) {
+int luaopen_mare_subprocess(lua_State *L) {
   mr_host_ensure(L);
   lua_createtable(L, 0, 2);
   mr_set_functions(L, functions);
+  mr_module_guard(L);
   return 1;
 }

@@ -2,7 +2,7 @@
 #ifndef MR_SUBPROCESS_H
 #define MR_SUBPROCESS_H
 
-#include "module/await.h"
+#include "module/hold.h"
 #include "io/run.h"
 
 /* Reads the table at 1 into r; raises what is wrong with it in the name of run or spawn. */

@@ -4,102 +4,75 @@
  * With a function, a fiber is spawned that waits and calls it.
  */
 #include "module/module.h"
-#include "process/clock.h"
-#include "process/crew.h"
+#include "run/clock.h"
+#include "process/strand.h"
+
+#include <stdlib.h>
 
 #define TNAME "timer"
 
 static const mr_class class;
 
-static mr_clock *check(lua_State *L, int idx) { return (mr_clock *)(void *)mr_shared_check(L, idx, &class.share, TNAME); }
+typedef struct timer { mr_shared shared; mr_clock clock; } timer;
 
-static int fail(lua_State *L, const char *why) {
-  lua_pushnil(L);
-  lua_pushstring(L, why);
-  return 2;
-}
+static timer *timer_check(lua_State *L, int idx) { return (timer *)(void *)mr_shared_check(L, idx, &class.share, TNAME); }
+static mr_clock *clock_of(void *o) { return &((timer *)o)->clock; }
 
 /* ---- waiting ---- */
 
-/* Pushes what is due: how many moments have passed since it was last asked; nil, "cancelled"; -1: nothing yet. */
-static int take(lua_State *L, mr_clock *c) {
+static int clock_link(void *o, mr_wait *w) { return mr_clock_wait(clock_of(o), w); }
+static void clock_unlink(void *o, mr_wait *w) { mr_clock_unwait(clock_of(o), w); }
+
+/* How many moments have passed since it was last asked; nil, "cancelled". */
+static int clock_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   int closed;
-  uint64_t n = mr_clock_take(c, &closed);
-  if (n == 0) return closed ? fail(L, "cancelled") : -1;
-  lua_pushinteger(L, (lua_Integer)n);
-  return 1;
+  uint64_t n = mr_clock_take(clock_of(o), &closed);
+  (void)w;
+  (void)why;
+  if (n == 0 && !closed) return -1;
+  if (n > 0) return lua_pushinteger(L, (lua_Integer)n), 1;
+  lua_pushnil(L);
+  lua_pushliteral(L, "cancelled");
+  return 2;
 }
 
-static int wait_k(lua_State *L, int status, lua_KContext deadline);
-
-static int wait(lua_State *L, mr_clock *c, uint64_t deadline) {
-  mr_fiber *f = mr_self_fiber(L);
-  for (;;) {
-    int n = take(L, c);
-    if (n >= 0) return n;
-    if (deadline == 0) return fail(L, "timeout");
-    int err = mr_wait_open(f, L);
-    if (err) return mr_raise(L, err);
-    int now = mr_clock_wait(c, &f->wait);
-    if (now == 0) break;
-    mr_wait_abandon(f);
-    if (now < 0) return mr_raise(L, MR_ENOMEM);
-  }
-  f->op = "wait for a timer";
-  return mr_park(L, f, deadline, (lua_KContext)deadline, wait_k);
-}
-
-static int wait_k(lua_State *L, int status, lua_KContext deadline) {
-  mr_fiber *f = mr_self_fiber(L);
-  mr_clock *c = check(L, 1);
-  mr_reason r = mr_wake(f);
-  (void)status;
-  mr_clock_unwait(c, &f->wait);
-  if (r == MR_TIMEOUT) return fail(L, "timeout");
-  mr_raise_reason(L, f, r);
-  return wait(L, c, (uint64_t)deadline);
-}
+static const mr_waitclass due = { .run = { .op = "wait for a timer", .link = clock_link, .unlink = clock_unlink, .stays = 1 }, .take = clock_take };
 
 /* timer:wait([seconds]) -> moments passed (1, or more of a repeated one) | nil, "timeout" | nil, "cancelled" */
 static int l_timer_wait(lua_State *L) {
-  mr_clock *c = check(L, 1);
+  timer *t = timer_check(L, 1);
   uint64_t deadline = mr_deadline(L, 2);
   lua_settop(L, 1);
-  return wait(L, c, deadline);
+  return mr_await(L, mr_self_fiber(L), &due, t, deadline);
 }
 
 /* timer:cancel(): who waits for it gets nil, "cancelled" */
 static int l_timer_cancel(lua_State *L) {
-  mr_clock_cancel(check(L, 1), mr_self_fiber(L));
+  mr_clock_cancel(&timer_check(L, 1)->clock, mr_self_fiber(L));
   return 0;
 }
 
 /* timer:left() -> seconds until it is due (0: it is), nil: it was cancelled */
 static int l_timer_left(lua_State *L) {
-  uint64_t due = mr_clock_due(check(L, 1)), now = port_now();
+  uint64_t due = mr_clock_due(&timer_check(L, 1)->clock), now = port_now();
   if (due == UINT64_MAX) lua_pushnil(L);
   else lua_pushnumber(L, due > now ? (lua_Number)(due - now) * 1e-9 : 0);
   return 1;
 }
 
-/* ---- for select ---- */
-
-static int link_clock(mr_case *c) { return mr_clock_wait(c->object, &c->wait) != 0; }
-static void unlink_clock(mr_case *c) { mr_clock_unwait(c->object, &c->wait); }
-
-static int take_clock(lua_State *L, mr_case *c, mr_reason why) {
-  (void)why;
-  return take(L, c->object);
-}
-
-static const mr_waitclass due = { "wait for a timer", link_clock, unlink_clock, take_clock, NULL, 1 };
+/* ---- handles ---- */
 
 static const luaL_Reg meta[] = { { NULL, NULL } };
 static const luaL_Reg methods[] = {
   { "wait", l_timer_wait }, { "cancel", l_timer_cancel }, { "left", l_timer_left }, { NULL, NULL }
 };
-static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
-static const mr_class class = { { .name = TNAME, .destroy = mr_clock_destroy, .push = push }, TNAME, meta, methods, NULL, &due };
+static void timer_destroy(mr_shared *o) {
+  mr_clock_end(clock_of(o));
+  free(o);
+}
+
+static void timer_push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
+static const mr_class class = { { .name = TNAME, .destroy = timer_destroy, .push = timer_push }, TNAME, meta, methods, NULL, &due };
 
 /* ---- with a function: the body of its fiber. Stack: 1 timer, 2 function, arguments… ---- */
 
@@ -124,7 +97,7 @@ static int again_k(lua_State *L, int status, lua_KContext n) {
 }
 
 static int call_k(lua_State *L, int status, lua_KContext n) {
-  mr_clock *c = check(L, 1);
+  mr_clock *c = &timer_check(L, 1)->clock;
   (void)status;
   if (lua_isnil(L, -1)) return 0;                /* cancelled */
   lua_settop(L, (int)n);
@@ -148,9 +121,12 @@ static uint64_t nanoseconds(lua_State *L, int idx, lua_Number least) {
 static int new_timer(lua_State *L, uint64_t ns, uint64_t period) {
   int n = lua_gettop(L);
   if (n > 1) luaL_checktype(L, 2, LUA_TFUNCTION);
-  mr_clock *c = mr_clock_new(&class.share, port_now() + ns, period);
-  if (!c) return mr_raise(L, MR_ENOMEM);
-  mr_shared_push_new(L, &c->shared);
+  timer *t = calloc(1, sizeof *t);
+  if (!t) return mr_raise(L, MR_ENOMEM);
+  t->shared.type = &class.share;
+  atomic_init(&t->shared.refs, 1);
+  mr_clock_init(&t->clock, port_now() + ns, period);
+  mr_shared_push_new(L, &t->shared);
   if (n < 2) return 1;
   lua_replace(L, 1);                             /* timer, function, arguments… */
   lua_pushvalue(L, 1);
@@ -173,9 +149,10 @@ static int l_every(lua_State *L) {
 
 static const luaL_Reg functions[] = { { "after", l_after }, { "every", l_every }, { NULL, NULL } };
 
-MR_EXPORT int luaopen_mare_timer(lua_State *L) {
+int luaopen_mare_timer(lua_State *L) {
   mr_host_ensure(L);
   lua_createtable(L, 0, 2);
   mr_set_functions(L, functions);
+  mr_module_guard(L);
   return 1;
 }

@@ -9,13 +9,13 @@
 
 #define TNAME "tls context"
 
-static void push(lua_State *L, mr_shared *o);
+static void context_push(lua_State *L, mr_shared *o);
 static const luaL_Reg none[] = { { NULL, NULL } };
-static const mr_class class = { .share = { .name = TNAME, .destroy = mr_context_destroy, .push = push }, .tname = TNAME, .meta = none,
+static const mr_class class = { .share = { .name = TNAME, .destroy = mr_context_destroy, .push = context_push }, .tname = TNAME, .meta = none,
                                 .methods = none };
-static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
+static void context_push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
 
-static mr_context *check(lua_State *L, int idx) { return (mr_context *)mr_shared_check(L, idx, mr_context_type, TNAME); }
+static mr_context *context_check(lua_State *L, int idx) { return (mr_context *)mr_shared_check(L, idx, mr_context_type, TNAME); }
 
 /* ---- contexts from options: a table at 1, the context at 2 ---- */
 
@@ -101,7 +101,7 @@ static mr_conn *plain(lua_State *L) {
 /* client(connection, context, host | nil, session | nil) -> true | nil, message, code */
 static int l_client(lua_State *L) {
   mr_conn *c = plain(L);
-  mr_context *x = check(L, 2);
+  mr_context *x = context_check(L, 2);
   size_t len = 0;
   const char *host = luaL_optstring(L, 3, NULL), *session = luaL_optlstring(L, 4, NULL, &len);
   if (c->fd < 0) return mr_conn_fail(L, c, EBADF);
@@ -115,7 +115,7 @@ static int l_client(lua_State *L) {
 /* server(connection, context) -> true | nil, message, code */
 static int l_server(lua_State *L) {
   mr_conn *c = plain(L);
-  mr_context *x = check(L, 2);
+  mr_context *x = context_check(L, 2);
   if (c->fd < 0) return mr_conn_fail(L, c, EBADF);
   luaL_argcheck(L, mr_context_has_cert(x), 2, "a server needs a certificate: tls.context{cert=, key=}");
   int err = mr_tls_serve(c, (mr_shared *)x);
@@ -127,7 +127,7 @@ static int l_server(lua_State *L) {
 /* listener(server, context) -> server: what it accepts will speak TLS */
 static int l_listener(lua_State *L) {
   mr_listener *l = (mr_listener *)mr_shared_check(L, 1, mr_listener_type, "server");
-  mr_context *x = check(L, 2);
+  mr_context *x = context_check(L, 2);
   luaL_argcheck(L, mr_context_has_cert(x), 2, "a server needs a certificate: tls.context{cert=, key=}");
   luaL_argcheck(L, !l->context, 1, "this server has TLS already");
   mr_retain((mr_shared *)x);
@@ -136,44 +136,32 @@ static int l_listener(lua_State *L) {
   return 1;
 }
 
-static int handshake_k(lua_State *L, int status, lua_KContext ctx);
-
-static int handshake_on(lua_State *L, mr_fiber *f, mr_conn *c) {
-  uint64_t deadline = (uint64_t)lua_tointeger(L, 2);
-  for (;;) {
-    if (c->fd < 0) return mr_conn_fail(L, c, EBADF);
-    int err = mr_tls_handshake(c);
-    if (!err) return lua_pushboolean(L, 1), 1;
-    if (err != EAGAIN) {
-      if (!c->rerr) c->rerr = c->werr = err;
-      return mr_conn_fail(L, c, err);
-    }
-    if (deadline == 0) return mr_net_fail(L, "timeout", "ETIMEDOUT");
-    if ((err = mr_wait_open(f, L)) != 0) return mr_raise(L, err);
-    if (mr_watch_wait(c->watch, mr_conn_direction(c, MR_READ), &f->wait)) {
-      mr_wait_abandon(f);
-      c->dry = 0;
-      continue;
-    }
-    f->op = "handshake";
-    mr_reason r = mr_park_here(L, f, deadline, (lua_KContext)c, handshake_k);
-    c->dry = 0;
-    if (r == MR_WOKEN) continue;
-    if (c->watch) mr_watch_unwait(c->watch, &f->wait);
-    return mr_net_fail_wait(L, f, r);
-  }
+static int handshake_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  mr_conn *c = o;
+  (void)w;
+  if (why != MR_AGAIN) c->dry = 0;
+  if (c->fd < 0) return mr_conn_fail(L, c, EBADF);
+  int err = mr_tls_handshake(c);
+  if (!err) return lua_pushboolean(L, 1), 1;
+  if (err == EAGAIN) return -1;
+  if (!c->rerr) c->rerr = c->werr = err;
+  return mr_conn_fail(L, c, err);
 }
 
-static int handshake_k(lua_State *L, int status, lua_KContext ctx) {
-  mr_fiber *f = mr_self_fiber(L);
-  mr_conn *c = (mr_conn *)ctx;
-  mr_reason r = mr_wake(f);
-  (void)status;
+static int handshake_link(void *o, mr_wait *w) {
+  mr_conn *c = o;
+  int now = mr_watch_wait(c->watch, mr_conn_direction(c, MR_READ), w);
+  if (now) c->dry = 0;
+  return now;
+}
+
+static void handshake_unlink(void *o, mr_wait *w) {
+  mr_conn *c = o;
   c->dry = 0;
-  if (r == MR_WOKEN) return handshake_on(L, f, c);
-  if (c->watch) mr_watch_unwait(c->watch, &f->wait);
-  return mr_net_fail_wait(L, f, r);
+  if (c->watch) mr_watch_unwait(c->watch, w);
 }
+
+static const mr_waitclass handshaking = { .run = { .op = "handshake", .link = handshake_link, .unlink = handshake_unlink }, .take = handshake_take };
 
 /* connection:handshake([seconds]) -> true | nil, message, code: without it the first read or write does it */
 int mr_conn_handshake(lua_State *L) {
@@ -182,8 +170,7 @@ int mr_conn_handshake(lua_State *L) {
   luaL_argcheck(L, c->tls, 1, "this connection has no TLS");
   uint64_t deadline = mr_deadline_or(L, 2, c->patience);
   lua_settop(L, 1);
-  lua_pushinteger(L, (lua_Integer)deadline);
-  return handshake_on(L, mr_self_fiber(L), c);
+  return mr_await(L, mr_self_fiber(L), &handshaking, c, deadline);
 }
 
 /* connection:session() -> string | nil: to be resumed by tls.connect{session=} */
@@ -249,7 +236,7 @@ static const luaL_Reg functions[] = {
   { "context", l_context }, { "client", l_client }, { "server", l_server }, { "listener", l_listener }, { NULL, NULL }
 };
 
-MR_EXPORT int luaopen_mare_tls_core(lua_State *L) {
+int luaopen_mare_tls_core(lua_State *L) {
   mr_host_ensure(L);
   lua_createtable(L, 0, 4);
   mr_set_functions(L, functions);

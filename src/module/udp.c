@@ -18,14 +18,14 @@ typedef struct mr_udp {
   unsigned char reading;             /* a fiber is in receive */
   unsigned short users, selects;     /* fibers that send, and calls of select; the latter alone */
   mr_fiber *selector;                /* who waits in these: one fiber, as only one is woken when a datagram comes */
-  uint64_t patience, deadline;       /* deadline: of the fiber that receives */
+  uint64_t patience;
   port_addr path;                    /* of a Unix socket: its file goes with it */
 } mr_udp;
 
-static void push(lua_State *L, mr_shared *o);
+static void udp_push(lua_State *L, mr_shared *o);
 static const mr_class class;
 
-static mr_udp *check(lua_State *L) { return (mr_udp *)mr_shared_check(L, 1, &class.share, TNAME); }
+static mr_udp *udp_check(lua_State *L) { return (mr_udp *)mr_shared_check(L, 1, &class.share, TNAME); }
 
 static void drop(mr_udp *u, mr_fiber *near) {
   if (u->fd < 0) return;
@@ -48,62 +48,52 @@ static const char *busy(mr_shared *o) {
   return u->reading || u->users ? "udp socket is in use: another fiber sends, receives or selects it. Send it when that is over" : NULL;
 }
 
-static int fail(lua_State *L, mr_udp *u, int err) { return u->fd < 0 ? mr_net_fail(L, "closed", "EBADF") : mr_net_error(L, err); }
+static int udp_fail(lua_State *L, mr_udp *u, int err) { return u->fd < 0 ? mr_net_fail(L, "closed", "EBADF") : mr_net_error(L, err); }
 
 /* ---- receiving ---- */
 
-static int receive_k(lua_State *L, int status, lua_KContext from);
-
-static int received(lua_State *L, mr_udp *u, const char *p, size_t n, const port_addr *a, int from) {
-  u->reading = 0;
-  lua_pushlstring(L, p, n);
-  return from ? 1 + mr_push_addr(L, a) : 1;
-}
-
-/* A datagram that could not be delivered is told to the next call as an error, once. */
-static int receive_on(lua_State *L, mr_fiber *f, mr_udp *u, int from) {
+/* `what`: the address is wanted, too. A datagram that could not be delivered is told to the next call as an error, once. */
+static int datagram_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  mr_udp *u = o;
   port_addr a;
-  for (;;) {
-    if (u->fd < 0) return u->reading = 0, fail(L, u, EBADF);
-    char *s = mr_scratch(f);
-    long r = s ? port_net_receive(u->fd, s, MR_SCRATCH, &a) : -ENOMEM;
-    if (r >= 0) return received(L, u, s, (size_t)r, &a, from);
-    if (!PORT_WOULD_BLOCK(-r)) return u->reading = 0, fail(L, u, (int)-r);
-    if (u->deadline == 0) return u->reading = 0, mr_net_fail(L, "timeout", "ETIMEDOUT");
-    int err = mr_wait_open(f, L);
-    if (err) return u->reading = 0, mr_raise(L, err);
-    if (mr_watch_wait(u->watch, MR_READ, &f->wait)) {
-      mr_wait_abandon(f);
-      continue;
-    }
-    f->op = "receive_from";
-    mr_reason why = mr_park_here(L, f, u->deadline, from, receive_k);
-    if (why == MR_WOKEN) continue;
-    u->reading = 0;
-    if (u->fd >= 0) mr_watch_unwait(u->watch, &f->wait);
-    return mr_net_fail_wait(L, f, why);
-  }
+  int from = w->what;
+  (void)why;
+  if (u->fd < 0) return u->reading = 0, udp_fail(L, u, EBADF);
+  char *s = mr_scratch(w->fiber);
+  long r = s ? port_net_receive(u->fd, s, MR_SCRATCH, &a) : -ENOMEM;
+  if (r < 0 && PORT_WOULD_BLOCK(-r)) return -1;
+  u->reading = 0;
+  if (r < 0) return udp_fail(L, u, (int)-r);
+  lua_pushlstring(L, s, (size_t)r);
+  return from ? 1 + mr_push_addr(L, &a) : 1;
 }
 
-static int receive_k(lua_State *L, int status, lua_KContext from) {
-  mr_fiber *f = mr_self_fiber(L);
-  mr_udp *u = check(L);
-  mr_reason why = mr_wake(f);
-  (void)status;
-  if (why == MR_WOKEN) return receive_on(L, f, u, (int)from);
-  u->reading = 0;
-  if (u->fd >= 0) mr_watch_unwait(u->watch, &f->wait);
-  return mr_net_fail_wait(L, f, why);
+static int datagram_link(void *o, mr_wait *w) { return mr_watch_wait(((mr_udp *)o)->watch, MR_READ, w); }
+
+static void datagram_unlink(void *o, mr_wait *w) {
+  mr_udp *u = o;
+  if (u->fd >= 0) mr_watch_unwait(u->watch, w);
 }
+
+static int datagram_give_up(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  (void)L;
+  (void)w;
+  (void)why;
+  ((mr_udp *)o)->reading = 0;
+  return MR_AWAIT_TIMEOUT;
+}
+
+static const mr_waitclass receiving = { .run = { .op = "receive_from", .link = datagram_link, .unlink = datagram_unlink }, .take = datagram_take,
+                                        .give_up = datagram_give_up };
 
 static int receive(lua_State *L, int from) {
-  mr_udp *u = check(L);
-  if (u->fd < 0) return fail(L, u, EBADF);
+  mr_udp *u = udp_check(L);
+  if (u->fd < 0) return udp_fail(L, u, EBADF);
   if (u->reading || u->selects) return mr_net_fail(L, "another fiber receives from this socket", "EBUSY");
-  u->deadline = mr_deadline_or(L, 2, u->patience);
+  uint64_t deadline = mr_deadline_or(L, 2, u->patience);
   u->reading = 1;
   lua_settop(L, 1);
-  return receive_on(L, mr_self_fiber(L), u, from);
+  return mr_await_as(L, mr_self_fiber(L), &receiving, u, (unsigned short)from, deadline);
 }
 
 /* socket:receive([seconds]) -> data | nil, message, code */
@@ -113,58 +103,51 @@ static int l_udp_receive_from(lua_State *L) { return receive(L, 1); }
 
 /* ---- sending ---- */
 
-static int send_k(lua_State *L, int status, lua_KContext ctx);
-
 enum { DATA = 2, TO = 3 };           /* stack: the socket, the datagram, the address as bytes or nil */
 
-static int send_on(lua_State *L, mr_fiber *f, mr_udp *u) {
-  for (;;) {
-    size_t len;
-    const char *data = lua_tolstring(L, DATA, &len);
-    if (u->fd < 0) return fail(L, u, EBADF);
-    long r = port_net_send(u->fd, data, len, (const port_addr *)lua_touserdata(L, TO));
-    if (r >= 0) return lua_pushboolean(L, 1), 1;
-    if (!PORT_WOULD_BLOCK(-r)) return fail(L, u, (int)-r);
-    uint64_t deadline = mr_deadline_or(L, 4, u->patience);
-    if (deadline == 0) return mr_net_fail(L, "timeout", "ETIMEDOUT");
-    int err = mr_wait_open(f, L);
-    if (err) return mr_raise(L, err);
-    if (mr_watch_wait(u->watch, MR_WRITE, &f->wait)) {
-      mr_wait_abandon(f);
-      continue;
-    }
-    f->op = "send_to";
-    u->users++;
-    mr_reason why = mr_park_here(L, f, deadline, 0, send_k);
-    u->users--;
-    if (why == MR_WOKEN) continue;
-    if (u->fd >= 0) mr_watch_unwait(u->watch, &f->wait);
-    return mr_net_fail_wait(L, f, why);
-  }
+static int datagram_send_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  mr_udp *u = o;
+  size_t len;
+  const char *data = lua_tolstring(L, DATA, &len);
+  (void)w;
+  (void)why;
+  if (u->fd < 0) return udp_fail(L, u, EBADF);
+  long r = port_net_send(u->fd, data, len, (const port_addr *)lua_touserdata(L, TO));
+  if (r >= 0) return lua_pushboolean(L, 1), 1;
+  return PORT_WOULD_BLOCK(-r) ? -1 : udp_fail(L, u, (int)-r);
 }
 
-static int send_k(lua_State *L, int status, lua_KContext ctx) {
-  mr_fiber *f = mr_self_fiber(L);
-  mr_udp *u = check(L);
-  mr_reason why = mr_wake(f);
-  (void)status;
-  (void)ctx;
-  u->users--;
-  if (why == MR_WOKEN) return send_on(L, f, u);
-  if (u->fd >= 0) mr_watch_unwait(u->watch, &f->wait);
-  return mr_net_fail_wait(L, f, why);
+static int datagram_send_link(void *o, mr_wait *w) {
+  mr_udp *u = o;
+  if (mr_watch_wait(u->watch, MR_WRITE, w)) return 1;
+  u->users++;
+  w->linked = 1;
+  return 0;
+}
+
+static void datagram_send_unlink(void *o, mr_wait *w) {
+  mr_udp *u = o;
+  u->users = (unsigned short)(u->users - w->linked);
+  if (u->fd >= 0) mr_watch_unwait(u->watch, w);
+}
+
+static const mr_waitclass sending = { .run = { .op = "send_to", .link = datagram_send_link, .unlink = datagram_send_unlink, .each = 1 }, .take = datagram_send_take };
+
+static int datagram_send(lua_State *L, mr_udp *u) {
+  uint64_t deadline = u->patience == UINT64_MAX || u->patience == 0 ? u->patience : port_now() + u->patience;
+  return mr_await(L, mr_self_fiber(L), &sending, u, deadline);
 }
 
 /* socket:send(data) -> true | nil, message, code: to where it is connected to */
 static int l_udp_send(lua_State *L) {
-  mr_udp *u = check(L);
+  mr_udp *u = udp_check(L);
   luaL_checkstring(L, DATA);
   lua_settop(L, 2);
   lua_pushnil(L);
-  return send_on(L, mr_self_fiber(L), u);
+  return datagram_send(L, u);
 }
 
-/* The address at `where` of the arguments becomes bytes at TO; a name is resolved first. then(L) goes on. */
+/* The address at `where` of the arguments becomes bytes at TO; a name is resolved first. */
 static void keep_address(lua_State *L, mr_udp *u, port_addr *a) {
   if (u->family == PORT_INET6) port_addr_map(a);
   memcpy(lua_newuserdatauv(L, sizeof *a, 0), a, sizeof *a);
@@ -172,55 +155,53 @@ static void keep_address(lua_State *L, mr_udp *u, port_addr *a) {
   lua_settop(L, TO);
 }
 
-static int send_named(lua_State *L, mr_udp *u, int port) {
-  mr_resolve *q = mr_names_at(L, 5);
+/* The hold of the name is at 5, its port at 6. */
+static int send_named(lua_State *L, mr_request *r) {
+  mr_resolve *q = (mr_resolve *)r;
+  mr_udp *u = udp_check(L);
   port_addr a;
+  if (q->n == 0) return mr_names_fail(L, q);
+  int port = (int)lua_tointeger(L, 6);
   for (int i = 0; i < q->n; i++) {
     if (port_addr_native(&a, q->list[i].u.bytes, q->list[i].len, port) != 0) continue;
     if (u->family == PORT_INET && port_addr_family(&a) != PORT_INET) continue;
     keep_address(L, u, &a);
-    return send_on(L, mr_self_fiber(L), u);
+    return datagram_send(L, u);
   }
-  return fail(L, u, EAFNOSUPPORT);
-}
-
-static int named_k(lua_State *L, int status, lua_KContext port) {
-  (void)status;
-  mr_udp *u = check(L);
-  int n = mr_names_ended(L, mr_names_at(L, 5), mr_wake(mr_self_fiber(L)));
-  return n ? n : send_named(L, u, (int)port);
+  return udp_fail(L, u, EAFNOSUPPORT);
 }
 
 /* socket:send_to(data, host, port) or (data, "unix:/path") -> true | nil, message, code */
 static int l_udp_send_to(lua_State *L) {
-  mr_udp *u = check(L);
+  mr_udp *u = udp_check(L);
   luaL_checkstring(L, DATA);
   mr_where w;
   port_addr a;
   lua_settop(L, 4);
   if (lua_isnil(L, 4)) mr_where_get(L, 3, &w);
   else mr_where_pair(L, 3, &w);
-  if (u->fd < 0) return fail(L, u, EBADF);
+  u = udp_check(L);                              /* what was converted may have run anything */
+  if (u->fd < 0) return udp_fail(L, u, EBADF);
   if (w.is_path) a = w.path;
   else if (port_addr_numeric(&a, w.host && *w.host ? w.host : "127.0.0.1", w.port) != 0) {
-    mr_names_push(L, w.host, 1);
+    mr_names_push(L, w.host, 1, send_named);
     lua_insert(L, 5);
     lua_settop(L, 5);
-    int n = mr_names_wait(L, mr_names_at(L, 5), u->patience == UINT64_MAX ? UINT64_MAX : port_now() + u->patience, w.port, named_k);
-    return n ? n : send_named(L, u, w.port);
+    lua_pushinteger(L, w.port);
+    return mr_names_await(L, 5, u->patience == UINT64_MAX ? UINT64_MAX : port_now() + u->patience);
   }
   keep_address(L, u, &a);
-  return send_on(L, mr_self_fiber(L), u);
+  return datagram_send(L, u);
 }
 
-/* socket:connect(host, port) or ("unix:/path") or () -> true | nil, message, code: an address, not a name; () undoes it */
+/* socket:connect(host, port) or ("unix:/path") or () -> true | nil, message, code: an udp_address, not a name; () undoes it */
 static int l_udp_connect(lua_State *L) {
-  mr_udp *u = check(L);
+  mr_udp *u = udp_check(L);
   mr_where w;
   port_addr a;
   int err;
   lua_settop(L, 3);
-  if (u->fd < 0) return fail(L, u, EBADF);
+  if (u->fd < 0) return udp_fail(L, u, EBADF);
   if (lua_isnil(L, 2)) {
     err = port_net_disconnect(u->fd);
   } else {
@@ -229,10 +210,12 @@ static int l_udp_connect(lua_State *L) {
     if (w.is_path) a = w.path;
     else luaL_argcheck(L, port_addr_numeric(&a, w.host && *w.host ? w.host : "127.0.0.1", w.port) == 0, 2,
                        "an address is needed here, not a name: see net.resolve");
+    u = udp_check(L);
+    if (u->fd < 0) return udp_fail(L, u, EBADF);
     if (u->family == PORT_INET6) port_addr_map(&a);
     err = port_net_connect(u->fd, &a);
   }
-  if (err) return fail(L, u, err);
+  if (err) return udp_fail(L, u, err);
   lua_pushboolean(L, 1);
   return 1;
 }
@@ -241,86 +224,86 @@ static int l_udp_connect(lua_State *L) {
 
 /* socket:close() -> true */
 static int l_udp_close(lua_State *L) {
-  drop(check(L), mr_self_fiber(L));
+  drop(udp_check(L), mr_self_fiber(L));
   lua_pushboolean(L, 1);
   return 1;
 }
 
 /* socket:closed() -> boolean */
 static int l_udp_closed(lua_State *L) {
-  lua_pushboolean(L, check(L)->fd < 0);
+  lua_pushboolean(L, udp_check(L)->fd < 0);
   return 1;
 }
 
 /* socket:timeout([seconds]) -> socket */
 static int l_udp_timeout(lua_State *L) {
-  mr_udp *u = check(L);
+  mr_udp *u = udp_check(L);
   uint64_t at = mr_deadline(L, 2);
   u->patience = at == UINT64_MAX || at == 0 ? at : (uint64_t)(lua_tonumber(L, 2) * 1e9);
   lua_settop(L, 1);
   return 1;
 }
 
-static int address(lua_State *L, int (*get)(int, port_addr *)) {
-  mr_udp *u = check(L);
+static int udp_address(lua_State *L, int (*get)(int, port_addr *)) {
+  mr_udp *u = udp_check(L);
   port_addr a;
-  if (u->fd < 0) return fail(L, u, EBADF);
+  if (u->fd < 0) return udp_fail(L, u, EBADF);
   int err = get(u->fd, &a);
-  return err ? fail(L, u, err) : mr_push_addr(L, &a);
+  return err ? udp_fail(L, u, err) : mr_push_addr(L, &a);
 }
 
 /* socket:address() -> host, port | path */
-static int l_udp_address(lua_State *L) { return address(L, port_net_local); }
+static int l_udp_address(lua_State *L) { return udp_address(L, port_net_local); }
 /* socket:peer() -> host, port | path | nil, message, code */
-static int l_udp_peer(lua_State *L) { return address(L, port_net_peer); }
+static int l_udp_peer(lua_State *L) { return udp_address(L, port_net_peer); }
 
 /* socket:option(name[, value]) -> value | true | nil, message, code */
 static int l_udp_option(lua_State *L) {
-  mr_udp *u = check(L);
-  return u->fd < 0 ? fail(L, u, EBADF) : mr_option(L, u->fd);
+  mr_udp *u = udp_check(L);
+  return u->fd < 0 ? udp_fail(L, u, EBADF) : mr_option(L, u->fd);
 }
 
 /* socket:fd() -> number */
 static int l_udp_fd(lua_State *L) {
-  mr_udp *u = check(L);
-  if (u->fd < 0) return fail(L, u, EBADF);
+  mr_udp *u = udp_check(L);
+  if (u->fd < 0) return udp_fail(L, u, EBADF);
   lua_pushinteger(L, u->fd);
   return 1;
 }
 
 static int selected_by_other(const mr_udp *u, const mr_fiber *f) { return u->fd >= 0 && u->selects && u->selector != f; }
 
-static int wait_link(mr_case *k) {
-  mr_udp *u = k->object;
-  if (selected_by_other(u, k->wait.fiber)) return 1;
-  if (u->fd < 0 || mr_watch_wait(u->watch, MR_READ, &k->wait)) return 1;
+static int udp_case_link(void *o, mr_wait *w) {
+  mr_udp *u = o;
+  if (selected_by_other(u, w->fiber)) return 1;
+  if (u->fd < 0 || mr_watch_wait(u->watch, MR_READ, w)) return 1;
   u->users++;
   u->selects++;
-  u->selector = k->wait.fiber;
-  k->what = 1;                                   /* queued */
+  u->selector = w->fiber;
+  w->linked = 1;
   return 0;
 }
 
-static void wait_unlink(mr_case *k) {
-  mr_udp *u = k->object;
-  if (!k->what) return;
-  k->what = 0;
+static void udp_case_unlink(void *o, mr_wait *w) {
+  mr_udp *u = o;
+  if (!w->linked) return;
+  w->linked = 0;
   u->users--;
   u->selects--;
-  if (u->fd >= 0) mr_watch_unwait(u->watch, &k->wait);
+  if (u->fd >= 0) mr_watch_unwait(u->watch, w);
 }
 
-static int wait_take(lua_State *L, mr_case *k, mr_reason why) {
-  mr_udp *u = k->object;
+static int udp_case_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  mr_udp *u = o;
   (void)why;
   if (u->reading) return mr_net_fail(L, "another fiber receives from this socket", "EBUSY");
-  if (selected_by_other(u, mr_self_fiber(L))) return mr_net_fail(L, "another fiber selects this socket", "EBUSY");
+  if (selected_by_other(u, w->fiber)) return mr_net_fail(L, "another fiber selects this socket", "EBUSY");
   if (u->fd >= 0 && !port_net_readable(u->fd)) return -1;
   lua_pushboolean(L, 1);
   return 1;
 }
 
-static const mr_waitclass waits = { "receive_from", wait_link, wait_unlink, wait_take, NULL, 0 };
+static const mr_waitclass readable = { .run = { .op = "receive_from", .link = udp_case_link, .unlink = udp_case_unlink, .each = 1 }, .take = udp_case_take };
 
 static const luaL_Reg meta[] = { { "__close", mr_close_meta }, { NULL, NULL } };
 
@@ -340,10 +323,10 @@ static const luaL_Reg methods[] = {
   { NULL, NULL }
 };
 
-static const mr_class class = { .share = { .name = "udp socket", .destroy = destroy, .push = push, .moves = 1, .dropped = dropped,
+static const mr_class class = { .share = { .name = "udp socket", .destroy = destroy, .push = udp_push, .moves = 1, .dropped = dropped,
                                            .busy = busy }, .tname = TNAME, .meta = meta,
-                                .methods = methods, .wait = &waits };
-static void push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
+                                .methods = methods, .wait = &readable };
+static void udp_push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
 
 /* ---- making one ---- */
 

@@ -97,6 +97,7 @@ int port_child_spawn(const port_program *c, int *pid) {
   posix_spawn_file_actions_t fa;
   posix_spawnattr_t attr;
   pid_t p;
+  mr_assert_unlocked();
   char **env = c->changes ? environment(c->changes) : environ;
   if (c->changes && !env) return ENOMEM;
   int err = posix_spawn_file_actions_init(&fa);
@@ -242,18 +243,10 @@ static long write_blocked(int fd, const void *p, size_t n) {
   return r < 0 ? -errno : (long)r;
 }
 
-/* A write to a pipe without a reader raises SIGPIPE in this thread: it is blocked for the moment and taken back, unless one was pending already. */
 long port_pipe_write(int fd, const void *p, size_t n) {
-  sigset_t pipe, old, pending;
-  sigemptyset(&pipe);
-  sigaddset(&pipe, SIGPIPE);
-  sigpending(&pending);
-  pthread_sigmask(SIG_BLOCK, &pipe, &old);
+  port_pipe_hold hold;
+  port_signals_hold_pipe(&hold);
   long r = write_blocked(fd, p, n);
-  if (r == -EPIPE && !sigismember(&pending, SIGPIPE)) {
-    struct timespec none = { 0, 0 };
-    while (sigtimedwait(&pipe, NULL, &none) < 0 && errno == EINTR) { }
-  }
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  port_signals_drop_pipe(&hold, r == -EPIPE);
   return r;
 }

@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -69,6 +70,12 @@ int port_addr_native(port_addr *a, const void *sockaddr, size_t len, int port) {
   if (family == AF_INET) ((struct sockaddr_in *)raw(a))->sin_port = htons((uint16_t)port);
   else if (family == AF_INET6) ((struct sockaddr_in6 *)raw(a))->sin6_port = htons((uint16_t)port);
   else return EAFNOSUPPORT;
+  return 0;
+}
+
+int port_addr_raw(port_addr *a, const void *sockaddr, size_t len) {
+  if (len < sizeof(sa_family_t) || len > sizeof a->bytes) return EINVAL;
+  fill(a, sockaddr, len);
   return 0;
 }
 
@@ -144,6 +151,40 @@ void port_net_close(int fd) { close(fd); }
 int port_net_bind(int fd, const port_addr *a) { return result(bind(fd, raw(a), a->len)); }
 int port_net_listen(int fd, int backlog) { return result(listen(fd, backlog)); }
 
+int port_net_adopt(int fd) {
+  int flags = fcntl(fd, F_GETFL);
+  return flags < 0 ? errno : result(fcntl(fd, F_SETFL, flags | O_NONBLOCK));
+}
+
+int port_net_duplicate(int fd, int *copy) {
+  *copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  return *copy < 0 ? errno : 0;
+}
+
+int port_net_hostname(char *buf, size_t size) {
+  int err = result(gethostname(buf, size));
+  buf[size - 1] = 0;
+  return err;
+}
+
+/* As select tells it: an end or an error is something to read, an error lets writes go through, too. */
+int port_net_ready(struct port_want *w, int n) {
+  struct pollfd few[64], *p = n > 64 ? malloc((size_t)n * sizeof *p) : few;
+  int count = 0;
+  if (!p) return -1;
+  for (int i = 0; i < n; i++)
+    p[i] = (struct pollfd){ .fd = w[i].fd, .events = (short)((w[i].read ? POLLIN | POLLRDBAND : 0) | (w[i].write ? POLLOUT : 0)) };
+  if (poll(p, (nfds_t)n, 0) > 0) {
+    for (int i = 0; i < n; i++) {
+      w[i].read = w[i].read && (p[i].revents & (POLLIN | POLLHUP | POLLERR | POLLRDBAND));
+      w[i].write = w[i].write && (p[i].revents & (POLLOUT | POLLERR));
+      count += w[i].read || w[i].write;
+    }
+  }
+  if (p != few) free(p);
+  return count;
+}
+
 int port_net_accept(int fd, int *conn) {
   for (;;) {
     *conn = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -215,6 +256,11 @@ long port_net_send(int fd, const void *p, size_t n, const port_addr *to) {
   do r = sendto(fd, p, n, MSG_NOSIGNAL, raw(to), to->len);
   while (r < 0 && errno == EINTR);
   return r < 0 ? -errno : (long)r;
+}
+
+int port_net_wait(int fd, int write, int ms) {
+  struct pollfd p = { .fd = fd, .events = write ? POLLOUT : POLLIN };
+  return poll(&p, 1, ms) > 0;
 }
 
 int port_net_readable(int fd) {

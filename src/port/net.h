@@ -1,6 +1,6 @@
 /*
- * net: sockets and their addresses. Every descriptor made here is non-blocking and closed on exec; nothing here ever waits or raises
- * SIGPIPE. Contract as in port.h: results are 0 or an errno value; counts of bytes are >= 0, or minus an errno value.
+ * net: sockets and their addresses. Every descriptor made here is non-blocking and closed on exec; nothing here waits (but
+ * port_net_wait) or raises SIGPIPE. Contract as in port.h: results are 0 or an errno value; counts of bytes are >= 0, or minus an errno value.
  * PORT_EAGAIN and its like are the errno values that callers tell apart.
  */
 #ifndef PORT_NET_H
@@ -21,6 +21,7 @@ int port_addr_numeric(port_addr *a, const char *host, int port);  /* EINVAL: it 
 int port_addr_any(port_addr *a, int family, int port);            /* every interface */
 int port_addr_unix(port_addr *a, const char *path, size_t len);   /* "\0name": abstract; ENAMETOOLONG */
 int port_addr_native(port_addr *a, const void *sockaddr, size_t len, int port);   /* as resolvers give it */
+int port_addr_raw(port_addr *a, const void *sockaddr, size_t len);               /* with whatever port it has; EINVAL: it is none */
 void port_addr_map(port_addr *a);                                 /* an IPv4 address as sockets of IPv6 know it */
 int port_addr_family(const port_addr *a);                         /* 0: none */
 int port_addr_port(const port_addr *a);                           /* -1: it has none */
@@ -36,6 +37,11 @@ int  port_net_socket(int family, int type, int *fd);
 void port_net_close(int fd);
 int  port_net_bind(int fd, const port_addr *a);
 int  port_net_listen(int fd, int backlog);
+int  port_net_adopt(int fd);                 /* of somebody else's making: it never blocks from now on */
+int  port_net_duplicate(int fd, int *copy);
+int  port_net_hostname(char *buf, size_t size);
+struct port_want { int fd; unsigned char read, write; };
+int  port_net_ready(struct port_want *w, int n);   /* leaves what is so now; how many entries have something. -1: no memory */
 int  port_net_accept(int fd, int *conn);
 int  port_net_connect(int fd, const port_addr *a);   /* EINPROGRESS: under way */
 int  port_net_connected(int fd);             /* after EINPROGRESS: 0, EINPROGRESS, or why it failed */
@@ -43,6 +49,7 @@ long port_net_read(int fd, void *p, size_t n);
 long port_net_write(int fd, const port_slice *s, int n);
 long port_net_receive(int fd, void *p, size_t n, port_addr *from);
 long port_net_send(int fd, const void *p, size_t n, const port_addr *to);   /* to NULL: where it is connected to */
+int  port_net_wait(int fd, int write, int ms);   /* the only one that waits, with -1 for ever. 1: it is ready; 0: not within that time, or a signal came */
 int  port_net_readable(int fd);              /* 1: a read would not block */
 int  port_net_writable(int fd);
 int  port_net_shutdown(int fd, int read, int write);

@@ -8,6 +8,10 @@
 #include "port/port.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <sys/mman.h>
 
 #define PROT (PROT_READ | PROT_WRITE)
@@ -99,5 +103,11 @@ void *port_pages_remap(void *p, size_t len, size_t newlen, size_t align) {
 #else
   (void)p; (void)len; (void)newlen; (void)align;
   return NULL;
+#endif
+}
+
+void port_malloc_trim(void) {
+#ifdef __GLIBC__
+  malloc_trim(0);
 #endif
 }

@@ -261,11 +261,13 @@ int port_poll_wait(port_event *e, uint64_t deadline, port_ready *r, int n, int *
   unsigned clear = 0, one = 1, polling = 3;
   int got = 0, called = 0, waited = 0;
   *set = 0;
+  mr_assert_unlocked();
   port_chaos();
   if (atomic_compare_exchange_strong(&e->word, &clear, 3)) {
     got = wait_ready(r, n, deadline, &called);
     waited = !atomic_compare_exchange_strong(&e->word, &polling, 0);
   } else {
+    mr_assert(clear == 1);                       /* else somebody else waits there */
     got = port_poll(r, n);
     waited = -1;
   }

@@ -46,6 +46,8 @@
 #endif
 #endif
 
+#include "port/check.h"
+
 /* Tests that stress the protocols build with MR_CHAOS: a random delay, drawn from a printed seed, before each compare-and-swap. */
 #ifdef MR_CHAOS
 void port_chaos(void);
@@ -55,19 +57,54 @@ void port_chaos(void);
 
 /* ---- time ---- */
 uint64_t port_now(void);                      /* monotonic, nanoseconds */
+uint64_t port_own_cpu(void);                  /* CPU time that this program has had, all threads, nanoseconds */
+double   port_wall(void);                     /* seconds since 1970 */
 uint64_t port_entropy(void);                  /* 64 bits, different at every call, never blocks */
 
 /* ---- lock: held for tens of instructions, never across a Lua call ---- */
-typedef struct { atomic_uint word; } port_lock;
+/* In which order locks may be taken is said in base/rank.h, and seen to in builds with checks (check.h). */
+typedef struct {
+  atomic_uint word;
+#ifdef MR_CHECKS
+  unsigned rank;
+#endif
+} port_lock;
 void port_lock_slow(port_lock *l);
-static inline int port_trylock(port_lock *l) {
+static inline int port_lock_grab(port_lock *l) {
   return !atomic_exchange_explicit(&l->word, 1, memory_order_acquire);
 }
-static inline void port_acquire(port_lock *l) {
+static inline void port_lock_take(port_lock *l) {
   port_chaos();
-  if (PORT_UNLIKELY(!port_trylock(l))) port_lock_slow(l);
+  if (PORT_UNLIKELY(!port_lock_grab(l))) port_lock_slow(l);
 }
-static inline void port_unlock(port_lock *l) { atomic_store_explicit(&l->word, 0, memory_order_release); }
+static inline void port_lock_leave(port_lock *l) { atomic_store_explicit(&l->word, 0, memory_order_release); }
+#ifdef MR_CHECKS
+#define PORT_LOCK(its_rank) { .rank = (its_rank) }
+static inline void port_lock_rank(port_lock *l, unsigned rank) { l->rank = rank; }
+static inline void port_lock_in(port_lock *l, const char *file, int line) {
+  port_check_taking(l, l->rank, file, line);
+  port_lock_take(l);
+  port_check_taken(l, l->rank, file, line);
+}
+static inline int port_lock_try(port_lock *l, const char *file, int line) {
+  if (!port_lock_grab(l)) return 0;
+  port_check_taken(l, l->rank, file, line);
+  return 1;
+}
+static inline void port_lock_out(port_lock *l, const char *file, int line) {
+  port_check_leaving(l, file, line);
+  port_lock_leave(l);
+}
+#define port_acquire(l) port_lock_in(l, __FILE__, __LINE__)
+#define port_trylock(l) port_lock_try(l, __FILE__, __LINE__)
+#define port_unlock(l)  port_lock_out(l, __FILE__, __LINE__)
+#else
+#define PORT_LOCK(its_rank) { 0 }
+#define port_lock_rank(l, its_rank) ((void)(l), (void)(its_rank))
+#define port_acquire(l) port_lock_take(l)
+#define port_trylock(l) port_lock_grab(l)
+#define port_unlock(l)  port_lock_leave(l)
+#endif
 
 /* ---- event: one waiter; a set is remembered until the wait that consumes it ---- */
 typedef struct { atomic_uint word; } port_event;
@@ -90,6 +127,7 @@ void port_thread_join(port_thread *t);
 int  port_thread_at_end(void (*fn)(void));    /* fn runs when the calling thread ends; the same function for all threads of the program */
 void port_thread_self(port_thread *t);
 uint64_t port_thread_cpu(const port_thread *t);/* nanoseconds of CPU it has used; 0 = unknown */
+long port_thread_sleeps(void);                /* how often the calling thread has slept in the kernel */
 int  port_thread_runnable(const port_thread *t);/* on a CPU or waiting for one, not blocked; 1 when unknown */
 int  port_thread_kick(const port_thread *t);  /* sends it the preemption signal */
 /* Installs the handler of the preemption signal (number from MARE_SIGNAL, default SIGURG). */
@@ -103,6 +141,7 @@ int  port_cpus(void);                         /* allowed by affinity and cgroup,
 void *port_pages_reserve(size_t len, size_t align);  /* zeroed, read-write; NULL: no memory */
 void  port_pages_release(void *p, size_t len);       /* unmaps */
 void  port_pages_discard(void *p, size_t len);       /* stays mapped, content becomes zero when touched again */
+void  port_malloc_trim(void);                        /* malloc's unused pages go back to the system, where it can be told */
 void  port_pages_huge(void *p, size_t len);          /* advice: huge pages pay here */
 void *port_pages_reserve_at(void *p, size_t len);    /* at exactly that address, or NULL */
 /* Other length, perhaps another place (aligned), content kept up to the shorter one; NULL: nothing changed. */

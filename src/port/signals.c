@@ -2,6 +2,9 @@
  * signals: workers block all signals but the preemption signal; a child would inherit that and survive SIGTERM. Who starts a child
  * therefore puts on the program's original mask for the moment.
  *
+ * SIGPIPE is raised by a write, in the thread that writes. Where Lua code runs it is as the program has it, because print and io.write into a
+ * pipe that nobody reads must do what they do under lua: by default, end the program. mare's own writes hold it back and give EPIPE.
+ *
  * `original` is written once, before there are threads, and only read afterwards.
  */
 #include <errno.h>
@@ -48,11 +51,44 @@ void port_signals_original(port_sigmask *mask) {
   memcpy(mask->bits, &m, sizeof m);
 }
 
+/* ---- SIGPIPE ---- */
+
+void port_signals_allow_pipe(void) {
+  sigset_t pipe;
+  if (!atomic_load_explicit(&known, memory_order_acquire) || sigismember(&original, SIGPIPE)) return;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  pthread_sigmask(SIG_UNBLOCK, &pipe, NULL);
+}
+
+void port_signals_hold_pipe(port_pipe_hold *h) {
+  sigset_t pipe, old, pending;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  sigpending(&pending);
+  h->pending = sigismember(&pending, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe, &old);
+  memcpy(h->mask.bits, &old, sizeof old);
+}
+
+void port_signals_drop_pipe(const port_pipe_hold *h, int raised) {
+  sigset_t pipe;
+  struct timespec none = { 0, 0 };
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  if (raised && !h->pending) while (sigtimedwait(&pipe, NULL, &none) < 0 && errno == EINTR) { }
+  port_signals_restore(&h->mask);
+}
+
+/* ---- SIGINT ---- */
+
 static void (*interrupt)(void);
 
 static void on_interrupt(int sig) {
+  int err = errno;
   (void)sig;
   interrupt();
+  errno = err;
 }
 
 void port_signal_interrupt(void (*fn)(void)) {
@@ -67,7 +103,10 @@ void port_signal_interrupt(void (*fn)(void)) {
   sigaction(SIGINT, &sa, NULL);
 }
 
-void port_exit_now(int code) { _exit(code); }
+void port_exit_now(int code) {
+  port_terminal_restore();
+  _exit(code);
+}
 
 /* ---- taken by the program ---- */
 

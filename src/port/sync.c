@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "port/poll.h"
+#include "port/system.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -28,16 +29,20 @@ void port_pause(void) {
 void port_yield(void) { sched_yield(); }
 
 void port_sleep(uint64_t ns) {
+  mr_assert_unlocked();
   struct timespec ts = { (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
   nanosleep(&ts, NULL);
 }
 
-void port_quit(int code) { _exit(code); }
+void port_quit(int code) {
+  port_terminal_restore();
+  _exit(code);
+}
 
 void port_lock_slow(port_lock *l) {
   for (unsigned turn = 0;; turn++) {
     for (int i = 0; i < 64; i++) {
-      if (!atomic_load_explicit(&l->word, memory_order_relaxed) && port_trylock(l)) return;
+      if (!atomic_load_explicit(&l->word, memory_order_relaxed) && port_lock_grab(l)) return;
       port_pause();
     }
     if (turn < 8) sched_yield();
@@ -57,24 +62,44 @@ static int consume(port_event *e) {
   return atomic_compare_exchange_strong(&e->word, &one, 0);
 }
 
+/* Sleeps while the word is 2, or until the deadline: -1, errno ETIMEDOUT. */
+static long futex_wait(port_event *e, uint64_t deadline) {
+  struct timespec ts, *limit = NULL;
+  if (deadline != UINT64_MAX) {         /* FUTEX_WAIT_BITSET takes an absolute monotonic time */
+    ts.tv_sec = (time_t)(deadline / 1000000000u);
+    ts.tv_nsec = (long)(deadline % 1000000000u);
+    limit = &ts;
+  }
+  return syscall(SYS_futex, &e->word, FUTEX_WAIT_BITSET_PRIVATE, 2, limit, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+#ifdef PORT_TSAN
+/*
+ * ThreadSanitizer runs a signal's handler at the next call that it intercepts. The futex is none, so we make one after each; and as the signal may
+ * have come just before it, we look again soon.
+ */
+static long sleep_until(port_event *e, uint64_t deadline) {
+  uint64_t soon = port_now() + 20000000u;
+  long r = futex_wait(e, deadline < soon ? deadline : soon);
+  int err = errno;
+  if (r < 0) nanosleep(&(struct timespec){ 0, 1 }, NULL);
+  errno = err == ETIMEDOUT && deadline > soon ? EINTR : err;
+  return r;
+}
+#else
+static long sleep_until(port_event *e, uint64_t deadline) { return futex_wait(e, deadline); }
+#endif
+
 int port_event_wait(port_event *e, uint64_t deadline) {
-  for (;;) {
+  mr_assert_unlocked();
+  for (int again = 0;; again = 1) {
     if (consume(e)) return 1;
     unsigned clear = 0;
     port_chaos();
     if (!atomic_compare_exchange_strong(&e->word, &clear, 2) && clear == 1) continue;
-    struct timespec ts, *limit = NULL;
-    if (deadline != UINT64_MAX) {       /* FUTEX_WAIT_BITSET takes an absolute monotonic time */
-      ts.tv_sec = (time_t)(deadline / 1000000000u);
-      ts.tv_nsec = (long)(deadline % 1000000000u);
-      limit = &ts;
-    }
-    long r = syscall(SYS_futex, &e->word, FUTEX_WAIT_BITSET_PRIVATE, 2, limit, NULL, FUTEX_BITSET_MATCH_ANY);
-#ifdef PORT_TSAN
-    /* ThreadSanitizer runs a signal's handler at the next call that it intercepts; this system call is none. */
-    if (r < 0 && errno == EINTR) nanosleep(&(struct timespec){ 0, 1 }, NULL);
-#endif
-    if (r < 0 && errno == ETIMEDOUT) {
+    mr_assert(clear == 0 || again);              /* else somebody else waits there */
+    (void)again;
+    if (sleep_until(e, deadline) < 0 && errno == ETIMEDOUT) {
       unsigned waiting = 2;
       if (atomic_compare_exchange_strong(&e->word, &waiting, 0)) return 0;
     }
@@ -98,6 +123,18 @@ uint64_t port_now(void) {
   struct timespec ts;
   clock_gettime(CLOCK_MONOTONIC, &ts);
   return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t port_own_cpu(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+  return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+double port_wall(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_REALTIME, &ts);
+  return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
 /* splitmix64 over a counter that starts at an unpredictable place. */

@@ -17,6 +17,12 @@ typedef struct port_sigmask { uint64_t bits[16]; } port_sigmask;
 void port_signals_default(port_sigmask *save);
 void port_signals_restore(const port_sigmask *save);
 void port_signals_original(port_sigmask *mask);           /* what port_signals_default puts on */
+/* From here on a write of this thread into a pipe without reader does what the program was started with: SIGPIPE's default ends it. */
+void port_signals_allow_pipe(void);
+/* Around a write that gives EPIPE instead: `raised` says that it did. */
+typedef struct port_pipe_hold { port_sigmask mask; int pending; } port_pipe_hold;
+void port_signals_hold_pipe(port_pipe_hold *h);
+void port_signals_drop_pipe(const port_pipe_hold *h, int raised);
 /* SIGINT calls fn, which must be async-signal-safe, instead of ending the program. */
 void port_signal_interrupt(void (*fn)(void));
 int  port_signal_number(const char *name);                /* "INT" or "SIGINT"; 0: no such signal here */
@@ -41,6 +47,19 @@ void port_file_unlock(FILE *f);
 size_t port_file_write(const char *s, size_t len, FILE *f);   /* f is locked by the caller */
 void port_file_unlocked(FILE *f);                         /* from now on nobody locks it; at the end of the program */
 int  port_file_is_terminal(FILE *f);
+
+/* ---- line editing at a terminal (editor.c) ---- */
+int   port_editor_open(void);                             /* 1: a library for it is there; MARE_EDITOR names another one, "" none */
+/*
+ * *line: without its end, malloc'd. `typed` is called at each key. PORT_LINE_LEFT: port_editor_interrupt came since port_editor_ready; the line is
+ * gone, the terminal's cursor on a new one. One that comes before port_editor_ready is not seen here.
+ */
+enum { PORT_LINE, PORT_LINE_END, PORT_LINE_LEFT };
+int   port_editor_line(const char *prompt, void (*typed)(void), char **line);
+void  port_editor_ready(void);
+void  port_editor_interrupt(void);                        /* async-signal-safe */
+void  port_editor_keep(const char *line);                 /* in the history */
+void  port_terminal_restore(void);                        /* the program ends while a line is read; async-signal-safe */
 
 /* ---- commands: the child gets the program's own signal mask and none of our descriptors ---- */
 int   port_command(const char *cmd);                      /* as system(); NULL: is there a shell? */

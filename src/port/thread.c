@@ -1,7 +1,7 @@
 /*
  * thread: kernel threads, the preemption signal, and how many CPUs this program may use.
  *
- * Threads block every signal but the preemption signal, so that a program's own handlers run where it expects them:
+ * Threads block every signal but the preemption signal and faults, so that a program's own handlers run where it expects them:
  * on threads that are not mare's. Children must not inherit that mask; see signals.c.
  */
 #define _GNU_SOURCE
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -55,6 +56,7 @@ static void *start_thread(void *p) {
 
 /* t's fields are its own thread's business (port_thread_self), who may have begun already. */
 static int start(pthread_t *id, void (*fn)(void *), void *arg, const char *name) {
+  mr_assert_unlocked();
   start_info *s = malloc(sizeof *s);
   if (!s) return ENOMEM;
   s->fn = fn;
@@ -104,6 +106,11 @@ uint64_t port_thread_cpu(const port_thread *t) {
   clockid_t clock = (clockid_t)(intptr_t)atomic_load_explicit(&t->clock, memory_order_relaxed);
   if (!clock || clock_gettime(clock, &ts) != 0) return 0;
   return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+long port_thread_sleeps(void) {
+  struct rusage u;
+  return getrusage(RUSAGE_THREAD, &u) == 0 ? u.ru_nvcsw : 0;
 }
 
 int port_thread_runnable(const port_thread *t) {

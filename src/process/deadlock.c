@@ -1,74 +1,39 @@
 /*
- * deadlock: noticing that nothing can ever run again, and saying who waits for what.
+ * deadlock: what happens when nothing can ever run again (run/quiet.c notices), and the report of who waits for what.
  *
- * Quiet means, under the idle lock: every worker sleeps, no timer is set, nothing outside the program can wake anybody, no thread
- * runs without a worker, nobody has a fiber in hand, nothing is queued, and every host waits without a deadline and has not been
- * woken. Whoever goes to sleep last checks. Nothing runs then, so the report may read every parked state.
- *
- * The order of the reads matters. Who is not counted as busy - a thread in the idle list, one that retires, one that gave
- * its worker away and is about to sleep, the monitor - raises `nmoving` before it takes a fiber out of a slot or the timers,
- * and lowers it when the fiber is queued, or the thread out of the idle list (for which it needs our lock). So if all workers
- * idle (then every slot is empty), timers are read before nmoving and nmoving before the queues, a fiber on its way is seen. So is a
- * process being born: live is read before nmoving.
+ * Under `mare run` the program ends; else every host gets the report as an error where it waits. Nothing runs then, so the report may read
+ * every parked state.
  */
 #include "process/rt.h"
-#include "process/crew.h"
+#include "process/strand.h"
 
-#include <lauxlib.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * A host that was woken goes on counting as waiting until its thread runs. A fiber of it that waits where Lua can't yield stands on the
- * thread's stack, above the first one: then only that one counts, and gets the report.
- */
-static int hosts_wait(mr_runtime *r) {
-  for (mr_proc *h = r->host; h; h = h->live_next) {
-    mr_fiber *f = h->fiber;
-    if (atomic_load(&f->ticket) != f->wait.ticket) return 0;
-    if (f == &h->main && mr_crew_state(h) > CREW_IDLE) return 0;
-  }
-  return 1;
-}
+static mr_proc *next_host(const mr_job *j) { return j ? mr_proc_of_job(j) : NULL; }
 
-static int quiet(mr_runtime *r) {
-  if (atomic_load(&r->nidle) != atomic_load(&r->nactive)) return 0;
-  if (atomic_load(&r->nhosts) == 0 && atomic_load(&r->live) == 0) return 0;   /* first of all: who spawns raises nmoving, then live */
-  atomic_fetch_add(&r->nmoving, 0);              /* a full barrier: slots were found empty by relaxed loads */
-  return atomic_load(&r->next_due) == UINT64_MAX && atomic_load(&r->noutside) == 0 && atomic_load(&r->nmoving) == 0 &&
-         atomic_load(&r->ndetached) == 0 && !mr_anything_queued() && r->hosts_waiting == atomic_load(&r->nhosts) && hosts_wait(r) &&
-         !atomic_load(&r->deadlocked) && !atomic_load(&r->stopping) && !atomic_load(&r->interrupted);
-}
-
-void mr_quiet_check(void) {
-  mr_runtime *r = &mr_rt;
-  if (atomic_load(&r->nidle) < atomic_load(&r->nactive)) return;
-  mr_fiber *wake[16];
+/* (idle lock) */
+int mr_deadlock(mr_fiber **told, int most) {
   int n = 0;
-  port_acquire(&r->ilock);
-  int found = quiet(r);
-  if (found && atomic_load(&r->nhosts) == 0) {
-    atomic_store(&r->deadlocked, 1);
-  } else if (found) {
-    char *report = mr_deadlock_report();
-    for (mr_proc *h = r->host; h && n < 16; h = h->live_next) {
-      if (!mr_wait_claim(&h->fiber->wait)) continue;
-      free(h->text);
-      h->text = report ? mr_text_copy(report) : NULL;
-      wake[n++] = h->fiber;
-    }
-    free(report);
+  mr_proc *h = next_host(mr_host_first());
+  if (atomic_load(&mr_all.deadlocked)) return 0;
+  if (!h) {
+    atomic_store(&mr_all.deadlocked, 1);
+    port_event_set(&mr_all.done);
+    return 0;
   }
-  port_unlock(&r->ilock);
-  if (found && n == 0) port_event_set(&r->done);
-  for (int i = 0; i < n; i++) mr_ready(wake[i], MR_DEADLOCK, NULL);
-}
-
-void mr_settled(void) {
-  atomic_fetch_sub(&mr_rt.nmoving, 1);
-  mr_quiet_check();
+  char *report = mr_deadlock_report();
+  for (; h && n < most; h = next_host(h->job.next)) {
+    if (!mr_wait_claim(&h->job.fiber->wait)) continue;
+    free(h->text);
+    h->text = report ? mr_text_copy(report) : NULL;
+    told[n++] = h->job.fiber;
+  }
+  free(report);
+  if (n == 0) port_event_set(&mr_all.done);
+  return n;
 }
 
 /* ---- the report ---- */
@@ -98,9 +63,9 @@ static void say(report *o, const char *fmt, ...) {
 
 static const char *who(const mr_proc *p, char *buf, size_t size) {
   if (p->kind == PROC_HOST) snprintf(buf, size, "the main script");
-  else if (p->kind == PROC_MAIN) snprintf(buf, size, "main (#%llu)", (unsigned long long)p->id);
-  else if (p->name) snprintf(buf, size, "'%.60s' (#%llu)", p->name, (unsigned long long)p->id);
-  else snprintf(buf, size, "process #%llu", (unsigned long long)p->id);
+  else if (p->kind == PROC_MAIN) snprintf(buf, size, "main (#%llu)", (unsigned long long)p->job.id);
+  else if (p->name) snprintf(buf, size, "'%.60s' (#%llu)", p->name, (unsigned long long)p->job.id);
+  else snprintf(buf, size, "process #%llu", (unsigned long long)p->job.id);
   return buf;
 }
 
@@ -117,7 +82,7 @@ static void where(report *o, lua_State *L) {
 
 static void describe_fiber(mr_fiber *f, void *ud) {
   report *o = ud;
-  mr_proc *p = f->proc;
+  mr_proc *p = mr_proc_of(f);
   char name[96], fiber[96] = "", what[128] = "";
   if (o->count++ >= SHOWN) return;
   mr_fiber_describe(f, fiber, sizeof fiber);
@@ -130,17 +95,17 @@ static void describe_fiber(mr_fiber *f, void *ud) {
     mr_hooks.describe(f->on, what + 1, sizeof what - 1);
   }
   say(o, "  %s%s: %s%s", who(p, name, sizeof name), fiber, f->op ? f->op : "waits", what);
-  where(o, f->parked_L);
+  where(o, mr_lua_of(f)->parked_L);
   say(o, "\n");
 }
 
 static void describe(mr_proc *p, void *ud) {
-  if (atomic_load(&p->status) < PROC_DONE) mr_crew_each(p, describe_fiber, ud);
+  if (atomic_load(&p->status) < PROC_DONE) mr_crew_each(&p->job, describe_fiber, ud);
 }
 
 /* Follows "waits for the end of" from every process; a walk longer than there are processes is in a cycle. */
 static mr_proc *waits_for(mr_proc *p) {
-  mr_fiber *f = &p->main;
+  mr_fiber *f = &p->main.fiber;
   if (atomic_load(&p->status) >= PROC_DONE || !f->op || !f->on || f->on->type != mr_proc_type) return NULL;
   return (mr_proc *)f->on;
 }
@@ -160,7 +125,7 @@ char *mr_deadlock_report(void) {
   report o = { NULL, 0, 0, 0 };
   char name[96];
   say(&o, "deadlock: every process waits and nothing can wake one\n");
-  for (mr_proc *h = mr_rt.host; h; h = h->live_next) describe(h, &o);
+  for (mr_proc *h = next_host(mr_host_first()); h; h = next_host(h->job.next)) describe(h, &o);
   mr_proc_each(describe, &o);
   if (o.count > SHOWN) say(&o, "  … and %zu more\n", o.count - SHOWN);
   mr_proc *cycle = NULL;

@@ -7,77 +7,88 @@
  *
  * `status` becomes PROC_DONE or PROC_FAILED under p->lock; `result`, `text` and `trace` do not change after that.
  */
+#include "base/rank.h"
 #include "process/rt.h"
-#include "process/crew.h"
+#include "process/group.h"
+#include "process/strand.h"
+#include "run/seat.h"
 
-#include <lauxlib.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 const mr_sharetype *mr_proc_type;
+mr_processes mr_all = { .life = PORT_LOCK(MR_RANK_LIFE) };
 
 /* ---- registry ---- */
 
-void mr_proc_list(mr_proc *p) {
-  unsigned at = (unsigned)(p->id % MR_SHARDS);
-  mr_proc *head = &mr_rt.shard[at].head;
-  port_acquire(&mr_rt.shard[at].lock);
+/* Not at every start of the runtime: failed processes stay listed as long as there are handles. */
+void mr_proc_setup(void) {
+  for (int i = 0; i < MR_SHARDS; i++) {
+    port_lock_rank(&mr_all.shard[i].lock, MR_RANK_SHARD);
+    mr_all.shard[i].head.live_next = mr_all.shard[i].head.live_prev = &mr_all.shard[i].head;
+  }
+}
+
+static void list(mr_proc *p) {
+  unsigned at = (unsigned)(p->job.id % MR_SHARDS);
+  mr_proc *head = &mr_all.shard[at].head;
+  port_acquire(&mr_all.shard[at].lock);
   p->live_next = head;
   p->live_prev = head->live_prev;
   head->live_prev->live_next = p;
   head->live_prev = p;
-  port_unlock(&mr_rt.shard[at].lock);
+  MR_CHECK_SOME(16, mr_shard_check(at));
+  port_unlock(&mr_all.shard[at].lock);
 }
 
-void mr_proc_unlist(mr_proc *p) {
-  unsigned at = (unsigned)(p->id % MR_SHARDS);
-  port_acquire(&mr_rt.shard[at].lock);
+static void unlist(mr_proc *p) {
+  unsigned at = (unsigned)(p->job.id % MR_SHARDS);
+  port_acquire(&mr_all.shard[at].lock);
   if (p->live_next) {
     p->live_next->live_prev = p->live_prev;
     p->live_prev->live_next = p->live_next;
     p->live_next = p->live_prev = NULL;
   }
-  port_unlock(&mr_rt.shard[at].lock);
+  MR_CHECK_SOME(16, mr_shard_check(at));
+  port_unlock(&mr_all.shard[at].lock);
 }
 
 void mr_proc_each(void (*fn)(mr_proc *p, void *ud), void *ud) {
   for (int i = 0; i < MR_SHARDS; i++) {
-    mr_proc *head = &mr_rt.shard[i].head;
-    port_acquire(&mr_rt.shard[i].lock);
+    mr_proc *head = &mr_all.shard[i].head;
+    port_acquire(&mr_all.shard[i].lock);
     for (mr_proc *p = head->live_next; p != head; p = p->live_next) fn(p, ud);
-    port_unlock(&mr_rt.shard[i].lock);
+    port_unlock(&mr_all.shard[i].lock);
   }
 }
 
 static void close_ticket(mr_fiber *f, void *ud) {
-  unsigned ticket = atomic_load(&f->ticket);
   (void)ud;
-  if (ticket & 1) atomic_compare_exchange_strong(&f->ticket, &ticket, ticket + 1);
-  if (f->outside) atomic_fetch_sub(&mr_rt.noutside, 1);
-  f->outside = 0;
+  mr_fiber_claim(f);
+  mr_wait_inside(f);
 }
 
 /* The ticket is claimed for good: nobody will wake it. Its memory stays, as who sent to it may have pointers there. */
 void mr_proc_abandon(void) {
   for (int i = 0; i < MR_SHARDS; i++) {
-    mr_proc *head = &mr_rt.shard[i].head, *next;
-    port_acquire(&mr_rt.shard[i].lock);
+    mr_proc *head = &mr_all.shard[i].head, *next;
+    port_acquire(&mr_all.shard[i].lock);
     for (mr_proc *p = head->live_next; p != head; p = next) {
       next = p->live_next;
       if (atomic_load(&p->status) >= PROC_DONE) continue;
-      mr_crew_each(p, close_ticket, NULL);
+      mr_crew_each(&p->job, close_ticket, NULL);
       mr_proc_observe(p);
       atomic_store(&p->status, PROC_FAILED);
+      if (p->group) mr_group_forget(p->group);
     }
-    port_unlock(&mr_rt.shard[i].lock);
+    port_unlock(&mr_all.shard[i].lock);
   }
-  atomic_store(&mr_rt.live, 0);
 }
 
-int mr_forked(void) { return atomic_load_explicit(&mr_rt.dead, memory_order_relaxed); }
+int mr_forked(void) { return mr_run_dead(); }
 
-size_t mr_proc_count(void) { return atomic_load(&mr_rt.live); }
+size_t mr_proc_count(void) { return mr_job_count(); }
 
 /* ---- birth ---- */
 
@@ -93,20 +104,18 @@ mr_proc *mr_proc_new(int kind, const char *name) {
     }
     strcpy(p->name, name);
   }
+  port_lock_rank(&p->lock, MR_RANK_OBJECT);
   p->shared.type = mr_proc_type;
   atomic_init(&p->shared.refs, 1);
   p->kind = (unsigned char)kind;
-  p->id = atomic_fetch_add(&mr_rt.next_id, 1) + 1;
-  p->main.proc = p;
-  p->main.wait.fiber = &p->main;
-  p->fiber = &p->main;
+  mr_job_init(&p->job, &p->main.fiber, atomic_fetch_add(&mr_all.next_id, 1) + 1, kind == PROC_HOST);
   mr_waitq_init(&p->waiters);
   return p;
 }
 
 mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
-  *err = atomic_load_explicit(&mr_rt.stopping, memory_order_relaxed) ? MR_ESTOPPED : MR_OK;
-  if (near && near->proc->kind == PROC_HOST && mr_host_closed(near->proc)) *err = MR_ECLOSING;
+  *err = mr_run_stopping() ? MR_ESTOPPED : MR_OK;
+  if (near && near->job->host && mr_host_closed(mr_proc_of(near))) *err = MR_ECLOSING;
   if (*err) {
     mr_exit_yield();
     return NULL;
@@ -119,19 +128,18 @@ mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
   p->start = s->start;
   p->package = s->package;
   p->limit = s->limit;
+  p->group = s->group;
+  if (p->group) mr_group_enter(p->group);
+  p->budget = s->budget;
+  p->charged = s->budget ? mr_spawn_bytes(s) : 0;
   p->system_heap = (unsigned char)s->system_heap;
   mr_retain(&p->shared);                       /* one for the caller, one while it lives */
-  atomic_store_explicit(&p->main.state, FIBER_READY, memory_order_relaxed);
-  if (!near) atomic_fetch_add(&mr_rt.nmoving, 1);   /* no fiber of ours runs that will queue it: see deadlock.c */
-  atomic_fetch_add(&mr_rt.live, 1);
   if (s->kind == PROC_MAIN) {
     mr_retain(&p->shared);
-    mr_rt.main = p;
+    mr_all.main = p;
   }
-  mr_proc_list(p);
-  mr_worker *w = near ? near->thread->worker : NULL;
-  mr_enqueue(w, &p->main, 0);
-  if (!near) mr_settled();
+  list(p);
+  mr_job_start(&p->job, near);
   return p;
 }
 
@@ -145,13 +153,10 @@ static int l_begin(lua_State *L) {
   return a->n;
 }
 
-int mr_proc_begin(mr_thread *t, mr_proc *p, int *nargs) {
+int mr_proc_begin(mr_proc *p, int *nargs) {
   begin_args a = { p, 0 };
   lua_State *L = p->main.L;
-  if (!L) {                                    /* no memory for a state */
-    mr_proc_end(t, p, LUA_ERRMEM, 0);
-    return 0;
-  }
+  if (!L) return LUA_ERRMEM;                   /* there was none for a state */
   p->main.top_ok = 0;                          /* nothing to yield to yet */
   mr_hook_start(L);
   lua_pushcfunction(L, l_begin);
@@ -160,11 +165,8 @@ int mr_proc_begin(mr_thread *t, mr_proc *p, int *nargs) {
   mr_message_free(p->start);
   p->start = NULL;
   atomic_store(&p->status, PROC_ALIVE);
-  p->main.top_ok = 1;
   *nargs = a.n - 1;
-  if (status == LUA_OK) return 1;
-  mr_proc_end(t, p, status, 0);
-  return 0;
+  return status;
 }
 
 /* ---- end ---- */
@@ -193,7 +195,7 @@ char *mr_text_copy(const char *s) { return copy_text(s, strlen(s)); }
 /* error value, process: keeps its text and the value itself, or the text instead when it can't travel */
 static int l_failure(lua_State *L) {
   mr_proc *p = lua_touserdata(L, 2);
-  mr_packer *packer = p->main.thread->packer;
+  mr_packer *packer = mr_kit_of(p->main.fiber.thread)->packer;
   size_t len;
   lua_settop(L, 1);
   if (lua_type(L, 1) == LUA_TTABLE && !luaL_getmetafield(L, 1, "__tostring"))
@@ -201,9 +203,10 @@ static int l_failure(lua_State *L) {
   else
     luaL_tolstring(L, 1, NULL);
   const char *s = lua_tolstring(L, -1, &len);
-  p->text = copy_text(s, len);
+  mr_budget *over;
+  p->text = copy_text(s, mr_proc_keep(p, len));
   int at = mr_pack(packer, L, 1, 1, "error") == 0 ? 1 : 2;
-  if (at == 1 || mr_pack(packer, L, 2, 1, "error") == 0) p->result.u.m = mr_packer_seal(packer);
+  if (at == 1 || mr_pack(packer, L, 2, 1, "error") == 0) p->result.u.m = mr_proc_seal(L, p, packer, &over);
   if (p->result.u.m) p->result.kind = MAIL_MESSAGE;
   return 0;
 }
@@ -212,9 +215,11 @@ static int l_failure(lua_State *L) {
 static int l_results(lua_State *L) {
   mr_proc *p = lua_touserdata(L, -1);
   int n = lua_gettop(L) - 1;
-  if (mr_pack(p->main.thread->packer, L, 1, n, "result") != 0) return lua_error(L);
-  p->result.u.m = mr_packer_seal(p->main.thread->packer);
-  if (!p->result.u.m) return luaL_error(L, "%s", mr_err_text(MR_ENOMEM));
+  if (mr_pack(mr_kit_of(p->main.fiber.thread)->packer, L, 1, n, "result") != 0) return lua_error(L);
+  mr_budget *over;
+  char text[200];
+  p->result.u.m = mr_proc_seal(L, p, mr_kit_of(p->main.fiber.thread)->packer, &over);
+  if (!p->result.u.m) return luaL_error(L, "%s", mr_proc_over(over, text));
   p->result.kind = MAIL_MESSAGE;
   return 0;
 }
@@ -235,16 +240,17 @@ static int fail(mr_proc *p, lua_State *L) {
   lua_pushcfunction(L, l_failure);
   lua_insert(L, -2);
   lua_pushlightuserdata(L, p);
-  if (lua_pcall(L, 2, 0, 0) != LUA_OK || p->result.kind == MAIL_NONE) {
+  int status = lua_pcall(L, 2, 0, 0);
+  if (status != LUA_OK || p->result.kind == MAIL_NONE) {
     mr_mail_drop(&p->result);
-    const char *s = lua_tostring(L, -1);
+    const char *s = status == LUA_OK ? NULL : lua_tostring(L, -1);   /* LUA_OK: it could not be sealed, and its text is there */
     text_mail(p, s ? s : mr_err_text(MR_ENOMEM));
   }
   return PROC_FAILED;
 }
 
 static int collect(mr_proc *p, lua_State *L, int nres) {
-  if (nres == 0) return PROC_DONE;
+  if (nres == 0 || p->group) return PROC_DONE;   /* nobody can ask for a member's results */
   if (nres <= MR_INLINE) {
     int i = 0;
     while (i < nres && mr_scalar_get(L, i - nres, &p->result.u.s[i])) i++;
@@ -299,7 +305,7 @@ int mr_proc_outcome(mr_proc *p, int status, int nres) {
     lua_checkstack(L, 8);
     end = fail(p, L);
   }
-  if (p->main.held_from) mr_hooks.mail_back(&p->main);
+  if (p->main.held_from) mr_hooks.mail_back(&p->main.fiber);
   return end;
 }
 
@@ -307,20 +313,20 @@ void mr_proc_finish(mr_proc *p, int status) {
   port_acquire(&p->lock);
   atomic_store(&p->status, (unsigned char)status);
   port_unlock(&p->lock);
-  wake_waiters(p, p->kind == PROC_HOST ? NULL : &p->main);
+  wake_waiters(p, p->job.host ? NULL : &p->main.fiber);
 }
 
-void mr_proc_end(mr_thread *t, mr_proc *p, int status, int nres) {
-  p->end = (unsigned char)mr_proc_outcome(p, status, nres);
-  mr_proc_close(t, p, NULL);
-}
-
-void mr_proc_close(mr_thread *t, mr_proc *p, void (*fibers)(struct mr_crew *c)) {
-  mr_runtime *r = &mr_rt;
-  if (PORT_UNLIKELY(atomic_load_explicit(&r->dead, memory_order_relaxed))) mr_exit(p->end != PROC_DONE);
+void mr_proc_close(mr_thread *t, mr_proc *p) {
+  if (PORT_UNLIKELY(mr_run_dead())) mr_exit(p->end != PROC_DONE);
+  mr_group *group = p->group;
   int end = p->end;
-  if (p->main.L) mr_state_close(p, &t->ended);
-  if (p->main.crew) fibers(p->main.crew);
+  if (p->main.L) {
+    mr_state_close(p, &mr_kit_of(t)->ended);
+    t->left = 1;
+  }
+  if (p->known) mr_known_drop(p);
+  if (p->main.fiber.crew) mr_strands_free(p->main.fiber.crew);
+  if (PORT_UNLIKELY(p->job.seats != NULL)) mr_seats_leave(&p->job);
   if (p->start) {
     mr_message_free(p->start);
     p->start = NULL;
@@ -328,13 +334,14 @@ void mr_proc_close(mr_thread *t, mr_proc *p, void (*fibers)(struct mr_crew *c)) 
   if (p->package) mr_inherit_release(p->package);
   p->package = NULL;
   atomic_store_explicit(&t->current, NULL, memory_order_relaxed);
-  atomic_store_explicit(&p->main.state, FIBER_DONE, memory_order_relaxed);
-  if (end == PROC_DONE) mr_proc_unlist(p);
-  else if (p->kind == PROC_MAIN) mr_proc_print(p);
+  atomic_store_explicit(&p->main.fiber.state, FIBER_DONE, memory_order_relaxed);
+  if (end == PROC_DONE) unlist(p);
+  else if (p->kind == PROC_MAIN || group) mr_proc_print(p);
   mr_proc_finish(p, end);
+  if (group) mr_group_leave(group, &p->main.fiber);
   mr_release(&p->shared);
-  if (atomic_fetch_sub(&r->live, 1) == 1) {
-    port_event_set(&r->done);
+  if (mr_job_over()) {
+    port_event_set(&mr_all.done);
     mr_hosts_notify();
   }
 }
@@ -369,11 +376,11 @@ const char *mr_proc_status(mr_proc *p) {
     case PROC_FAILED: return "failed";
     case PROC_NEW: return "ready";
   }
-  int state = mr_crew_state(p);
+  int state = mr_crew_state(&p->job);
   if (state >= 0) {
     return state == CREW_RUNNING ? "running" : state == CREW_QUEUED ? "ready" : "waiting";
   }
-  switch (atomic_load(&p->main.state)) {
+  switch (atomic_load(&p->main.fiber.state)) {
     case FIBER_RUNNING: return "running";
     case FIBER_READY: return "ready";
     default: return "waiting";
@@ -385,7 +392,7 @@ const char *mr_proc_status(mr_proc *p) {
 struct mr_late { struct mr_late *next; mr_shared *object; };
 
 int mr_late_keep(mr_proc *p, mr_shared *o) {
-  int closing = p->kind == PROC_HOST ? mr_host_closed(p) : p->finalisers == 2;
+  int closing = p->job.host ? mr_host_closed(p) : p->finalisers == 2;
   if (PORT_LIKELY(!closing)) return 0;
   struct mr_late *l = malloc(sizeof *l);
   if (!l) return -1;
@@ -404,15 +411,31 @@ void mr_late_drop(mr_proc *p) {
   }
 }
 
+void mr_known_drop(mr_proc *p) {
+  for (int i = 0; i < MR_KNOWN; i++)
+    if (p->known->object[i]) mr_release(p->known->object[i]);
+  free(p->known);
+  p->known = NULL;
+}
+
 /* ---- failures nobody waited for ---- */
+
+static char *group_failure(const mr_group *g, const char *text, const char *trace) {
+  size_t len = strlen(g->failed[0]) + strlen(text) + strlen(trace) + strlen(g->failed[1]) + 2;
+  char *line = malloc(len);
+  if (line) snprintf(line, len, "%s%s%s%s%s", g->failed[0], text, *trace ? "\n" : "", trace, g->failed[1]);
+  return line;
+}
 
 char *mr_proc_failure(mr_proc *p) {
   if (atomic_exchange(&p->observed, 1)) return NULL;
+  atomic_fetch_add(&mr_failures, 1);
   char who[96];
   if (p->kind == PROC_MAIN) snprintf(who, sizeof who, "mare: ");
-  else if (p->name) snprintf(who, sizeof who, "mare: process '%.60s' (#%llu) failed: ", p->name, (unsigned long long)p->id);
-  else snprintf(who, sizeof who, "mare: process #%llu failed: ", (unsigned long long)p->id);
+  else if (p->name) snprintf(who, sizeof who, "mare: process '%.60s' (#%llu) failed: ", p->name, (unsigned long long)p->job.id);
+  else snprintf(who, sizeof who, "mare: process #%llu failed: ", (unsigned long long)p->job.id);
   const char *text = p->text ? p->text : mr_err_text(MR_ENOMEM), *trace = p->trace ? p->trace : "";
+  if (p->group) return group_failure(p->group, text, trace);
   size_t len = strlen(who) + strlen(text) + strlen(trace) + 3;
   char *line = malloc(len);
   if (line) snprintf(line, len, "%s%s\n%s%s", who, text, trace, *trace ? "\n" : "");
@@ -428,10 +451,11 @@ void mr_proc_print(mr_proc *p) {
 void mr_proc_destroy(mr_shared *o) {
   mr_proc *p = (mr_proc *)o;
   if (atomic_load(&p->status) == PROC_FAILED) {
-    mr_proc_unlist(p);
+    unlist(p);
     mr_proc_print(p);
   }
   mr_mail_drop(&p->result);
+  if (PORT_UNLIKELY(p->budget != NULL)) mr_proc_unbudget(p);
   free(p->name);
   free(p->text);
   free(p->trace);

@@ -1,81 +1,77 @@
 /*
- * process: isolated states, the workers that run them, and how they start and end.
+ * process: isolated states, the bodies that the scheduler runs (run/body.h), and how they start and end.
  *
- * The cast. A *process* is a state with a heap and an exit status. A *fiber* is what waits and is scheduled; a process has
- * one (its `main`) until fibers exist. A *worker* is the right to run: a slot with a run queue. A *thread* is a kernel
- * thread; it runs fibers while it holds a worker, and a worker is held by one thread at a time.
+ * A *process* (mr_proc) is a state with a heap and an exit status; to the scheduler it is a job. A *fiber* is what waits and is scheduled;
+ * its Lua side is a mr_lua, which begins with it. A process has one, its `main`, and more if it makes them (strand.h).
  *
  * Ownership.
- *  - The fields of a fiber marked (owner) belong to the thread that runs it or, while it is parked, to whoever claimed its
- *    ticket. Its state is one atomic; see park.h.
+ *  - Fields marked (owner) belong to the thread that runs the fiber, or the process's fiber, or, while it is parked, to whoever claimed its
+ *    ticket; see run/park.h.
  *  - A process is counted: one reference while it is alive, one per handle.
- *  - A thread whose worker was taken away (it did not obey) goes on until its fiber stops, then becomes a spare. Until
- *    then its `worker` pointer is stale but harmless: every operation on a worker is safe from any thread.
  */
 #ifndef MR_PROCESS_H
 #define MR_PROCESS_H
 
-#include <lua.h>
+#include <string.h>
 #include "port/port.h"
 #include "base/error.h"
+#include "lua/compat.h"
 #include "heap/heap.h"
 #include "transfer/transfer.h"
 #include "process/park.h"
+#include "run/worker.h"
 
-enum { FIBER_RUNNING, FIBER_PARKING, FIBER_PARKED, FIBER_READY, FIBER_DONE };
-/* How a fiber waits: by yielding; by blocking its thread while a spare takes over its worker; a host's own thread. */
-enum { WAIT_YIELD, WAIT_HANDOVER, WAIT_HOST };
+typedef struct mr_proc mr_proc;
 
-/* Why the fiber yielded, set just before it does; 0 = the program's own coroutine.yield. */
-enum { SYS_NONE, SYS_PARK, SYS_AGAIN, SYS_PREEMPTED };
+/* Mail: a message on its way, small ones without any block. */
+#define MR_INLINE 2
+enum { MAIL_NONE, MAIL_SCALARS, MAIL_MESSAGE, MAIL_AUX, MAIL_STRING };
+typedef struct mr_mail {
+  unsigned char kind;
+  unsigned char n;                  /* values, of MAIL_SCALARS and MAIL_AUX */
+  union {
+    mr_scalar s[MR_INLINE];
+    mr_message *m;                  /* MAIL_MESSAGE: owned */
+    struct { const char *p; size_t len; } str;   /* MAIL_STRING: one string, alive on the parked sender's stack */
+    struct { int64_t expected; unsigned round; } meeting;   /* MAIL_NONE, of who waits at a barrier */
+  } u;
+} mr_mail;
 
-/* A place in the heap of what will be due. */
-typedef struct mr_timer {
-  uint64_t due;                      /* (timers' lock) */
-  unsigned at;                       /* (timers' lock) place in the heap, 0 = none */
-  unsigned char kind;                /* TIMER_*: what it is part of */
-} mr_timer;
-enum { TIMER_FIBER, TIMER_CLOCK };
-
-/* The fields a hand-over touches come first, so that it touches few cache lines. */
-struct mr_fiber {
-  atomic_uint state;
-  atomic_uint ticket;
-  unsigned char mode;                /* (owner) WAIT_* of the open wait */
+/* A fiber with its Lua side. What a message touches comes first. */
+typedef struct mr_lua {
+  mr_fiber fiber;                    /* first */
   unsigned char top_ok;              /* (owner) every link below `top` can yield */
-  unsigned char sysyield;            /* (owner) SYS_*: the yield on its way down is mare's, not the program's */
-  unsigned char reason;              /* (owner) mr_reason of the last wake-up */
   unsigned char want_aux;            /* (owner) it got a packed message: an auxiliary thread would pay */
-  unsigned char timed;               /* (owner) it is in the timers' heap, or was */
-  unsigned char outside;             /* (owner) it is counted as waiting for something outside the program */
+  unsigned char keeps;               /* (owner) it is not interrupted: below `top` is a debug hook that would notice */
   unsigned char told;                /* (owner) it has got the error that it is to end: see mr_fiber_ending */
-  unsigned char cancelled;           /* (owner) by a sibling, for good */
-  unsigned char resting;             /* (owner) its open wait ends when a sibling wakes it: fiber.rest */
-  mr_fiber *relief;                  /* (owner) a resting sibling, its strand counted: woken when this one waits */
-  lua_State *L;                      /* the state's main thread, on which the body runs */
+  unsigned char early;               /* (owner) its open wait ends before the deadline, to ask again: see await.h */
+  lua_State *L;                      /* the coroutine on which the body runs; of the first fiber: the state's main thread */
   lua_State *volatile top;           /* (owner) the coroutine that runs: top of the chain */
-  struct mr_crew *crew;              /* (owner; set for good) its process has more fibers than one: see crew.h */
-  mr_wait wait;
-  mr_wait *fired;                    /* the node through which the last wait was claimed; undefined if it was none */
-  mr_thread *thread;                 /* (owner) who runs it; in WAIT_HANDOVER and WAIT_HOST who waits */
-  mr_proc *proc;
   mr_mail mail;                      /* coming in while it receives, going out while it sends */
-  mr_shared *on;                     /* what it waits for */
-  const char *op;                    /* and in what, for reports: "receive" */
-  uint64_t deadline;                 /* (owner) of the open wait */
+  mr_shared *held_from;              /* (owner) `held`'s channel, counted; NULL: there is no such message */
   mr_message *held;                  /* (owner) the message being unpacked, or the one that could not be for want of memory; owned */
-  mr_shared *held_from;              /* (owner) its channel, counted; NULL: there is no such message */
   lua_State *parked_L;               /* (owner) the coroutine that called the blocking function, for reports */
-  mr_fiber *next;                    /* in one run queue (its lock) */
-  void *set;                         /* (owner) a host's fiber in select: what module/ has to unlink if it never goes on */
   const char *hint;                  /* (owner) about where its stack is, for prefetching */
   lua_State *aux;                    /* (owner) idle coroutine into which others unpack; anchored in the registry */
-  lua_State *user_L;                 /* (owner) whose debug hook is saved while ours is armed */
-  lua_Hook user_hook;
-  int user_mask, user_count;
-  mr_timer timer;
-  unsigned timer_ticket;             /* (timers' lock) */
-};
+  void *set;                         /* (owner) a host's fiber in select: what has to be unlinked if it never goes on */
+  mr_fiber *relief;                  /* (owner) a resting sibling, its strand counted: woken when this one waits */
+  const struct mr_waitclass *awaits; /* (owner) in mr_await: what it waits for, see await.h */
+  void *object;                      /* (owner) and of what */
+  int nres;                          /* (owner) results of the last resume */
+} mr_lua;
+static inline mr_lua *mr_lua_of(mr_fiber *f) { return (mr_lua *)(void *)f; }
+static inline const mr_lua *mr_lua_seen(const mr_fiber *f) { return (const mr_lua *)(const void *)f; }
+
+/* A thread of ours, and what it has at hand for Lua. */
+typedef struct mr_spare { lua_State *L; mr_heap *heap; } mr_spare;
+typedef struct mr_kit {
+  mr_thread thread;                  /* first */
+  mr_packer *packer;                 /* (own) */
+  mr_packer *gc_packer;              /* (own) for sends out of finalisers, which can interrupt a pack */
+  char *scratch;                     /* (own) what sockets read into, made at the first read; stays with the record */
+  mr_spare ended;                    /* (own) state of the process that just ended, to be recycled or dropped */
+} mr_kit;
+static inline mr_kit *mr_kit_of(mr_thread *t) { return (mr_kit *)(void *)t; }
 
 /* What processes inherit besides their arguments: one message for many of them. */
 typedef struct mr_inherit { atomic_size_t refs; mr_message *message; } mr_inherit;
@@ -84,96 +80,51 @@ void mr_inherit_release(mr_inherit *i);
 enum { PROC_NEW, PROC_ALIVE, PROC_DONE, PROC_FAILED };
 struct mr_proc {
   mr_shared shared;                  /* first: handles are shared objects */
-  mr_fiber *fiber;                   /* (owner) the one that runs, or ran last */
+  mr_job job;
+  _Alignas(PORT_CACHELINE) mr_lua main;
   atomic_uchar status;
   unsigned char kind;                /* PROC_PLAIN … */
   unsigned char finalisers;          /* (owner) 1: something in the state may have a finaliser, 2: they run for the last time */
   unsigned char system_heap;
   unsigned char end;                 /* (owner) how its first fiber ended: PROC_DONE or PROC_FAILED */
+  unsigned char traced;              /* (owner) a coroutine of its state has, or had, a debug hook */
   atomic_uchar joining;              /* a host: waits for the end of all processes */
   atomic_uchar leaving;              /* a host: its program exits, so its end waits for nothing */
   atomic_uchar observed;             /* somebody learnt of its end */
+  unsigned char offered;             /* (owner) its group's library is still to be made */
   port_lock lock;                    /* guards: waiters, and the change of status to an end */
-  mr_fiber main;
   mr_heap *heap;                     /* NULL: no state, or a host */
   mr_message *start;                 /* function and arguments, until it starts; NULL for hosts */
   mr_inherit *package;               /* referenced; or NULL */
   char *name;                        /* owned, or NULL */
   char *text, *trace;                /* of a failure: the error as text, its traceback; owned */
-  uint64_t id;
-  size_t limit;                      /* bytes, 0 = none */
-  const void *lazy[2];               /* (owner) tables of the state that fill themselves: globals, loaded modules */
+  size_t limit;                      /* bytes, 0 = none; with a budget never 0 */
+  mr_budget *budget;                 /* referenced; NULL: none. See budget.h */
+  size_t charged;                    /* what is taken from it for the record and its texts, and until there is a heap for that */
+  const void *lazy[2];               /* (owner) tables of the state that fill themselves: globals, loaded modules. A host's: its registry */
   struct mr_late *late;              /* (owner) references that no finaliser will drop: taken while the state closes */
+  struct mr_known *known;            /* (owner) named objects it has found, or NULL */
+  struct mr_group *group;            /* the one it belongs to, or NULL; see group.h */
+  unsigned group_waits;              /* (group's lock) fibers of it that wait for the others */
+  uint64_t strands;                  /* (owner) fibers made besides the first: their numbers */
   mr_mail result;                    /* fixed at the end: results, or the error value */
   mr_wait waiters;                   /* head of a circular queue */
-  mr_proc *live_next, *live_prev;    /* (shard's lock) live and failed processes */
+  mr_proc *live_next, *live_prev;    /* (shard's lock) live and failed processes; of hosts: see host.c */
 };
 enum { PROC_PLAIN, PROC_MAIN, PROC_HOST };
-
-typedef struct mr_spare { lua_State *L; mr_heap *heap; } mr_spare;
-#define MR_WATCHED 8
-#define MR_KEEP 64                   /* at most so many recycled states a worker */
-
-struct mr_worker {
-  _Alignas(PORT_CACHELINE) port_lock lock;
-  mr_fiber *head, *tail;             /* run queue (lock) */
-  atomic_uint count;
-  _Atomic(mr_fiber *) slot;          /* hand-over: runs next */
-  /* The holding thread's address; | 1 while it runs a fiber, when the monitor may take the worker away; 0 = inactive. */
-  atomic_uintptr_t thread;
-  atomic_uint tick;                  /* dispatches; written by the holder */
-  unsigned id;
-  unsigned streak;                   /* (holder) fibers taken from the slot in a row */
-  unsigned rng;                      /* (holder) */
-  uint64_t moved;                    /* (holder) when it last left a CPU it shared with a host */
-  unsigned char turn;                /* (holder) the global queue's turn */
-  unsigned char served;              /* (holder) it had the last one: now the own queue's */
-  int nkept;                         /* (holder) */
-  mr_spare kept[MR_KEEP];            /* (holder) rewound states, hottest last */
-  struct { unsigned tick; unsigned tries; uint64_t since, cpu; } seen;   /* (monitor) */
-  struct { unsigned tick; mr_fiber *slot; } watched[MR_WATCHED];         /* (holder, as the watcher) other workers' slots */
-};
-
-struct mr_thread {
-  port_thread os;
-  port_event event;
-  mr_worker *worker;                 /* (own) what it holds or believes to hold */
-  _Atomic(mr_fiber *) current;       /* the running fiber; written by its own thread, read by the signal handler and the monitor */
-  mr_packer *packer;                 /* (own) */
-  mr_packer *gc_packer;              /* (own) for sends out of finalisers, which can interrupt a pack */
-  char *scratch;                     /* (own) what sockets read into, made at the first read; stays with the record */
-  mr_thread *next;                   /* in the spare or idle list (idle lock) */
-  unsigned char gave_way;            /* (own) its last fiber went back to the queue */
-  unsigned char seasoned;            /* (own) it has had a worker */
-  unsigned char listed;              /* (idle lock) LIST_* */
-  mr_spare ended;                    /* (own) state of the process that just ended, to be recycled or dropped */
-  mr_thread *reserve;                /* (own) the spare that will take over when this one blocks */
-  _Atomic(mr_worker *) given;        /* worker handed to it while it waited */
-  uint64_t patience;                 /* (own) ns to spin before sleeping */
-  atomic_uint poke;                  /* POKE_*: what the hook should do */
-  uint64_t until;                    /* (idle lock) when the watcher wakes */
-};
-enum { POKE_PREEMPT = 1, POKE_INTERRUPT = 2 };
+static inline mr_proc *mr_proc_of_job(const mr_job *j) { return (mr_proc *)(void *)((char *)(uintptr_t)j - offsetof(mr_proc, job)); }
+static inline mr_proc *mr_proc_of(const mr_fiber *f) { return mr_proc_of_job(f->job); }
 
 /* ---- who am I ---- */
-/* Functions of a host state carry their host process as upvalue 1; in a process's state the extra space holds it. */
+/* In a process's state only: Lua's word for us holds the process (and bits of state/coroutine.c while a coroutine does not run). */
+static inline mr_proc *mr_proc_here(lua_State *L) { return (mr_proc *)*mr_lua_word(L); }
+static inline mr_fiber *mr_fiber_here(lua_State *L) { return mr_proc_here(L)->job.fiber; }
+/* Everywhere. Functions of a host state carry their host process as upvalue 1. */
 static inline mr_proc *mr_self(lua_State *L) {
   mr_proc *p = (mr_proc *)lua_touserdata(L, lua_upvalueindex(1));
-  return p ? p : *(mr_proc **)lua_getextraspace(L);
+  return p ? p : mr_proc_here(L);
 }
-static inline mr_fiber *mr_self_fiber(lua_State *L) { return mr_self(L)->fiber; }
-
-int mr_set_claim(mr_wait *w);
-/* The node has just been taken out of its object's queue, whose lock is held. 1: its fiber is the caller's to wake. */
-static inline int mr_wait_claim(mr_wait *w) {
-  unsigned t = w->ticket;
-  if (PORT_UNLIKELY(w->set != NULL)) return mr_set_claim(w);
-  mr_fiber *f = w->fiber;
-  port_chaos();
-  if (PORT_UNLIKELY(!atomic_compare_exchange_strong(&f->ticket, &t, t + 1))) return 0;
-  f->fired = w;
-  return 1;
-}
+static inline mr_fiber *mr_self_fiber(lua_State *L) { return mr_self(L)->job.fiber; }
 
 /* ---- processes (process.c) ---- */
 typedef struct mr_spawn {
@@ -181,9 +132,24 @@ typedef struct mr_spawn {
   mr_inherit *package;               /* what the parent's package library differs in, or NULL; one reference, likewise */
   const char *name;                  /* copied */
   size_t limit;
+  mr_budget *budget;                 /* or NULL; one reference, likewise, and mr_spawn_bytes that were taken from it */
+  int tree;                          /* `limit` is of a budget of its own */
   int system_heap;
   int kind;                          /* PROC_PLAIN or PROC_MAIN */
+  struct mr_group *group;            /* or NULL */
 } mr_spawn;
+/* What a process takes from a budget at its birth: its record, and a beginning for its heap. */
+#define MR_HEAP_BYTES 8192
+#define MR_PROC_BYTES (sizeof(mr_proc) + MR_HEAP_BYTES)
+static inline size_t mr_spawn_bytes(const mr_spawn *s) { return MR_PROC_BYTES + (s->name ? strlen(s->name) + 1 : 0); }
+/*
+ * Seals what p, whose running state is L, has packed; for its budget, if it has one. If that has not so much left, garbage is collected first.
+ * NULL: no memory, or *over is the budget that can't take it.
+ */
+mr_message *mr_proc_seal(lua_State *L, mr_proc *p, mr_packer *k, mr_budget **over);
+/* n bytes from b - its own, or a new one inside - for p, whose running state is L. NULL: done; else the one that has not so much left. */
+mr_budget *mr_proc_take(lua_State *L, mr_proc *p, mr_budget *b, size_t n);
+const char *mr_proc_over(mr_budget *over, char buf[200]);   /* what to say then; over NULL: the system has no memory */
 void     mr_mail_drop(mr_mail *m);
 void     mr_mail_back(mr_mail *m);                /* its sender's: see mr_message_back */
 extern const mr_sharetype *mr_proc_type;         /* set by module/: how a handle is pushed */
@@ -200,38 +166,60 @@ void     mr_proc_observe(mr_proc *p);
  */
 int      mr_late_keep(mr_proc *p, mr_shared *o);
 void     mr_late_drop(mr_proc *p);
+/*
+ * The last named objects that a process has found, each with a reference, so that it finds them again without a lock (module/station.c).
+ * `seen`: where the name was that each was asked for with; that string may be gone, so it only says where to look first.
+ */
+enum { MR_KNOWN = 7 };
+typedef struct mr_known { const char *seen[MR_KNOWN]; mr_shared *object[MR_KNOWN]; unsigned next; } mr_known;
+void     mr_known_drop(mr_proc *p);
 
-/* ---- states (state.c), opened by hooks that module/ sets at start-up ---- */
+/* ---- states (state.c), opened by hooks that src/state sets at start-up ---- */
 typedef struct mr_state_hooks {
   lua_State *(*open)(lua_Alloc f, void *ud);     /* a fresh process state, for images too; NULL: no memory */
   void (*start)(lua_State *L, mr_proc *p);       /* per process, after clone: may allocate; runs protected */
   int (*finalisers)(lua_State *L);               /* something in the state still has a finaliser */
   int (*reset)(lua_State *L);                    /* lua_resetthread: closes pending variables, leaves the error on top */
+  int (*close_fiber)(mr_fiber *f);               /* the same for a suspended fiber: first for the coroutines in which it was */
   void (*describe)(mr_shared *o, char *buf, size_t size);   /* "channel 'results'" for reports; no Lua */
   void (*forked)(void);                          /* in a forked child: mare's values become unusable */
   void (*unlink)(mr_fiber *f);                   /* a fiber with a `set` never goes on */
   void (*mail_back)(mr_fiber *f);                /* gives the message that its fiber holds back to its channel */
+  lua_Hook traced;                               /* runs a debug hook of the program's, see hook.c */
 } mr_state_hooks;
 extern mr_state_hooks mr_hooks;
+#define MR_KEEP 64                               /* at most so many recycled states a worker */
 extern atomic_int mr_recycle;                    /* how many states a worker keeps; 0 = none */
 
 /* ---- chain of coroutines ---- */
 /* Nonzero when a wait in L can be done by yielding through the whole chain. */
-static inline int mr_can_yield(const mr_fiber *f, lua_State *L) { return L == f->top && f->top_ok && lua_isyieldable(L); }
+static inline int mr_can_yield(const mr_fiber *f, lua_State *L) {
+  const mr_lua *l = mr_lua_seen(f);
+  return L == l->top && l->top_ok && lua_isyieldable(L);
+}
 
-/* ---- scheduler (sched.c, worker.c) ---- */
+/* ---- debug hooks (hook.c) ---- */
+/* A coroutine's hook as the program has set it. */
+typedef struct mr_traced {
+  const void *tag;                   /* so that it is known for a record */
+  int mask, count;                   /* mask 0: none */
+  int last, before, earlier;         /* the event that runs, and the two before it, also if the program did not ask for them; -1: none */
+  unsigned char silent;              /* inherited by a new coroutine, so there is no function: debug.gethook tells of it, nothing is set */
+} mr_traced;
+void mr_hook_set(lua_State *L, int mask, int count);     /* mr_hooks.traced, so that L can give way all the same; mask is not 0 */
+void mr_hook_none(lua_State *L);                         /* nothing of the program's */
+int  mr_hook_is_ours(lua_State *L);                      /* no hook, for the program */
+int  mr_hook_keeps(lua_State *L, const mr_traced *h);    /* L's hook would notice if what L calls now were interrupted */
+void mr_hook_after(lua_State *L, const mr_traced *h);    /* the last thing that mr_hooks.traced does: may raise, or yield */
+
+/* ---- starting (stop.c; how many workers: run/run.h) ---- */
 int  mr_start(void);                             /* idempotent; 0 or an mr_err */
-void mr_push(mr_fiber *f, mr_worker *w);         /* queues a READY fiber; w NULL = global */
-int  mr_yield(lua_State *L, mr_fiber *f, lua_KContext ctx, lua_KFunction k);  /* to the end of the queue; tail call */
 int  mr_workers_get(void);
 int  mr_workers_set(int n);                      /* 0 or an mr_err */
-void mr_worker_release(mr_thread *t);            /* a spare takes t's worker over */
-void mr_worker_regain(mr_thread *t, mr_fiber *f);/* waits, as a ready fiber does, for a worker */
-mr_thread *mr_thread_current(void);              /* NULL: not one of ours */
-void mr_chaos_report(void);
 
 /* ---- hosts (host.c): a Lua state of somebody else's, on somebody else's thread ---- */
 mr_proc *mr_host_open(lua_State *L, int *err);
+mr_proc *mr_host_of(lua_State *L);               /* NULL: it is none */
 int      mr_host_join(mr_proc *h);               /* waits until every process has ended: 0, or MR_EDEADLOCK (text in h->text) */
 void     mr_host_leave(mr_proc *h);              /* the program exits: closing will wait for nothing */
 void     mr_host_close(mr_proc *h);              /* the last host waits for all processes and stops the runtime */
@@ -242,10 +230,14 @@ static inline int mr_host_closed(const mr_proc *h) { return atomic_load(&h->stat
 /* Waits until every process has ended. 0, or 1 after a deadlock (reported on stderr). For `mare run`. */
 int  mr_run_until_done(void);
 PORT_NORETURN void mr_exit(int code);            /* ends the program like os.exit: stops, flushes, exits; never hangs */
+/* `mare run --strict`: then a failure that nobody learnt of - they are counted where they are printed - makes an exit code of 0 a 1. */
+extern atomic_int mr_strict, mr_failures;
 void mr_exit_within_limit(int code);             /* in some seconds at the latest, whatever runs until then */
 int  mr_forked(void);                            /* in a child of fork(), where nothing works */
-void mr_stop(void);                              /* bounded: tells workers to stop, waits a little, never hangs */
 void mr_interrupt(void);                         /* async-signal-safe: raises "interrupted!" in the main process */
+/* By the main process: while held, an interrupt is not raised but waits; mr_interrupt_take() is 1 if there was one, which is gone then. */
+void mr_interrupt_hold(int held);
+int  mr_interrupt_take(void);
 size_t mr_proc_count(void);
 /* Calls fn for every live process with its registry shard locked. */
 void mr_proc_each(void (*fn)(mr_proc *p, void *ud), void *ud);

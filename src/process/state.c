@@ -5,7 +5,7 @@
  * finaliser is dropped as it is; otherwise lua_close runs the finalisers while frees are no-ops. Then, if it came from the
  * image, it is rewound and kept by the worker for the next process, which finds nothing of the last one.
  *
- * kept[] belongs to the worker's holder; a thread that lost its worker drops its state instead.
+ * What is kept for a worker belongs to its holder; a thread that lost its worker drops its state instead.
  */
 #include "process/rt.h"
 
@@ -14,6 +14,7 @@
 mr_state_hooks mr_hooks;
 atomic_int mr_recycle = MR_KEEP;
 static mr_image *image;
+static struct { _Alignas(PORT_CACHELINE) int n; mr_spare state[MR_KEEP]; } kept[MR_MAX_WORKERS];   /* by worker: rewound states, hottest last */
 
 void mr_state_setup(void) {
   if (!image && !getenv("MARE_NO_IMAGE")) image = mr_image_new(mr_hooks.open);
@@ -29,11 +30,25 @@ static int open_state(mr_proc *p, lua_Alloc alloc) {
   return MR_ENOMEM;
 }
 
-int mr_state_get(mr_worker *w, mr_proc *p) {
+static int limit(mr_proc *p) {
+  if (!p->budget) {
+    mr_heap_limit(p->heap, p->limit);
+    return MR_OK;
+  }
+  p->charged -= MR_HEAP_BYTES;                   /* they are the heap's now */
+  if (mr_heap_budget(p->heap, p->budget, MR_HEAP_BYTES, p->limit)) return MR_OK;
+  if (p->system_heap) lua_close(p->main.L);
+  mr_heap_drop(p->heap);
+  p->main.L = NULL;
+  p->heap = NULL;
+  return MR_ENOMEM;
+}
+
+int mr_state_get(unsigned worker, mr_proc *p) {
   if (p->system_heap) {
     if (open_state(p, mr_heap_alloc_system) != MR_OK) return MR_ENOMEM;
-  } else if (w->nkept > 0) {
-    mr_spare *s = &w->kept[--w->nkept];
+  } else if (kept[worker].n > 0) {
+    mr_spare *s = &kept[worker].state[--kept[worker].n];
     p->main.L = s->L;
     p->heap = s->heap;
   } else if (image) {
@@ -42,8 +57,8 @@ int mr_state_get(mr_worker *w, mr_proc *p) {
   } else if (open_state(p, mr_heap_alloc) != MR_OK) {
     return MR_ENOMEM;
   }
-  *(mr_proc **)lua_getextraspace(p->main.L) = p;
-  if (p->limit) mr_heap_limit(p->heap, p->limit);
+  *mr_lua_word(p->main.L) = (uintptr_t)p;
+  if (p->limit) return limit(p);
   return MR_OK;
 }
 
@@ -55,46 +70,35 @@ void mr_state_close(mr_proc *p, mr_spare *left) {
   left->L = image && !p->system_heap ? L : NULL;   /* NULL: can't be rewound */
   p->finalisers = 2;
   if (finalisers || p->system_heap) {            /* blocks from malloc are freed one by one */
-    mr_heap_limit(p->heap, 0);
+    if (!p->budget) mr_heap_limit(p->heap, 0);
     mr_heap_dying(p->heap);
     lua_close(L);
   }
+  if (PORT_UNLIKELY(p->budget != NULL)) mr_heap_unbudget(p->heap);
   p->main.L = NULL;
   p->heap = NULL;
   if (PORT_UNLIKELY(p->late != NULL)) mr_late_drop(p);
 }
 
-void mr_state_recycle(mr_worker *w, mr_spare *s) {
-  if (!s->heap) return;
-  int keep = atomic_load_explicit(&mr_recycle, memory_order_relaxed);
-  if (w && s->L && w->nkept < keep && w->nkept < MR_KEEP) {
+void mr_state_keep(unsigned worker, mr_spare *s) {
+  int keep = atomic_load_explicit(&mr_recycle, memory_order_relaxed), n = kept[worker].n;
+  if (s->L && n < keep && n < MR_KEEP) {
     mr_image_rewind(image, s->heap);
-    w->kept[w->nkept++] = *s;
+    kept[worker].state[kept[worker].n++] = *s;
   } else {
     mr_heap_drop(s->heap);
   }
-  s->heap = NULL;
 }
 
-void mr_state_flush(mr_worker *w) {
-  while (w->nkept > 0) mr_heap_drop(w->kept[--w->nkept].heap);
+void mr_state_drop(mr_spare *s) { mr_heap_drop(s->heap); }
+
+void mr_state_flush(unsigned worker) {
+  while (kept[worker].n > 0) mr_heap_drop(kept[worker].state[--kept[worker].n].heap);
 }
 
-/*
- * A hand-over touches some 35 cache lines of the receiver. With thousands of processes none of them is in a near cache; asked for
- * when the receiver becomes ready, they come together while the sender goes on, instead of one by one afterwards.
- */
-void mr_state_prefetch(const mr_fiber *f) {
-  const char *L = (const char *)f->L, *stack = f->hint;
+void mr_state_prefetch(mr_proc *p) {
+  const char *L = (const char *)p->main.L, *stack = p->main.hint;
   for (int i = 0; i < 4; i++) PORT_PREFETCH(L + i * PORT_CACHELINE);
-  for (int i = 0; i < 3; i++) PORT_PREFETCH(stack + i * PORT_CACHELINE);
-  if (image && !f->proc->system_heap) mr_image_prefetch(image, f->proc->heap);
-}
-
-/* Where the stack of a running function is; only ever used to prefetch, which can't fault. */
-const char *mr_state_hint(lua_State *L) {
-  lua_Debug ar;
-  if (!lua_getstack(L, 0, &ar) || !ar.i_ci) return (const char *)L;
-  const char *func = *(const char *const *)(const void *)ar.i_ci;
-  return func - 2 * PORT_CACHELINE;
+  for (int i = 0; stack && i < 3; i++) PORT_PREFETCH(stack + i * PORT_CACHELINE);
+  if (image && !p->system_heap) mr_image_prefetch(image, p->heap);
 }

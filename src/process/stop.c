@@ -3,88 +3,58 @@
  * threads leave; after a bounded time whatever still runs is left to the end of the OS process. Nothing here waits
  * without a limit - but for the reader of our standard output -, and nothing is freed that a thread which is left behind could touch.
  *
- * After the last host closed the runtime can start again, in the same OS process: forget() puts it back to its beginning
- * once no thread is left. Processes that were parked for ever have been ended by an error then, or abandoned.
+ * After the last host closed the runtime can start again, in the same OS process, once no thread is left. Processes that were parked for
+ * ever have been ended by an error then, or abandoned. How threads end: run/stop.c.
  */
+#include "base/rank.h"
 #include "process/rt.h"
-#include "process/crew.h"
 #include "port/system.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PATIENCE 150000000u          /* ns to wait for running fibers */
 #define FLUSHING 1000000000u         /* ns to wait for files that a blocked reader may have locked */
 #define CLOSING 5000000000u          /* ns for the finalisers of os.exit(code, true) */
 
 static atomic_int exiting;
 
-/* ---- threads ---- */
+atomic_int mr_strict, mr_failures;
 
-static void tell_running(void) {
-  mr_runtime *r = &mr_rt;
-  for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) {
-    uintptr_t held = atomic_load(&r->worker[i].thread);
-    mr_thread *t = (mr_thread *)(held & ~(uintptr_t)1);
-    if (!(held & 1) || t == mr_tls) continue;
-    atomic_fetch_or(&t->poke, POKE_PREEMPT);
-    port_thread_kick(&t->os);
-  }
-}
+/* ---- start, and start again ---- */
 
-static void forget_worker(mr_worker *w) {
-  w->head = w->tail = NULL;
-  atomic_store(&w->count, 0);
-  atomic_store(&w->slot, NULL);
-  atomic_store(&w->thread, 0);
-  w->streak = w->turn = 0;
-  w->seen.since = 0;
-}
-
-/* No thread is left: as before the first start. Lists of threads may still name records that are free again. */
-static void forget(mr_runtime *r) {
-  for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) forget_worker(&r->worker[i]);
-  port_acquire(&r->ilock);
-  r->idle = r->spare = r->watcher = NULL;
-  r->nspare = 0;
-  r->nactive = r->nused = 0;
-  port_unlock(&r->ilock);
-  atomic_store(&r->nidle, 0);
-  atomic_store(&r->nspinning, 0);
-  atomic_store(&r->ndetached, 0);
-  atomic_store(&r->nmoving, 0);
-  atomic_store(&r->nblocked, 0);
-  r->qhead = r->qtail = NULL;
-  atomic_store(&r->qcount, 0);
-  r->ntimers = 0;
-  atomic_store(&r->next_due, UINT64_MAX);
-  atomic_store(&r->deadlocked, 0);
-  atomic_store(&r->monitor_until, 0);
-  if (atomic_load(&r->live) > 0) mr_proc_abandon();
-  atomic_store(&r->started, 0);
-  atomic_store(&r->stopping, 0);
-}
-
-int mr_stopped(void) {
-  mr_runtime *r = &mr_rt;
-  if (atomic_load(&exiting) || atomic_load(&r->nthreads) > 0) return 0;
-  forget(r);
+/* (life) 1: the stop is complete, the runtime can start again. */
+static int stopped(void) {
+  if (atomic_load(&exiting) || mr_run_threads() > 0) return 0;
+  if (mr_job_count() > 0) mr_proc_abandon();
+  atomic_store(&mr_all.deadlocked, 0);
+  mr_run_forget();
   return 1;
 }
 
-void mr_stop(void) {
-  mr_runtime *r = &mr_rt;
-  if (atomic_load(&r->dead) || !atomic_load(&r->started)) return;
-  if (atomic_exchange(&r->stopping, 1)) return;
-  uint64_t end = port_now() + PATIENCE;
-  unsigned own = mr_tls != NULL;               /* who blocks in a wait is asleep for good */
-  port_event_set(&r->monitor_event);
-  for (unsigned round = 0; atomic_load(&r->nthreads) > own + atomic_load(&r->nblocked) && port_now() < end; round++) {
-    mr_wake_all_idle();
-    port_event_set(&r->monitor_event);
-    if (round % 8 == 7) tell_running();
-    port_sleep(round < 50 ? 20000 : 1000000);
+static void fork_watch(void);
+
+static void setup(void) {
+  static int done;
+  if (done) return;
+  done = 1;
+  fork_watch();
+  mr_proc_setup();
+}
+
+int mr_start(void) {
+  static port_lock lock = PORT_LOCK(MR_RANK_START);
+  int err = MR_OK;
+  if (mr_run_dead()) return MR_EFORK;
+  if (mr_run_started() && !mr_run_stopping()) return MR_OK;
+  port_acquire(&lock);
+  if (mr_run_stopping() && !stopped()) err = MR_ESTOPPED;
+  if (!err && !mr_run_started()) {
+    setup();
+    mr_state_setup();
+    err = mr_run_start();
   }
+  port_unlock(&lock);
+  return err;
 }
 
 /* ---- the last host has closed ---- */
@@ -94,28 +64,26 @@ typedef struct { mr_fiber *fiber[BATCH]; int n; } batch;
 
 static void claim_fiber(mr_fiber *f, void *ud) {
   batch *b = ud;
-  unsigned ticket = atomic_load(&f->ticket);
-  if (b->n == BATCH || !(ticket & 1)) return;
-  if (!atomic_compare_exchange_strong(&f->ticket, &ticket, ticket + 1)) return;
-  mr_proc_observe(f->proc);                     /* the report has told of it */
+  if (b->n == BATCH || !mr_fiber_claim(f)) return;
+  mr_proc_observe(mr_proc_of(f));               /* the report has told of it */
   b->fiber[b->n++] = f;
 }
 
 static void claim(mr_proc *p, void *ud) {
-  if (atomic_load(&p->status) < PROC_DONE) mr_crew_each(p, claim_fiber, ud);
+  if (atomic_load(&p->status) < PROC_DONE) mr_crew_each(&p->job, claim_fiber, ud);
 }
 
 /* Whoever is still parked gets an error there, as long as that ends processes. */
-static void end_parked(mr_runtime *r) {
-  uint64_t end = port_now() + PATIENCE;
-  size_t left = atomic_load(&r->live);
-  while (left > 0 && port_now() < end) {
+static void end_parked(void) {
+  mr_patience p = mr_patience_begin();
+  size_t left = mr_job_count();
+  while (left > 0 && !mr_patience_over(&p)) {
     batch b = { .n = 0 };
     mr_proc_each(claim, &b);
     for (int i = 0; i < b.n; i++) mr_ready(b.fiber[i], MR_STOPPED, NULL);
     if (b.n < BATCH) port_sleep(500000);
-    size_t now = atomic_load(&r->live);
-    if (now < left) end = port_now() + PATIENCE;
+    size_t now = mr_job_count();
+    if (now < left) p = mr_patience_begin();
     left = now;
   }
 }
@@ -144,24 +112,53 @@ static void print_failures(void) {
 }
 
 void mr_close_down(void) {
-  mr_runtime *r = &mr_rt;
   if (atomic_load(&exiting)) return;
-  end_parked(r);
+  end_parked();
   print_failures();
-  mr_stop();
-  mr_stopped();
+  mr_run_stop();
+  stopped();
 }
 
 /* ---- mare run ---- */
 
 int mr_run_until_done(void) {
-  mr_runtime *r = &mr_rt;
-  while (atomic_load(&r->live) > 0 && !atomic_load(&r->deadlocked)) port_event_wait(&r->done, UINT64_MAX);
-  if (!atomic_load(&r->deadlocked)) return 0;
+  while (mr_job_count() > 0 && !atomic_load(&mr_all.deadlocked)) port_event_wait(&mr_all.done, UINT64_MAX);
+  if (!atomic_load(&mr_all.deadlocked)) return 0;
   char *report = mr_deadlock_report();
   mr_report_print(report);
   free(report);
   return 1;
+}
+
+/* ---- Ctrl-C: the main process gets an error where it waits, or at its next instruction ---- */
+
+static atomic_int held;              /* an interrupt waits until it is asked for, or no longer held */
+
+void mr_interrupt(void) { mr_run_interrupt(); }
+
+/* The monitor's look at the flag may be just over when it is set: so the hook, which alone raises in what runs, looks at it again. */
+void mr_interrupt_hold(int hold) {
+  atomic_store(&held, hold);
+  if (!hold && mr_run_interrupted(0)) mr_monitor_wake();
+}
+
+int mr_interrupt_held(void) { return atomic_load(&held); }
+int mr_interrupt_take(void) { return mr_run_interrupted(1); }
+
+void mr_interrupt_main(void) {
+  mr_proc *p = mr_all.main;
+  mr_fiber *f = p ? &p->main.fiber : NULL;
+  if (!f || atomic_load(&p->status) >= PROC_DONE || atomic_load(&f->state) == FIBER_DONE) {
+    mr_run_detach();                            /* the monitor's thread ends here */
+    mr_exit(130);
+  }
+  if (mr_interrupt_held()) return;
+  if (mr_fiber_claim(f)) {
+    mr_run_interrupted(1);
+    mr_ready(f, MR_INTERRUPTED, NULL);
+  } else {
+    mr_run_poke(f, POKE_INTERRUPT);
+  }
 }
 
 /* ---- os.exit ---- */
@@ -170,6 +167,7 @@ static port_event flushed;
 
 static void flush_all(void *arg) {
   (void)arg;
+  port_signals_allow_pipe();
   fflush(NULL);
   port_event_set(&flushed);
 }
@@ -186,20 +184,20 @@ static void flush(void) {
 
 void mr_exit_yield(void) {
   if (!atomic_load(&exiting)) return;
-  if (mr_tls) atomic_fetch_sub(&mr_rt.nthreads, 1);   /* not to be waited for */
+  if (mr_this_thread) mr_run_detach();   /* not to be waited for */
   for (;;) port_sleep(1000000000u);
 }
 
 void mr_exit(int code) {
-  if (atomic_load(&mr_rt.dead)) {               /* a forked child: nobody else is here */
+  if (mr_run_dead()) {               /* a forked child: nobody else is here */
     fflush(NULL);
     port_quit(code);
   }
   if (atomic_exchange(&exiting, 1)) mr_exit_yield();   /* the first to come decides */
   print_failures();
-  mr_stop();
+  mr_run_stop();
   flush();
-  port_quit(code);
+  port_quit(code == 0 && atomic_load(&mr_strict) && atomic_load(&mr_failures) > 0 ? 1 : code);
 }
 
 static void quit_later(void *arg) {
@@ -216,10 +214,12 @@ void mr_exit_within_limit(int code) { port_thread_start(quit_later, (void *)(int
  * counts as a host from now on: there is no scheduler to yield to.
  */
 static void in_child(void) {
-  atomic_store(&mr_rt.dead, 1);
-  mr_fiber *f = mr_tls ? atomic_load_explicit(&mr_tls->current, memory_order_relaxed) : NULL;
-  if (f) f->proc->kind = PROC_HOST;
+  mr_fiber *f = mr_run_forked();
+  if (f) {
+    mr_proc_of(f)->kind = PROC_HOST;
+    f->job->host = 1;
+  }
   if (mr_hooks.forked) mr_hooks.forked();
 }
 
-void mr_fork_watch(void) { port_at_fork(in_child); }
+static void fork_watch(void) { port_at_fork(in_child); }

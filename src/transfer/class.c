@@ -100,17 +100,17 @@ int mr_pack_class(mr_packer *p, uint32_t number) {
   memset(d, 0, sizeof *d);
   d->kind = KIND_CLASS;
   d->narr = p->nclasses++;
-  mr_class *c = mr_take(p, &p->s[CLASS], sizeof *c);
+  mr_section *c = mr_take(p, &p->s[CLASS], sizeof *c);
   memset(c, 0, sizeof *c);
   c->id = id;
   c->object = number;
   return 0;
 }
 
-static mr_class *class_at(mr_packer *p, uint32_t i) { return (mr_class *)(void *)p->s[CLASS].at + i; }
+static mr_section *section_at(mr_packer *p, uint32_t i) { return (mr_section *)(void *)p->s[CLASS].at + i; }
 
 int mr_pack_section(mr_packer *p, uint32_t klass) {
-  mr_class *c = class_at(p, klass);
+  mr_section *c = section_at(p, klass);
   c->strings = p->nstrings;
   c->objects = p->nobjects;
   c->metas = p->nmetas;
@@ -125,13 +125,13 @@ int mr_pack_section(mr_packer *p, uint32_t klass) {
 /* Which section an object was found in: the last that began with no more objects than that. */
 void mr_class_cross(mr_packer *p, uint32_t number) {
   uint32_t low = 0, high = p->section - 1;
-  if (number < class_at(p, 0)->objects || number >= class_at(p, high)->objects) return;
+  if (number < section_at(p, 0)->objects || number >= section_at(p, high)->objects) return;
   while (high - low > 1) {
     uint32_t middle = low + (high - low) / 2;
-    if (class_at(p, middle)->objects > number) high = middle;
+    if (section_at(p, middle)->objects > number) high = middle;
     else low = middle;
   }
-  class_at(p, low)->referenced = 1;
+  section_at(p, low)->referenced = 1;
 }
 
 /* Bit 2 of a table's flags says that it is known to have no __gc; setmetatable asks, so it usually is. */
@@ -147,7 +147,7 @@ int mr_pack_metatable(mr_packer *p, uint32_t number, const mr_value *meta) {
   if (r) return r;
   mr_object *o = &p->objects[m];
   if (!o->ismeta && has_gc(p, meta))
-    return mr_fail(p, number, "table with a __gc metamethod cannot be sent; it needs a transfer rule");
+    return mr_fail(p, number, "table with a __gc metamethod cannot be sent; send what it is made from and make it in the receiver");
   p->objects[m].ismeta = 1;
   *(uint64_t *)mr_take(p, &p->s[META], 8) = PAIR(number, m);
   p->nmetas++;

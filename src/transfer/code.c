@@ -120,10 +120,9 @@ static int get_raw(mr_packer *p, uint64_t key, mr_code **found) {
   if (!node || node->tt != RAW_TABLE) return 0;
   const raw_table *t = (const raw_table *)node->bits;
   if (raw_arraysize(t) < SLOTS) return 0;
-  const raw_value *e = t->array;
-  int i = 0;
-  while (i < NEXT && e[i + KEY].bits != key) i += STEP;
-  *found = i < NEXT && e[i + CLOSURE].tt == RAW_FUNCTION ? store_get(e[i + PLACE].bits) : NULL;
+  uint32_t i = 0;
+  while (i < NEXT && raw_element(t, i + KEY).bits != key) i += STEP;
+  *found = i < NEXT && raw_element(t, i + CLOSURE).tt == RAW_FUNCTION ? store_get(raw_element(t, i + PLACE).bits) : NULL;
   return 1;
 }
 
@@ -159,7 +158,7 @@ static int write_code(lua_State *L, const void *data, size_t n, void *ud) {
 /* The function on top. */
 static mr_code *dump(mr_packer *p) {
   p->dump.length = 0;
-  lua_dump(p->L, write_code, p, 0);
+  mr_lua_dump(p->L, write_code, p);
   mr_code *c = malloc(sizeof *c + p->dump.length);
   if (!c) mr_raise_memory(p->L);
   c->head.type = &code_type;

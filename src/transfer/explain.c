@@ -131,11 +131,69 @@ static void say_userdata(mr_packer *p) {
   else say(p, "send what it is made from and make it in the receiver");
 }
 
+/* The table on top has the text `name` as a key: pushes the value. No string may be made here, so keys are walked through. */
+static int push_field(lua_State *L, const char *name) {
+  for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
+    if (lua_type(L, -2) != LUA_TSTRING || strcmp(lua_tostring(L, -2), name) != 0) continue;
+    lua_remove(L, -2);
+    return 1;
+  }
+  return 0;
+}
+
+/* The key under which the table on top has the value at index `value`; NULL: it hasn't, or the key is no text. */
+static const char *key_of(lua_State *L, int value) {
+  for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
+    if (lua_type(L, -2) != LUA_TSTRING || !lua_rawequal(L, -1, value)) continue;
+    const char *name = lua_tostring(L, -2);            /* the table keeps it */
+    lua_pop(L, 2);
+    return name;
+  }
+  return NULL;
+}
+
+/* The name of the method at index `function` in the class whose metatable is on top, or in its table __index. */
+static const char *method_of(lua_State *L, int function) {
+  const char *name = key_of(L, function);
+  if (name || !push_field(L, "__index")) return name;
+  if (lua_istable(L, -1)) name = key_of(L, function);
+  lua_pop(L, 1);
+  return name;
+}
+
+/* Whose method is the C function on top? Classes of C libraries lie in the registry and have a name. */
+static int say_method(mr_packer *p) {
+  lua_State *L = p->L;
+  int function = lua_gettop(L), said = 0;
+  lua_pushvalue(L, LUA_REGISTRYINDEX);
+  for (lua_pushnil(L); lua_next(L, function + 1); lua_pop(L, 1)) {
+    if (said || !lua_istable(L, -1) || !push_field(L, "__name")) continue;
+    const char *class = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
+    lua_pop(L, 1);
+    const char *method = class ? method_of(L, function) : NULL;
+    if (!method) continue;
+    say(p, "method '%.40s' of '%.40s' cannot be sent by itself; ", method, class);
+    said = 1;
+  }
+  lua_settop(L, function);
+  return said;
+}
+
+static void say_cfunction(mr_packer *p) {
+  mr_push_object(p, p->failed);
+  if (lua_checkstack(p->L, 16) && say_method(p)) {
+    say(p, "send a Lua function that calls it");
+    return;
+  }
+  say(p, "C function cannot be sent, no module in package.loaded has it; get it in the receiver from what made it here");
+}
+
 void mr_explain(mr_packer *p, int first, int n, const char *root) {
   p->dump.length = 0;
   say_path(p, first, n, root);
   say(p, ": ");
   if (p->problem) memcpy(mr_take(p, &p->dump, strlen(p->problem)), p->problem, strlen(p->problem));
+  else if (p->objects[p->failed].tt == RAW_LIGHTC || p->objects[p->failed].tt == RAW_CCLOSURE) say_cfunction(p);
   else say_userdata(p);
   lua_pushlstring(p->L, p->dump.at, p->dump.length);
 }

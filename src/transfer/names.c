@@ -7,8 +7,6 @@
  * nearly every object misses.
  */
 #include <string.h>
-#include <lauxlib.h>
-#include <lualib.h>
 #include "transfer/packet.h"
 
 #define SEARCHES 3                             /* cheaper than a filter, for so many objects */
@@ -40,8 +38,7 @@ static PORT_NOINLINE void fill_filter(mr_packer *p) {
 }
 
 static void find_raw(mr_packer *p) {
-  const raw_value *globals = &raw_registry(p->L)->array[LUA_RIDX_GLOBALS - 1];
-  p->globals = globals->bits;
+  p->globals = raw_element(raw_registry(p->L), LUA_RIDX_GLOBALS - 1).bits;
   const raw_node *node = mr_registry_find(p->L, &p->loadedhint, RAW_SHORT, LUA_LOADED_TABLE, sizeof LUA_LOADED_TABLE - 1);
   if (!node || node->tt != RAW_TABLE) { p->looked = -1; return; }
   p->looked = 1;
@@ -208,9 +205,7 @@ int mr_pack_cfunction(mr_packer *p, uint32_t number) {
       else search_api(p, o, &f.key, &f.value, &best);
     }
   }
-  if (best.rank == NOWHERE)
-    return mr_fail(p, number, "C function cannot be sent, no module in package.loaded has it; "
-                              "require its module in the receiver, or wrap it in a Lua function");
+  if (best.rank == NOWHERE) return mr_fail(p, number, NULL);               /* explain.c finds the words */
   define_name(p, KIND_CFUNCTION, &best.module, &best.field);
   return 0;
 }

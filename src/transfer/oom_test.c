@@ -48,9 +48,9 @@ static void *allocate(void *ud, void *p, size_t was, size_t n) {
 
 static void open_failing(void) {
   for (int i = 0; i < 2; i++) {
-    lua_State *L = owners[i].L = lua_newstate(allocate, &owners[i]);
+    lua_State *L = owners[i].L = mr_lua_newstate(allocate, &owners[i]);
     luaL_openlibs(L);
-    if (generational) lua_gc(L, LUA_GCGEN, 0, 0);
+    if (generational) mr_lua_generational(L);
     if (i) receiver = L; else sender = L;
   }
   if (luaL_dostring(receiver, "package.preload.mymod = function() return {here = 1} end")) abort();
@@ -169,6 +169,39 @@ static void fail_sealing(const sample *s) {
 }
 #endif
 
+/* Inside a budget: each allocation fails, then the budget ends here and there. What is taken is what the message keeps, and comes back with it. */
+static void seal_in(const sample *s, mr_budget *b, long n) {
+  mr_budget *over = NULL, *outer = b->outer;
+  c_left = n;
+  mr_message *m = mr_packer_seal_in(packer, b, &over);
+  int was = failed;
+  no_more_failures();
+  CHECK(m || over || was);
+  CHECK(!over || over == b || over == outer);
+  size_t used = mr_budget_used(b);
+  CHECK(m && !over ? used >= mr_message_size(m) : used == 0);
+  CHECK(mr_budget_used(outer) == used);
+  if (m && over) CHECK(mr_message_count(m) == over);
+  if (m && !over) must_receive(s->make, s->test, m);
+  mr_message_free(m);
+  CHECK(mr_budget_used(b) == 0 && mr_budget_used(outer) == 0);
+  must_receive(s->make, s->test, NULL);
+}
+
+static void fail_sealing_in_a_budget(const sample *s) {
+  int r = 1;
+  size_t large = (size_t)1 << 30;
+  CHECK(pack_protected(s->make, &r) == LUA_OK && r == 0);
+  for (size_t limit = 1; limit <= large; limit *= 4)
+    for (int inner = 0; inner < 2; inner++)
+      for (long n = -1; n < 4; n++) {
+        mr_budget *outer = mr_budget_new(inner ? large : limit, NULL), *b = mr_budget_new(inner ? limit : large, outer);
+        seal_in(s, b, n);
+        mr_budget_release(b);
+        mr_budget_release(outer);
+      }
+}
+
 static void fail_refusing(void) {
   for (long n = 0, again = 1; again; n++) {
     int r = 0;
@@ -189,6 +222,7 @@ static void everything(void) {
       thing_give(t);
       fail_packing(&samples[i], &lua_left);
       fail_unpacking(&samples[i]);
+      if (!once) fail_sealing_in_a_budget(&samples[i]);
       close_states();
     }
     once = 0;

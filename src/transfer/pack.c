@@ -206,15 +206,33 @@ static PORT_NOINLINE void start_again(mr_packer *p, int top) {
   p->maxnewborn = room;
 }
 
+#ifdef MR_CHECKS
+/* What the state has allocated, -1 in a finaliser: raw reading must leave it as it is. */
+static long long allocated(lua_State *L) {
+  int k = lua_gc(L, LUA_GCCOUNT);
+  return k < 0 ? -1 : (long long)k * 1024 + lua_gc(L, LUA_GCCOUNTB);
+}
+
+static int attempt(mr_packer *p, int first, int n) {
+  long long before = allocated(p->L);
+  int r = pack_all(p, first, n);
+  mr_assert(r != 0 || !p->raw || allocated(p->L) == before);
+  return r;
+}
+#else
+#define attempt pack_all
+#endif
+
 int mr_pack(mr_packer *p, lua_State *L, int first, int n, const char *root) {
   int top = lua_gettop(L), r, again = 0;
+  mr_assert_unlocked();
   p->L = L;
   p->raw = mr_layout;
   first = lua_absindex(L, first);
   if (PORT_UNLIKELY(!lua_checkstack(L, LUA_MINSTACK))) { lua_settop(L, top); mr_raise_memory(L); }
   p->maxnewborn = 0;
   mr_packer_reset(p);
-  for (; (r = pack_all(p, first, n)) == PACK_AGAIN; again = 1) start_again(p, top);
+  for (; (r = attempt(p, first, n)) == PACK_AGAIN; again = 1) start_again(p, top);
   if (PORT_UNLIKELY(r)) {
     mr_explain(p, first, n, root);             /* leaves the text on top */
     lua_insert(L, top + 1);
@@ -223,5 +241,6 @@ int mr_pack(mr_packer *p, lua_State *L, int first, int n, const char *root) {
     return 1;
   }
   if (PORT_UNLIKELY(!p->raw || again)) lua_settop(L, top);
+  mr_packer_check(p);
   return 0;
 }

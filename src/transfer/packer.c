@@ -116,6 +116,7 @@ void mr_packer_reset(mr_packer *p) {
   p->problem = NULL;
   p->anchor = p->newborn = p->looked = p->needscode = p->moves = p->need = 0;
   if (PORT_UNLIKELY(++p->era == 0)) first_era(p);
+  mr_packer_check(p);
 }
 
 void mr_packer_free(mr_packer *p) {
@@ -131,6 +132,42 @@ void mr_packer_free(mr_packer *p) {
   free(p->map);
   free(p);
 }
+
+#ifdef MR_CHECKS
+static void stream_check(const mr_stream *s, size_t unit) {
+  mr_assert(s->length <= s->size && (s->at || !s->size) && s->length % unit == 0);
+}
+
+static void shared_check(mr_shared *const *shared, size_t n) {
+  for (size_t i = 0; i < n; i++) mr_assert(shared[i]->type && atomic_load_explicit(&shared[i]->refs, memory_order_relaxed) > 0);
+}
+
+/* A complete view, or an empty packer. */
+void mr_packer_check(const mr_packer *p) {
+  const size_t *far = (const size_t *)(const void *)p->far.at;
+  for (int i = 0; i < STREAMS; i++) stream_check(&p->s[i], 8);
+  stream_check(&p->held, sizeof(mr_shared *));
+  stream_check(&p->shared, sizeof(mr_shared *));
+  stream_check(&p->far, sizeof *far);
+  mr_assert(p->nobjects <= p->maxobjects && (!p->map || p->nmap <= p->mapmask));
+  mr_assert(p->s[DEF].length == (p->nobjects + p->nclasses) * sizeof(mr_def));
+  mr_assert(p->s[META].length == p->nmetas * (size_t)8 && p->s[CLASS].length == p->nclasses * sizeof(mr_section));
+  for (size_t i = 0; i < p->far.length / sizeof *far; i++)
+    mr_assert(far[i] + 16 <= p->s[STR].length && *(const uint64_t *)(const void *)(p->s[STR].at + far[i]) & 1);
+  shared_check((mr_shared *const *)(const void *)p->held.at, p->held.length / sizeof(mr_shared *));
+  shared_check((mr_shared *const *)(const void *)p->shared.at, p->shared.length / sizeof(mr_shared *));
+}
+
+static void message_check(const mr_message *m) {
+  size_t size = sizeof *m + m->nshared * sizeof(mr_shared *);
+  for (int i = 0; i < STREAMS; i++) size += (size_t)m->words[i] * 8;
+  mr_assert(size <= m->size && m->words[META] == m->nmetas);
+  mr_assert(m->words[DEF] * (size_t)8 == (m->nobjects + m->nclasses) * sizeof(mr_def));
+  shared_check((mr_shared *const *)(const void *)(m + 1), m->nshared);
+}
+#else
+#define message_check(m) ((void)0)
+#endif
 
 int mr_packer_needs_code(const mr_packer *p) { return p->needscode || p->moves; }
 
@@ -156,6 +193,8 @@ static size_t sealed_size(const mr_packer *p) {
 }
 
 mr_message *mr_packer_seal(mr_packer *p) {
+  mr_assert_unlocked();
+  mr_packer_check(p);
   size_t size = sealed_size(p);
   mr_message *m = size ? malloc(size) : NULL;
   if (!m) return NULL;
@@ -181,8 +220,83 @@ mr_message *mr_packer_seal(mr_packer *p) {
     memcpy(to, p->s[i].at, length);
     to += length;
   }
-  if (p->far.length) copy_far(p, str, to);
+  if (p->far.length) to = copy_far(p, str, to);
+  mr_assert(to == (char *)m + size);
+  message_check(m);
   return m;
+}
+
+/* ---- in a budget ---- */
+
+/* What a message has taken from a budget goes with it as one more shared object: others pay nothing for that. */
+typedef struct charge { mr_shared shared; mr_budget *budget; size_t bytes; int taken; } charge;
+
+static void charge_destroy(mr_shared *o) {
+  charge *c = (charge *)o;
+  if (c->taken) mr_budget_give(c->budget, c->bytes);
+  mr_budget_release(c->budget);
+  free(c);
+}
+
+static const mr_sharetype charge_type = { .name = "charge", .destroy = charge_destroy };
+
+/* Besides the message: this record, and its place in a queue. */
+#define CHARGE_MORE (sizeof(charge) + 64)
+
+static charge *charge_new(mr_budget *b, size_t bytes) {
+  charge *c = malloc(sizeof *c);
+  if (!c) return NULL;
+  c->shared.type = &charge_type;
+  atomic_init(&c->shared.refs, 1);
+  c->budget = b;
+  c->bytes = bytes;
+  c->taken = 0;
+  mr_budget_retain(b);
+  return c;
+}
+
+static mr_budget *charge_take(charge *c) {
+  mr_budget *over = mr_budget_take(c->budget, c->bytes);
+  c->taken = !over;
+  return over;
+}
+
+/* Room in the list of shared objects, without raising errors. */
+static int room_for_charge(mr_packer *p) {
+  mr_stream *s = &p->shared;
+  if (s->size - s->length >= sizeof(mr_shared *)) return 1;
+  size_t size = s->size ? s->size * 2 : FIRST_SIZE;
+  char *at = realloc(s->at, size);
+  if (!at) return 0;
+  s->at = at;
+  s->size = size;
+  if (size > KEEP_SIZE) p->large = 1;
+  return 1;
+}
+
+/* What is larger than a whole budget is not even made. */
+static mr_budget *too_small(mr_budget *b, size_t bytes) {
+  while (b && b->limit >= bytes) b = b->outer;
+  return b;
+}
+
+mr_message *mr_packer_seal_in(mr_packer *p, mr_budget *b, mr_budget **over) {
+  size_t size = sealed_size(p);
+  if ((*over = too_small(b, size + CHARGE_MORE)) != NULL) return NULL;
+  charge *c = size && room_for_charge(p) ? charge_new(b, size + CHARGE_MORE) : NULL;
+  if (!c) return NULL;
+  *(mr_shared **)(void *)(p->shared.at + p->shared.length) = &c->shared;
+  p->shared.length += sizeof(mr_shared *);
+  mr_message *m = mr_packer_seal(p);
+  p->shared.length -= sizeof(mr_shared *);       /* the view may still be used */
+  if (m) *over = charge_take(c);
+  mr_release(&c->shared);
+  return m;
+}
+
+mr_budget *mr_message_count(mr_message *m) {
+  mr_shared **shared = (mr_shared **)(void *)(m + 1);
+  return charge_take((charge *)shared[m->nshared - 1]);
 }
 
 int mr_message_needs_code(const mr_message *m) { return m->needscode; }
@@ -191,6 +305,8 @@ size_t mr_message_size(const mr_message *m) { return m->size; }
 
 void mr_message_free(mr_message *m) {
   if (!m) return;
+  mr_assert_unlocked();
+  message_check(m);
   mr_shared **shared = (mr_shared **)(void *)(m + 1);
   for (uint32_t i = 0; i < m->nshared; i++) {
     mr_movable *v = (mr_movable *)shared[i];
@@ -203,11 +319,16 @@ void mr_message_free(mr_message *m) {
 void mr_message_back(mr_message *m) {
   mr_shared **shared = (mr_shared **)(void *)(m + 1);
   for (uint32_t i = 0; i < m->nshared; i++)
-    if (shared[i]->type->moves) atomic_fetch_sub(&((mr_movable *)shared[i])->epoch, 1);
+    if (shared[i]->type->moves) {
+      mr_movable *v = (mr_movable *)shared[i];
+      mr_assert(atomic_load(&v->epoch) == atomic_load(&v->sealed));            /* nobody has received it */
+      atomic_fetch_sub(&v->epoch, 1);
+    }
   mr_message_free(m);
 }
 
 int mr_unpack(lua_State *L, const mr_message *m) {
+  message_check(m);
   mr_parts parts = { m->nvalues, m->nstrings, m->nobjects, m->nmetas, m->nshapes, m->nclasses, { 0 } };
   const char *at = (const char *)(m + 1) + m->nshared * sizeof(mr_shared *);
   for (int i = 0; i < STREAMS; i++) {

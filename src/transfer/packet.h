@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include "port/port.h"
 #include "transfer/transfer.h"
-#include "transfer/layout.h"
+#include "lua/layout.h"
 
 /* Tags of payload words: Lua's own for scalars, these for references. */
 enum { TAG_STRING = 0x80, TAG_OBJECT = 0x81, TAG_UPVALUE = 0x82 };
@@ -58,12 +58,12 @@ typedef struct mr_parts {
  * A class's section: what is reachable through the class alone. It begins with a def for the class itself, which counts
  * as no object. Everything of a stream from here to the next section, or the end, belongs to it.
  */
-typedef struct mr_class {
+typedef struct mr_section {
   uint64_t id;
   uint32_t object, referenced;                 /* referenced: another section uses objects of this one */
   uint32_t strings, objects, metas;            /* how many came before */
   uint32_t str, def, body;                     /* where it begins, in words */
-} mr_class;
+} mr_section;
 
 #define MAX_SHAPE 32                           /* keys; larger tables are written pair by pair */
 #define MIN_FAR   512                          /* strings from this length on stay outside `str` */
@@ -123,9 +123,13 @@ enum { PACK_FAILED = 1, PACK_AGAIN = 2 };
 /* What PACK_AGAIN asks to have prepared; only there may the sender's collector step. */
 enum { NEED_ANCHOR = 1, NEED_CODE, NEED_IDS };
 
-PORT_NORETURN void mr_raise_memory(lua_State *L);
 void   mr_stream_grow(mr_packer *p, mr_stream *s, size_t n);
 void   mr_packer_reset(mr_packer *p);
+#ifdef MR_CHECKS
+void   mr_packer_check(const mr_packer *p);
+#else
+#define mr_packer_check(p) ((void)0)
+#endif
 int    mr_map_put(mr_packer *p, uint64_t key, uint32_t *value);   /* 1: was there, *value is it; 0: put */
 
 static inline void *mr_take(mr_packer *p, mr_stream *s, size_t n) {

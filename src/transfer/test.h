@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <lauxlib.h>
-#include <lualib.h>
 #include "transfer/packet.h"
 
 static int failures, checks;

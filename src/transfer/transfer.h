@@ -15,7 +15,9 @@
 
 #include <stddef.h>
 #include <stdatomic.h>
-#include <lua.h>
+#include "heap/budget.h"
+#include "lua/compat.h"
+#include "port/port.h"
 
 /*
  * shared object: lives outside all heaps, counted references, crosses by reference (channels, handles, buffers).
@@ -39,8 +41,12 @@ typedef struct mr_sharetype {
  */
 extern int (*mr_share_valid)(const void *block, size_t size);
 struct mr_shared { const mr_sharetype *type; atomic_size_t refs; };
-static inline void mr_retain(mr_shared *o) { atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed); }
+static inline void mr_retain(mr_shared *o) {
+  mr_assert(atomic_load_explicit(&o->refs, memory_order_relaxed) > 0);       /* nothing comes back to life */
+  atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed);
+}
 static inline void mr_release(mr_shared *o) {
+  mr_assert(atomic_load_explicit(&o->refs, memory_order_relaxed) > 0);
   if (atomic_fetch_sub_explicit(&o->refs, 1, memory_order_acq_rel) == 1) o->type->destroy(o);
 }
 
@@ -50,6 +56,8 @@ static inline void mr_release(mr_shared *o) {
  * with the epoch of its sealing (`sealed`) was received by nobody: its movables are dropped with it.
  */
 typedef struct mr_movable { mr_shared shared; atomic_uint epoch, sealed; } mr_movable;
+
+PORT_NORETURN void mr_raise_memory(lua_State *L);   /* Lua's memory error, from code that Lua did not refuse the memory */
 
 typedef struct mr_packer mr_packer;            /* a reusable buffer */
 typedef struct mr_message mr_message;          /* a sealed block */
@@ -67,6 +75,12 @@ int         mr_pack(mr_packer *p, lua_State *L, int first, int n, const char *ro
 /* Unpacking this view needs code to run in the receiver (a module to require): never do it on the sender's worker. */
 int         mr_packer_needs_code(const mr_packer *p);
 mr_message *mr_packer_seal(mr_packer *p);      /* NULL: no memory */
+/*
+ * The same; until the message is freed, its bytes are taken from the budget b. NULL: no memory, or *over is one that is too small for it at any
+ * time. Not NULL, and *over is one that has not so much left: nothing is taken yet, and mr_message_count tries again (NULL: done).
+ */
+mr_message *mr_packer_seal_in(mr_packer *p, mr_budget *b, mr_budget **over);
+mr_budget  *mr_message_count(mr_message *m);
 int         mr_message_needs_code(const mr_message *m);   /* so errors other than of memory are possible */
 
 /* Pushes the values and returns how many. Raises memory errors, or what require raised, of L; consumes nothing: it can be tried again. */

@@ -74,7 +74,7 @@ static void test_errors(void) {
   refused("return {items={1,2,{owner=io.stdout}}}", "message.items[3].owner: userdata 'FILE*' cannot be sent; close over its name and open it in the receiver");
   refused("return 1, {[{}]={['a b']=coroutine.create(print)}}", "message[2][<table>][\"a b\"]: coroutine cannot be sent; send its function and create the coroutine in the receiver");
   refused("local conn = io.stdout return function() return conn end", "message: upvalue 'conn': userdata 'FILE*' cannot be sent; close over its name and open it in the receiver");
-  refused("return {f = string.gmatch('a', 'a')}", "message.f: C function cannot be sent, no module in package.loaded has it; require its module in the receiver, or wrap it in a Lua function");
+  refused("return {f = string.gmatch('a', 'a')}", "message.f: C function cannot be sent, no module in package.loaded has it; get it in the receiver from what made it here");
   refused("return {[io.stdout] = 1}", "message.<key>: userdata 'FILE*' cannot be sent; close over its name and open it in the receiver");
   refused("local a = {} a.up = a a.list = {a, {a, io.stdin}} return a", "message.list[2][2]: userdata 'FILE*' cannot be sent; close over its name and open it in the receiver");
 }
@@ -193,7 +193,7 @@ static void test_many_metatables(void) {
 /* Bulk messages stop a generational collector for a while; what they leave behind is collected all the same, by nothing but them. */
 static void test_bulk_is_collected(void) {
   open_states();
-  lua_gc(receiver, LUA_GCGEN, 0, 0);
+  mr_lua_generational(receiver);
   CHECK(pack_results("local t = {} for i = 1, 500 do t[i] = {id = i, tags = {i}} end return t") == 0);
   int most = 0;
   for (int i = 0; i < 2000; i++) {
@@ -208,7 +208,7 @@ static void test_bulk_is_collected(void) {
 }
 
 static void test_gc_metamethod(void) {
-  refused("return {a = setmetatable({}, {__gc = function() end})}", "message.a: table with a __gc metamethod cannot be sent; it needs a transfer rule");
+  refused("return {a = setmetatable({}, {__gc = function() end})}", "message.a: table with a __gc metamethod cannot be sent; send what it is made from and make it in the receiver");
   refused("local C = {__index = {f = io.stdout}} return setmetatable({}, C)", "message.<metatable>.__index.f: userdata 'FILE*' cannot be sent; close over its name and open it in the receiver");
 }
 

@@ -8,7 +8,6 @@
  * Invariant: a Lua error at any point leaves nothing but garbage in the receiver, and the packet untouched.
  */
 #include <string.h>
-#include <lauxlib.h>
 #include "transfer/packet.h"
 #include "transfer/code.h"
 
@@ -47,8 +46,7 @@ static inline void keep(unpacker *u, uint32_t i) {
   if (!u->intable) return;
   if (u->raw && !raw_isblack(u->table)) {
     raw_pop(u->L);
-    u->table->array[i].bits = raw_top(u->L)->bits;
-    u->table->array[i].tt = raw_top(u->L)->tt;
+    raw_set_element(u->table, i, raw_top(u->L));
     return;
   }
   lua_rawseti(u->L, u->base, (lua_Integer)i + 1);
@@ -80,13 +78,13 @@ static void push_cfunction(unpacker *u, const mr_def *d) {
 }
 
 static inline const mr_def *defs(const unpacker *u) { return (const mr_def *)(const void *)u->m->at[DEF]; }
-static inline const mr_class *class_at(const unpacker *u, uint32_t i) { return (const mr_class *)(const void *)u->m->at[CLASS] + i; }
+static inline const mr_section *section_at(const unpacker *u, uint32_t i) { return (const mr_section *)(const void *)u->m->at[CLASS] + i; }
 static inline const mr_def *class_def(const unpacker *u, uint32_t i) {
-  return (const mr_def *)(const void *)(u->m->at[DEF] + (size_t)class_at(u, i)->def * 8);
+  return (const mr_def *)(const void *)(u->m->at[DEF] + (size_t)section_at(u, i)->def * 8);
 }
 
 static void make_class(unpacker *u, const mr_def *d) {
-  if (mr_class_find(u->L, class_at(u, d->narr)->id)) return;
+  if (mr_class_find(u->L, section_at(u, d->narr)->id)) return;
   const mr_def *own = class_def(u, d->narr);
   lua_createtable(u->L, (int)own->narr, (int)own->u.hash.npairs);
   u->classes[d->narr] = BUILD;
@@ -116,7 +114,7 @@ static range range_of(const unpacker *u, int64_t klass) {
   const mr_parts *m = u->m;
   range r = { 0, 0, 0, m->nstrings, m->nobjects, m->nmetas, (const uint64_t *)(const void *)m->at[STR], defs(u) };
   if (klass >= 0) {
-    const mr_class *c = class_at(u, (uint32_t)klass);
+    const mr_section *c = section_at(u, (uint32_t)klass);
     r.strings = c->strings;
     r.objects = c->objects;
     r.metas = c->metas;
@@ -124,7 +122,7 @@ static range range_of(const unpacker *u, int64_t klass) {
     r.def = class_def(u, (uint32_t)klass) + 1;
   }
   if (klass + 1 < m->nclasses) {
-    const mr_class *next = class_at(u, (uint32_t)(klass + 1));
+    const mr_section *next = section_at(u, (uint32_t)(klass + 1));
     r.laststring = next->strings;
     r.lastobject = next->objects;
     r.lastmeta = next->metas;
@@ -154,7 +152,7 @@ static void make_all(unpacker *u) {
   range r = range_of(u, -1);
   make_range(u, &r);
   for (uint32_t i = 0; i < u->m->nclasses; i++) {
-    if (u->classes[i] == SKIP && u->wanted && class_at(u, i)->referenced) u->classes[i] = BUILD_REST;
+    if (u->classes[i] == SKIP && u->wanted && section_at(u, i)->referenced) u->classes[i] = BUILD_REST;
     if (u->classes[i] == SKIP) continue;
     r = range_of(u, i);
     make_range(u, &r);
@@ -164,6 +162,7 @@ static void make_all(unpacker *u) {
 /* ---- filling ---- */
 
 static inline uint32_t slot_of(const unpacker *u, uint8_t tag, uint64_t word) {
+  mr_assert(tag == TAG_STRING ? PAIR_LOW(word) < u->m->nstrings : word < u->m->nobjects);
   return tag == TAG_STRING ? PAIR_LOW(word) : object_slot(u, (uint32_t)word);
 }
 
@@ -267,9 +266,7 @@ static int fill_like_first(unpacker *u, template *t, raw_table *to, const uint64
   const raw_table *first = (const raw_table *)u->slots[t->slot].bits;
   if (t->known == FILLED) learn(u, t, keys, n);
   if (t->known == UNFIT || raw_isblack(to) || to->lsizenode != first->lsizenode) return 0;
-  memcpy(to->node, first->node, raw_nodes(first) * sizeof(raw_node));
-  to->flags &= 128;                            /* which metamethods it lacks is not known now */
-  to->lastfree = to->node + (first->lastfree - first->node);
+  raw_copy_nodes(to, first->node, raw_free(first));
   mr_block b = next_block(u, n);
   for (uint32_t i = 0; i < n; i++) {
     raw_node *node = &to->node[t->place[i]];
@@ -361,7 +358,7 @@ static void fill_all(unpacker *u) {
   range r = range_of(u, -1);
   fill_range(u, &r);
   for (uint32_t i = 0; i < u->m->nclasses; i++) {
-    const mr_class *c = class_at(u, i);
+    const mr_section *c = section_at(u, i);
     if (u->classes[i] == SKIP) continue;
     u->body = u->m->at[BODY] + (size_t)c->body * 8;
     if (u->classes[i] == BUILD) fill_table(u, class_def(u, i), object_slot(u, c->object));
@@ -393,12 +390,12 @@ static void finish(unpacker *u) {
   for (uint32_t i = 0; i < u->m->nclasses; i++) {
     if (u->classes[i] == SKIP) continue;
     r = range_of(u, i);
-    set_metatables(u, &r, u->classes[i] == BUILD_REST ? class_at(u, i)->object : NOBODY);
+    set_metatables(u, &r, u->classes[i] == BUILD_REST ? section_at(u, i)->object : NOBODY);
   }
   for (uint32_t i = 0; i < u->m->nclasses; i++) {
     if (u->classes[i] != BUILD) continue;
-    push_slot(u, object_slot(u, class_at(u, i)->object));
-    mr_class_register(u->L, lua_gettop(u->L), class_at(u, i)->id);
+    push_slot(u, object_slot(u, section_at(u, i)->object));
+    mr_class_register(u->L, lua_gettop(u->L), section_at(u, i)->id);
     lua_pop(u->L, 1);
   }
 }
@@ -490,12 +487,13 @@ static int unpack_bulk(lua_State *L, const mr_parts *m) {
   lua_gc(L, LUA_GCSTOP);
   int status = lua_pcall(L, 1, LUA_MULTRET, 0);
   lua_gc(L, LUA_GCRESTART);
-  lua_gc(L, LUA_GCSTEP, 0);
+  mr_lua_step(L, 0);
   if (status != LUA_OK) lua_error(L);
   return lua_gettop(L) - top;
 }
 
 int mr_unpack_parts(lua_State *L, const mr_parts *m) {
+  mr_assert_unlocked();
   if (!m->nobjects) {
     if (PORT_UNLIKELY(!lua_checkstack(L, (int)m->nvalues + LUA_MINSTACK))) mr_raise_memory(L);
     return unpack_scalars(L, m);

@@ -3,7 +3,7 @@
 
 ---Files and folders, without holding a worker.
 ---
----All functions wait, and give `nil, message, code` when they fail; with `seconds`, `nil, "timeout", "ETIMEDOUT"`.
+---All functions wait, and give `nil, message, code` when they fail; with `seconds`, `nil, "timeout"`.
 ---@class mare.filelib
 local filelib = {}
 

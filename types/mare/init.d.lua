@@ -10,6 +10,10 @@
 ---@field selector fun(cases: table): mare.Selector what `require "mare.selector"` gives
 ---@field fiber mare.fiberlib what `require "mare.fiber"` gives
 ---@field timer mare.timerlib what `require "mare.timer"` gives
+---@field net mare.netlib what `require "mare.net"` gives
+---@field tls mare.tlslib what `require "mare.tls"` gives
+---@field socket mare.socket what `require "mare.socket"` gives
+---@field orb mare.orblib what `require "mare.orb"` gives
 ---@field file mare.filelib what `require "mare.file"` gives
 ---@field subprocess mare.subprocesslib what `require "mare.subprocess"` gives
 ---@field signal mare.signallib what `require "mare.signal"` gives
@@ -29,8 +33,8 @@ function mare.sleep(seconds) end
 ---@param events? "r"|"w"|"rw" default "r"
 ---@param seconds? number limit; absent: none
 ---@return "r"|"w"|"rw"|nil ready
----@return string? message
----@return string? code "ETIMEDOUT", "EBADF" …
+---@return string? message "timeout" when the time is over
+---@return string? code "EBADF" …; nil at a timeout
 function mare.wait_fd(descriptor, events, seconds) end
 
 ---For a host with an event loop of its own: readable while `mare.step` has something to do. Raises in a process.

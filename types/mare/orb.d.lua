@@ -17,6 +17,7 @@ local orblib = {}
 ---@field pcap? string a file that keeps what goes over the network
 ---@field include? string[] folders for #include
 ---@field limits? mare.orb.limits
+---@field codeset? '"UTF-8"'|'"ISO-8859-1"' what strings go as wherever the peer can; without it what the specification's order gives
 
 ---@param options? mare.orb.options
 ---@return mare.orb.broker
@@ -110,7 +111,7 @@ function proxy:_interface() end
 function proxy:_to_string() end
 
 ---@class mare.orb.broker
----@field types table what was loaded, by name: constants, labels, types, exceptions to make
+---@field types table what was loaded, by name: constants, labels, types, exceptions to make; of modules and interfaces also kind, id, name …
 ---@field repository mare.orb.idl.Repository
 local broker = {}
 
@@ -134,7 +135,7 @@ function broker:type(text) end
 ---@return table definition
 function broker:interface(name) end
 
----@param reference string|mare.orb.proxy IOR:, corbaloc:, file://
+---@param reference string|mare.orb.proxy IOR:, corbaloc:, file://; another proxy: through the same interface, if none is given
 ---@param interface? string|table
 ---@return mare.orb.proxy? object nil for a nil reference
 function broker:proxy(reference, interface) end
@@ -162,7 +163,7 @@ function broker:list_initial_services() end
 
 -- Serving: types/mare/orb/server.d.lua.
 
----Closes the client's connections.
+---Closes the client's connections. Later calls, of its references and its own, raise BAD_INV_ORDER minor 4.
 function broker:close() end
 
 return orblib

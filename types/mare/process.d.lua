@@ -18,11 +18,15 @@ local handle = {}
 ---| '"done"'    # it has returned
 ---| '"failed"'  # it has ended with an error
 
+---@class mare.budget
+---@field [1] number bytes
+---@field tree? boolean true: the process, its children, theirs, and what all of them have queued keep the limit together
+
 ---@class mare.spawn.options
 ---@field main function|string the function, or Lua code
 ---@field args? { n?: integer, [integer]: any } arguments; with `n` they are `args[1]` to `args[n]`, nils among them; at most 250
 ---@field name? string for reports of failures and deadlocks
----@field memory? number the most bytes it may have in use; beyond, it alone gets "not enough memory"
+---@field memory? number|mare.budget the most bytes it may have in use; beyond, it alone gets "not enough memory"
 ---@field heap? '"own"'|'"system"' an arena of its own (default), or `malloc`
 
 ---Starts a process that calls `main` with the arguments. Never waits.
@@ -61,6 +65,8 @@ function process.count() end
 ---Memory of the process that calls.
 ---@return integer used bytes that its Lua state uses: the measure of `memory =`
 ---@return integer held bytes that its heap holds for it
+---@return integer|nil counted with `tree = true`, its own or an ancestor's: bytes that count for that budget now
+---@return integer|nil budget how many it has
 ---@nodiscard
 function process.memory() end
 

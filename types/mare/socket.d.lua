@@ -1,7 +1,7 @@
 ---@meta mare.socket
 -- luacheck: ignore 212 241
 
----LuaSocket's interface over mare.net; see docs/socket.md, and LuaSocket's own manual for each function.
+---LuaSocket's interface; see docs/socket.md, and LuaSocket's own manual for each function.
 ---@class mare.socketlib
 local socketlib = {}
 
@@ -11,8 +11,24 @@ local socketlib = {}
 ---@return mare.socket.tcp
 function socketlib.tcp() end
 
+---@return mare.socket.tcp?
+---@return string? message
+function socketlib.tcp4() end
+
+---@return mare.socket.tcp?
+---@return string? message
+function socketlib.tcp6() end
+
 ---@return mare.socket.udp
 function socketlib.udp() end
+
+---@return mare.socket.udp?
+---@return string? message
+function socketlib.udp4() end
+
+---@return mare.socket.udp?
+---@return string? message
+function socketlib.udp6() end
 
 ---@param address string
 ---@param port integer
@@ -25,9 +41,10 @@ function socketlib.bind(address, port, backlog) end
 ---@param port integer
 ---@param own_address? string
 ---@param own_port? integer
+---@param family? '"unspec"' | '"inet"' | '"inet6"'
 ---@return mare.socket.tcp? client
 ---@return string? message
-function socketlib.connect(address, port, own_address, own_port) end
+function socketlib.connect(address, port, own_address, own_port, family) end
 
 ---@param readers? table[]
 ---@param writers? table[]

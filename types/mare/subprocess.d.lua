@@ -35,7 +35,7 @@ local handle = {}
 ---@param options mare.subprocess.run
 ---@return mare.subprocess.result? result
 ---@return string? message
----@return string? code "ENOENT", "ETIMEDOUT" …
+---@return string? code "ENOENT" …; nil after the timeout
 ---@return mare.subprocess.result? partial after the timeout: what there was
 function subprocess.run(options) end
 

@@ -57,6 +57,7 @@ function tlslib.client(connection, options) end
 ---@return string? code
 function tlslib.server(connection, context, seconds) end
 
+---@overload fun(host: string, port: integer, options: table): mare.server?, string?, string?
 ---@param where mare.where
 ---@param options table those of `net.listen`, and `context` or those of a context
 ---@return mare.server? server

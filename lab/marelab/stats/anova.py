@@ -101,6 +101,7 @@ def balanced(y: np.ndarray, factors: list[str], blocks: bool = False, order: int
 
 def refit(data, response: str, factors: list[str], blocks: bool = False, order: int = 2) -> Anova:
     """Unbalanced data (a pandas frame): least squares with type II sums of squares, main effects and interactions up to `order`."""
+    # statsmodels takes seconds to import, and only designs with lost cells come here
     import statsmodels.formula.api as smf
     from statsmodels.stats.anova import anova_lm
 

@@ -26,9 +26,6 @@ class Pairs:
     blocks: int
     level: float
 
-    def half_width(self) -> float:
-        return float(np.max(self.high - self.low)) / 2
-
 
 def resample_rows(n: int, resamples: int, run: int, rng: np.random.Generator) -> np.ndarray:
     """Row numbers of the resamples: whole runs of `run` successive blocks, wrapped around, so that slow drift is kept within them."""

@@ -1,5 +1,6 @@
 """Comparisons of means after an analysis of variance: Tukey's honest differences with homogeneous groups, and Games-Howell where variances differ."""
 
+import functools
 from dataclasses import dataclass
 from string import ascii_lowercase
 
@@ -19,9 +20,6 @@ class Comparison:
     groups: list[str]  # letters: who shares one is not shown to differ
     alpha: float
     p: np.ndarray | None = None
-
-    def ranking(self) -> list[int]:
-        return [int(i) for i in np.argsort(self.means, kind="stable")]
 
 
 def letters(means: np.ndarray, different: np.ndarray) -> list[str]:
@@ -49,12 +47,16 @@ def label(n: int) -> str:
     return ascii_lowercase[n] if n < 26 else ascii_lowercase[n // 26 - 1] + ascii_lowercase[n % 26]
 
 
+@functools.lru_cache(maxsize=512)
+def critical(alpha: float, k: int, df: float) -> float:
+    """Of the studentised range. It takes milliseconds to compute, many tables share one, and beyond so many degrees of freedom nothing changes."""
+    return float(stats.studentized_range.ppf(1 - alpha, k, min(df, 100_000)))
+
+
 def tukey(names: list[str], means, counts, mse: float, df: float, alpha: float = 0.05) -> Comparison:
     """Tukey's HSD (Tukey-Kramer where counts differ) with the error of an analysis of variance."""
     means, counts = np.asarray(means, float), np.asarray(counts, float)
-    k = len(means)
-    q = float(stats.studentized_range.ppf(1 - alpha, k, df))
-    half = q * np.sqrt(mse / 2 * (1 / counts[:, None] + 1 / counts[None, :]))
+    half = critical(alpha, len(means), df) * np.sqrt(mse / 2 * (1 / counts[:, None] + 1 / counts[None, :]))
     difference = means[:, None] - means[None, :]
     different = np.abs(difference) > half
     np.fill_diagonal(different, False)
@@ -79,7 +81,7 @@ def games_howell(names: list[str], samples: list[np.ndarray], alpha: float = 0.0
             if se == 0:
                 p[i, j] = p[j, i] = float(difference[i, j] == 0)
                 continue
-            half[i, j] = half[j, i] = stats.studentized_range.ppf(1 - alpha, k, df[i, j]) * se
+            half[i, j] = half[j, i] = critical(alpha, k, df[i, j]) * se
             p[i, j] = p[j, i] = float(np.clip(stats.studentized_range.sf(abs(difference[i, j]) / se, k, df[i, j]), 0, 1))
     different = np.abs(difference) > half
     np.fill_diagonal(different, False)

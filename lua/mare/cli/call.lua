@@ -4,6 +4,7 @@ local interface = require "mare.orb.interface"
 local invoke = require "mare.orb.invoke"
 local near = require "mare.orb.near"
 local text = require "mare.orb.text"
+local unknown = require "mare.cli.unknown"
 
 local usage = [==[
   mare call --idl hello.idl corbaloc::localhost:2809/hello say world    calls hello:say("world")
@@ -23,7 +24,7 @@ Options are:
   --timeout SECONDS  how long the call may take (30)
   --json             prints one JSON object
   --pcap FILE        keeps what goes over the network, for Wireshark
-  -ORBname VALUE     any option of the broker
+  -ORBname VALUE     any option of the broker; anywhere before "--"
   --help             shows this
 
 Exit codes: 0, 1 if the call failed, 2 for a mistake on the command line or in the IDL.
@@ -56,19 +57,16 @@ local takes = {
   ["--pcap"] = function(o, v) o.pcap = v end,
 }
 
+local options = { "--idl", "--interface", "--timeout", "--pcap", "--json", "--help" }
+
 local function option(o, argv, i)
   local word = argv[i]
   local name, value = word:match("^(%-%-%a+)=(.*)$")
   if not name then name, value = word:match("^(%-[ID])(.+)$") end
   name = name or word
-  if word:find("^%-ORB") then
-    if not argv[i + 1] then return nil, ("option '%s' needs a value"):format(word) end
-    table.move(argv, i, i + 1, #o.orb + 1, o.orb)
-    return i + 2
-  end
   if word == "--json" then o.json = true return i + 1 end
   if word == "--help" or word == "-h" then o.help = true return i + 1 end
-  if not takes[name] then return nil, ("unrecognized option '%s'"):format(word) end
+  if not takes[name] then return nil, unknown.option(word, options) end
   if not value then
     i = i + 1
     value = argv[i]
@@ -79,10 +77,29 @@ local function option(o, argv, i)
   return i + 1
 end
 
+-- The broker's options, with their values, may stand anywhere, as in every program with CORBA; behind "--" they are arguments.
+local function take_broker_options(o, argv)
+  local rest, i = {}, 1
+  while argv[i] and argv[i] ~= "--" do
+    if argv[i]:find "^%-ORB%a" then
+      if not argv[i + 1] then return nil, ("option '%s' needs a value"):format(argv[i]) end
+      table.move(argv, i, i + 1, #o.orb + 1, o.orb)
+      i = i + 2
+    else
+      rest[#rest + 1] = argv[i]
+      i = i + 1
+    end
+  end
+  return table.move(argv, i, #argv, #rest + 1, rest)
+end
+
 -- Options stand before the reference; what follows the operation is arguments, whatever it begins with.
 local function read(argv)
   local o = { idl = {}, include = {}, define = {}, orb = {}, timeout = 30 }
+  local rest, why = take_broker_options(o, argv)
+  if not rest then return nil, why end
   local i = 1
+  argv = rest
   while argv[i] and argv[i]:sub(1, 1) == "-" do
     if argv[i] == "--" then
       i = i + 1

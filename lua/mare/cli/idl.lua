@@ -1,7 +1,8 @@
 -- mare idl: checks IDL files, and shows what they define.
 local idl = require "mare.orb.idl"
-local json = require "mare.cli.json"
+local json = require "mare.orb.json"
 local show = require "mare.orb.idl.show"
+local unknown = require "mare.cli.unknown"
 
 local usage = [==[
   mare idl show -I /usr/share/idl hello.idl    prints what it defines, with repository ids and the values of constants
@@ -55,7 +56,7 @@ local function read(words)
       local err = with_argument(letter, text, options)
       if err then return nil, err end
     else
-      return nil, ("unrecognized option '%s'"):format(word)
+      return nil, unknown.option(word, { "--json", "--help", "--all" })
     end
     i = i + 1
   end
@@ -122,7 +123,7 @@ return function(command, ...)
     return 0
   end
   if command ~= "check" and command ~= "show" then
-    return mistake(command and ("no command is called '%s'"):format(command) or "check or show?")
+    return mistake(command and unknown.command(command, { "check", "show" }) or "check or show?")
   end
   if not options then return mistake(files) end
   if #files == 0 then return mistake("no file") end

@@ -2,7 +2,8 @@
 local codesets = require "mare.orb.giop.codesets"
 local corbaloc = require "mare.orb.giop.corbaloc"
 local ior = require "mare.orb.giop.ior"
-local json = require "mare.cli.json"
+local json = require "mare.orb.json"
+local unknown = require "mare.cli.unknown"
 
 local usage = [==[
   mare ior corbaloc::localhost:2809/NameService    prints a reference: type, addresses, key, components
@@ -219,7 +220,7 @@ local function options_of(words)
     elseif word == "-x" then options.hex = true
     elseif word == "--json" then options.json = true
     elseif word == "--help" or word == "-h" then options.help = true
-    else return nil, ("unrecognized option '%s'"):format(word) end
+    else return nil, unknown.option(word, { "--json", "--help" }) end
   end
   if not options.help and #list == 0 then return nil, "no reference" end
   return options, list

@@ -4,7 +4,7 @@
 --
 -- The plan holds only strings, booleans and numbers, because it is sent to the main process:
 --   exit, out, err   the program ends here, having written these
---   workers, noenv, warn
+--   workers, noenv, warn, strict
 --   steps            { { "run", code } | { "require", global, module } | { "warn" } … } in their order
 --   init             { "run", code, chunk name } | { "file", name }: LUA_INIT
 --   script           file name, "" for stdin; nil: none
@@ -12,6 +12,7 @@
 --   repl, banner     interactive mode, and the line it greets with
 --   arg              the script's `arg`
 local argv, version, copyright, terminal = ...
+local near = require "mare.near".near
 
 local usage = {}
 usage.mare = [==[
@@ -22,6 +23,7 @@ usage: mare run [-w N] script.lua [args]     see mare run --help
        mare idl check|show FILE...           IDL files, see mare idl --help
        mare ior REFERENCE...                 what a CORBA reference says, see mare ior --help
        mare lab COMMAND [args]               the memory laboratory, see mare lab --help
+       mare help [COMMAND], mare version
        mare [options] [script.lua [args]]    as lua does
 
 Options are:
@@ -33,6 +35,7 @@ Options are:
   -w N       use N workers (default: the CPUs this program may use)
   -E         ignore environment variables
   -W         turn warnings on
+  --strict   end with 1 if a process or fiber failed and nobody waited for it
   --         stop handling options
   -          stop handling options and execute stdin
   --help     show this
@@ -49,6 +52,7 @@ Runs the script as the main process and ends when every process has ended. 'scri
 
 Options are:
   -w N       use N workers (default: the CPUs this program may use)
+  --strict   end with 1 if a process or fiber failed and nobody waited for it
   -e stat, -i, -l mod, -l g=mod, -E, -W, --    as for mare; see mare --help
   --help     show this
 
@@ -58,6 +62,14 @@ command line. Ctrl-C raises the error "interrupted!" in the main process; a seco
 
 -- Subcommands that are modules: mare.cli.<name> gives a function that takes the arguments and returns the exit code.
 local commands = { call = true, idl = true, ior = true }
+
+local words = { "run", "call", "idl", "ior", "lab", "help", "version" }
+local long = { "--help", "--version", "--strict" }
+
+local function meant(word, names)
+  local found = near(word, names)
+  return found and "; did you mean " .. found .. "?" or ""
+end
 
 local function mistake(command, text)
   return { exit = 2, err = ("mare: %s\n%s"):format(text, usage[command]:match("\n(usage:.-\n)\n")) ..
@@ -77,6 +89,7 @@ end
 -- Options that stand alone, and what they do to the plan.
 local plain = {
   ["-E"] = function(plan) plan.noenv = true end,
+  ["--strict"] = function(plan) plan.strict = true end,
   ["-W"] = function(plan) plan.warn = true table.insert(plan.steps, { "warn" }) end,
   ["-v"] = function(plan) plan.out = copyright .. "\n" end,
   ["-i"] = function(plan) plan.out = copyright .. "\n" plan.repl = true end,
@@ -113,7 +126,7 @@ local function read(plan, i)
       local err = with_argument[letter](plan, text)
       if err then return nil, err end
     else
-      return nil, ("unrecognized option '%s'"):format(word)
+      return nil, ("unrecognized option '%s'%s"):format(word, #word > 2 and meant(word, long) or "")
     end
     i = i + 1
   end
@@ -127,13 +140,40 @@ local function arguments(script)
   return t
 end
 
+-- Who slipped needs the hint, not the whole usage.
+local function no_command(word)
+  return { exit = 2, err = ("mare: there is no command '%s'%s\nTry 'mare --help'.\n"):format(word, meant(word, words)) }
+end
+
+-- `mare help lab` is the laboratory's own business, and main.c's.
+local function help(about)
+  if about == nil or about == "help" or about == "version" then return { exit = 0, out = usage.mare } end
+  if about == "run" then return { exit = 0, out = usage.run } end
+  if commands[about] then return { command = { about, "--help" }, steps = {} } end
+  return no_command(about)
+end
+
+-- A script's name that is no file's, but nearly a command's: it was one.
+local function is_slip(word)
+  if word == "run" or not word:find("^%a+$") or not near(word, words) then return false end
+  local file = io.open(word)
+  if file then file:close() end
+  return not file
+end
+
 if commands[argv[1]] then return { command = table.move(argv, 1, #argv, 1, {}), steps = {} } end
+if argv[1] == "help" then return help(argv[2]) end
+if argv[1] == "version" then return { exit = 0, out = version .. "\n" } end
+if argv[1] and is_slip(argv[1]) then return no_command(argv[1]) end
 
 local command, start = "mare", 1
 if argv[1] == "run" then command, start = "run", 2 end
 for i = start, #argv do
   if argv[i]:sub(1, 1) ~= "-" then break end
-  if argv[i] == "--help" or argv[i] == "-h" then return { exit = 0, out = usage[command] } end
+  if argv[i] == "--help" or argv[i] == "-h" then
+    if command == "mare" and argv[i + 1] then return help(argv[i + 1]) end
+    return { exit = 0, out = usage[command] }
+  end
   if argv[i] == "--version" then return { exit = 0, out = version .. "\n" } end
 end
 

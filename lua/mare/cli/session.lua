@@ -3,8 +3,12 @@
 -- The returned function hands out what is to run next: a function and its arguments. It is called again with true and the results, or
 -- false and a message with traceback; and ends with nil and the exit code. The caller runs the functions outside of
 -- it, so that nothing of this file is in their tracebacks. What it needs of the libraries is kept in locals: the program may change them.
-local plan = ...
-local load, loadfile, require, type, tostring, print, warn = load, loadfile, require, type, tostring, print, warn
+-- A Ctrl-C is raised in what is handed out, never in here: interrupted() tells of one that waits, and takes it. outlived() makes the next Ctrl-C a
+-- first one again; a second one ends the program.
+-- At a terminal with a line editor it gets two functions more: edit(prompt) -> line, an error at Ctrl-C; and keep(statement) for its history.
+local plan, outlived, interrupted, edit, keep = ...
+local load, loadfile, require, type, tostring, print, warn, pcall = load, loadfile, require, type, tostring, print, warn, pcall
+local error = error
 local write, out, input = io.stderr.write, io.stdout, io.stdin
 local stderr, read, flush = io.stderr, io.stdin.read, io.stdout.flush
 local unpack, yield = table.unpack, coroutine.yield
@@ -19,12 +23,13 @@ local function report(message)
   return false
 end
 
--- Runs f outside; true and its results, or false after the message was shown.
-local function run(f, ...)
-  local results = { yield(f, ...) }
-  if not results[1] then return report(results[2]) end
-  return unpack(results)
+-- Runs f outside; true and its results, of which the last may be nil, or false after the message was shown.
+local function finished(ok, ...)
+  if not ok then return report((...)) end
+  return true, ...
 end
+
+local function run(f, ...) return finished(yield(f, ...)) end
 
 local function chunk(f, err)
   if not f then return report(err) end
@@ -54,9 +59,13 @@ local step = {
 
 local function prompt(global, default)
   local value = globals[global]
-  write(out, value == nil and default or tostring(value))
+  local text = value == nil and default or tostring(value)
+  if edit then return edit(text) end
+  write(out, text)
   flush(out)
-  return read(input, "L")
+  local line = read(input, "L")
+  if interrupted() then error "interrupted!" end -- while it waited: a read can't be left
+  return line
 end
 
 local function strip(line) return sub(line, -1) == "\n" and sub(line, 1, -2) or line end
@@ -68,11 +77,17 @@ local function statement()
   line = strip(line)
   if sub(line, 1, 1) == "=" then line = "return " .. sub(line, 2) end
   local f = load("return " .. line .. ";", "=stdin")
-  if f then return f end
+  if f then
+    if keep and line ~= "" then keep(line) end
+    return f
+  end
   while true do
     local err
     f, err = load(line, "=stdin")
-    if f or not find(err, "<eof>$") then return f or false, err end
+    if f or not find(err, "<eof>$") then
+      if keep and line ~= "" then keep(line) end
+      return f or false, err
+    end
     local more = prompt("_PROMPT2", ">> ")
     if not more then return false, err end
     line = line .. "\n" .. strip(more)
@@ -87,10 +102,22 @@ end
 
 local function interact()
   name = ""
+  local left                                    -- by a Ctrl-C, the prompt before; what is typed since then is the editor's to see
   while true do
-    local f, err = statement()
-    if f == nil then break end
-    if f then show(run(f)) else report(err) end
+    if not left or not edit then outlived() end
+    local ok, f, err = pcall(statement)         -- Ctrl-C ends the line, not the program
+    left = not ok and find(tostring(f), "interrupted!", 1, true)
+    if left then
+      report "interrupted!"
+    elseif not ok then
+      report(f)
+    elseif f == nil then
+      break
+    elseif f then
+      show(run(f))
+    else
+      report(err)
+    end
   end
   write(out, "\n")
   flush(out)

@@ -111,6 +111,11 @@ function adapter:find(key, operation)
   return self.default
 end
 
+--- The entry of a key without asking the program: an active object, else the default's; nil: there is none.
+function adapter:known(key)
+  return self.objects[key] or key:sub(1, #TRANSIENT) ~= TRANSIENT and self.default or nil
+end
+
 -- What the program's locator says: a servant and its interface, for this request alone.
 function adapter:located(key, operation)
   local servant, interface = self.locator(key, operation)

@@ -6,7 +6,9 @@ local ior = require "mare.orb.giop.ior"
 
 local addressing = {}
 
-local KEY, PROFILE, REFERENCE = 0, 1, 2
+local core = require "mare.orb.giop.core"
+
+local KEY, PROFILE, REFERENCE = core.KEY, core.PROFILE, core.REFERENCE
 
 local function index_of(profiles, endpoint)
   for i, p in ipairs(profiles) do

@@ -26,26 +26,38 @@ broker.__index = broker
 
 local OBJECT = basic.object.id
 
+local function ended() error(exception.system("BAD_INV_ORDER", 4, "COMPLETED_NO"), 0) end
+
 local function environment(self)
   return cdr.environment {
     reference_in = function(bytes, T) return self:reference_in(bytes, T) end,
     reference_out = function(value, T) return self:reference_out(value, T) end,
     resolve = function(id) return self.repository:lookup(id) end,
+    reference_type = function(value) return self:reference_type(value) end,
     fail = invoke.fail,
   }
+end
+
+-- What is bounded of replies: their bytes as long as they have not all come. It is a budget of its own: what a server's requests hold may depend on
+-- them.
+local function client_limits(options)
+  local given = options.limits or {}
+  return { message = options.giopMaxMsgSize, pending = given.pending, unfinished = given.unfinished, arrive = given.arrive,
+           memory = given.memory or options.maxMessageMemory, share = given.share or options.maxMessageMemoryPerConnection }
 end
 
 --- A broker with the options that options.read gives; `capture` (of giop/pcap) sees all connections.
 function broker.new(options, log, capture)
   local native = codesets.read(options.nativeCharCodeSet)  -- nil: UTF-8
+  local wish = codesets.read(options.codeset)
   local self = setmetatable({
-    options = options, log = log, capture = capture, native = native, repository = idl.repository(), everywhere = object.methods,
+    options = options, log = log, capture = capture, native = native, offered = wish or native, repository = idl.repository(),
+    everywhere = object.methods,
     classes = {}, typed = {}, targets = setmetatable({}, { __mode = "v" }), known = {}, operations = {},
     excepts = setmetatable({}, { __mode = "k" }),
     transport = transport.new { connect_timeout = options.connect_timeout, max_minor = options.max_minor, capture = capture,
-                                unused = options.unused, native = native,
-                                limits = { message = options.giopMaxMsgSize, pending = options.limits and options.limits.pending,
-                                           unfinished = options.limits and options.limits.unfinished } },
+                                unused = options.unused, native = native, codeset = wish,
+                                limits = client_limits(options) },
     references = reference.initial(options),
   }, broker)
   self.sources = {}                                    -- what was loaded, for processes that serve the same: { method, text or path, options }
@@ -260,17 +272,41 @@ function broker:reference_out(value, T)
   return nil, "object reference expected, got " .. kind
 end
 
+-- The interface of a proxy: what its reference tells, unless it is used through one that is derived from that, or has nothing to do with it.
+local function interface_of(self, p)
+  local def = proxy.state(p).def
+  local own = self:interface_in(rawget(p, "_ior"))
+  return own and self:is_a(own, def.id) and own or def
+end
+
+--- What a reference is in an any. Abstract interfaces are marshalled otherwise: there it is an object. nil: the value is no reference.
+function broker:reference_type(value)
+  local def
+  if proxy.is(value) then def = interface_of(self, value)
+  else def = self.server and self.server:interface_of(value) end
+  return def and def.abstract and basic.object or def
+end
+
 --- The canonical IOR of a proxy or a servant.
 function broker:ior_of(value)
   return self.iors[value] or self:reference_out(value, basic.object)
 end
 
---- A proxy from a reference: IOR:…, corbaloc:…, file://…, or another proxy. Without an interface it is that of the IOR's type id, else Object.
+-- The interface that another proxy of the same object is used through, perhaps one of another broker's.
+local function seen_through(self, p)
+  local state = proxy.state(p)
+  if state.broker == self then return state.def end
+  local def = self.repository:lookup(state.def.id)
+  return def and def.kind == "interface" and def or nil
+end
+
+--- A proxy from a reference: IOR:…, corbaloc:…, file://…, or another proxy. Without an interface it is the other proxy's, else that of the
+--- IOR's type id, else Object.
 function broker:proxy(ref, name)
-  local bytes
-  if proxy.is(ref) then bytes = rawget(ref, "_ior") else bytes = reference.read(self, ref) end
+  local bytes, def
+  if proxy.is(ref) then bytes, def = rawget(ref, "_ior"), not name and seen_through(self, ref) else bytes = reference.read(self, ref) end
   if bytes == ior.null then return nil end
-  local def = name and proxy.interface(self, name) or self:interface_in(bytes) or basic.object
+  def = name and proxy.interface(self, name) or def or self:interface_in(bytes) or basic.object
   return self:bind(bytes, def)
 end
 
@@ -304,9 +340,19 @@ end
 -- ---- the server's half ----
 
 function broker:need_server()
-  if self.closed then error(exception.system("BAD_INV_ORDER", 4, "COMPLETED_NO"), 0) end
+  if self.closed then ended() end
   if not self.server then self.server = require "mare.orb.server".new(self) end
   return self.server
+end
+
+--- The servant behind a reference to an object of this broker (or the servant itself). nil, why: it is served elsewhere, or not at all.
+function broker:servant(ref)
+  local server = self.server
+  if server and not proxy.is(ref) and server:interface_of(ref) then return ref end
+  local bytes
+  if proxy.is(ref) then bytes = rawget(ref, "_ior") else bytes = reference.read(self, ref) end
+  if not server then return nil, "this broker serves no objects" end
+  return server:servant_of(bytes, self:endpoints(bytes))
 end
 
 -- The object of this process at an address, or nil.
@@ -332,7 +378,7 @@ end
 
 -- ---- the end ----
 
---- Closes the client's connections. Calls that wait raise COMM_FAILURE, later ones BAD_INV_ORDER.
+--- Closes the client's connections. Calls that wait raise COMM_FAILURE, later ones BAD_INV_ORDER, and so does all else of the broker's.
 function broker:close()
   if self.closed then return end
   self.closed = true
@@ -347,5 +393,16 @@ function broker:shutdown(wait)
 end
 
 broker.__close = broker.shutdown
+
+-- What CORBA says of all operations of an ORB after its shutdown. run returns, as what it waits for has come.
+for _, name in ipairs { "load", "loadfile", "type", "interface", "proxy", "string_to_object", "object_to_string", "resolve_initial_references",
+                        "register_initial_reference", "list_initial_services", "servant", "serve", "deactivate", "forward", "objects", "default",
+                        "locator", "current", "address" } do
+  local f = broker[name]
+  broker[name] = function(self, ...)
+    if self.closed then ended() end
+    return f(self, ...)
+  end
+end
 
 return broker

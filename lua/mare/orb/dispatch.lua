@@ -18,8 +18,9 @@ local ior = require "mare.orb.giop.ior"
 local BULK = 64                                  -- of a codec: long messages need not be strings, see src/cdr/bulk.h
 local BEFORE, DURING, AFTER = 1, 2, 3
 local COMPLETED = { "COMPLETED_NO", "COMPLETED_MAYBE", "COMPLETED_YES" }
-local NO_EXCEPTION, USER_EXCEPTION, SYSTEM_EXCEPTION, LOCATION_FORWARD = 0, 1, 2, 3
-local UNKNOWN_OBJECT, OBJECT_HERE, OBJECT_FORWARD, LOC_SYSTEM_EXCEPTION = 0, 1, 2, 4
+local NO_EXCEPTION, USER_EXCEPTION, SYSTEM_EXCEPTION = core.NO_EXCEPTION, core.USER_EXCEPTION, core.SYSTEM_EXCEPTION
+local LOCATION_FORWARD, OBJECT_FORWARD = core.LOCATION_FORWARD, core.OBJECT_FORWARD
+local UNKNOWN_OBJECT, OBJECT_HERE, LOC_SYSTEM_EXCEPTION = core.UNKNOWN_OBJECT, core.OBJECT_HERE, core.LOC_SYSTEM_EXCEPTION
 local OBJECT = { kind = "interface", id = "IDL:omg.org/CORBA/Object:1.0", name = "Object" }
 local NONE, ALWAYS_LATER = 0, 1                  -- of `response`: one-way; a reply as soon as the request has arrived
 

@@ -3,7 +3,7 @@ mare.orb.invoke: one call, from the arguments to the results.
 
 A *target* is where an IOR leads: its addresses in the order in which they are tried, the link in use, and the heads of requests, made
 once per operation for the address in use; `ready` is the connection whose code sets are settled for it. A *state* is what a proxy adds:
-interface and time limit. See proxy.lua, transport.lua.
+interface and time limit. See proxy.lua, link.lua.
 
 What is sent again, and what is not (CORBA 3.3 part 2, 9.4.7 and orb.md): a request that the server has said it did not process (CloseConnection), or
 that could not be written whole, once and within its deadline; one of which no byte was written, as others ended the connection meanwhile; a forwarded
@@ -13,32 +13,20 @@ local mare = require "mare"
 local core = require "mare.orb.giop.core"
 local addressing = require "mare.orb.addressing"
 local exception = require "mare.orb.exception"
-local transport = require "mare.orb.transport"
+local links = require "mare.orb.link"
 
 local clock = mare.clock
 local system = exception.system
 local unpack = table.unpack
-local exchange = transport.exchange
-local LAST_ID, IDLE, FORWARDS = 0x7fffffff, transport.IDLE, 8
-local BULK = 64                                  -- of a codec: long messages need not be strings, see src/cdr/bulk.h
+local exchange = links.exchange
+local LAST_ID, IDLE, FORWARDS = 0x7fffffff, links.IDLE, 8
+local BULK, YES, MAYBE = 64, 512, 1024           -- of a codec: long messages need not be strings, see src/cdr/bulk.h; what a call has done
+local RESULTS = BULK | YES
 
 local invoke = {}
 
--- What an error of the marshalling programs says about the call: before the request is out nothing was done, with a reply everything.
-local completed = "COMPLETED_NO"
-
---- `fail` of the broker's marshalling environment: raises.
-function invoke.fail(name, minor, text)
-  local what = completed
-  completed = "COMPLETED_NO"
-  error(system(name, minor, what, text), 0)
-end
-
--- The results of a reply, all of which is read now.
-local function read(...)
-  completed = "COMPLETED_NO"
-  return ...
-end
+-- `fail` of the broker's marshalling environment: raises. What is read of a reply says by its codec what the call has done.
+function invoke.fail(name, minor, text, done) error(system(name, minor, done, text), 0) end
 
 -- ---- addresses ----
 
@@ -52,15 +40,15 @@ local function try(target, deadline, tried)
       target.entry = entry
       return nil
     end
-    local link, err, code
-    if e.problem then err = e.problem else link, err, code = broker.transport:link(e.host, e.port, e.minor, deadline) end
+    local link, err
+    if e.problem then err = e.problem else link, err = broker.transport:link(e.host, e.port, e.minor, deadline) end
     if link then
       if target.endpoint ~= e then target.endpoint, target.heads, target.bits = e, {}, 1 | e.minor << 1 end
       target.link = link
       return link
     end
     tried[#tried + 1] = err:find(e.host, 1, true) and err or ("%s:%d: %s"):format(e.host, e.port, err)
-    if code == "ETIMEDOUT" and deadline and clock() >= deadline then
+    if err == "timeout" and deadline and clock() >= deadline then
       error(system("TIMEOUT", 0, "COMPLETED_NO", "connecting: " .. table.concat(tried, "; ")), 0)
     end
   end
@@ -82,6 +70,7 @@ end
 -- The link of a target, looked at if it was idle: servers close such connections.
 local function link_of(target, now, deadline)
   local link = target.link
+  if target.broker.closed then error(system("BAD_INV_ORDER", 4, "COMPLETED_NO"), 0) end
   if target.entry and not target.entry.gone then return nil end
   if not link or link.over then return attach(target, deadline) end
   if now - link.used > IDLE and not link.leader and not link:alive() then return attach(target, deadline) end
@@ -113,7 +102,7 @@ end
 -- The first request on a connection says which code sets will be used. If it can't be made nothing has been said. -> message, does it say so
 local function introduce(target, conn, op, id, ...)
   local before = conn.codec
-  local contexts = conn:contexts(target.endpoint.codesets)
+  local contexts = conn:contexts(target.endpoint.codesets, target.endpoint.kin)
   local head, idat = make_head(target, op, contexts)
   local ok, message = pcall(encode, target, conn, op, head, idat, id, ...)
   if ok then
@@ -129,7 +118,6 @@ local function attempt(target, link, op, deadline, ...)
   local id = link.id + 1
   if id > LAST_ID or link.wrapped then id = link:fresh() end
   link.id = id
-  completed = "COMPLETED_NO"
   local message, first
   if conn.chosen or not target.endpoint.codesets then
     target.ready = conn
@@ -150,7 +138,6 @@ local raise = {}
 local function except_program(broker, op, id)
   local T = op.raises[id]
   if not T then
-    completed = "COMPLETED_NO"
     error(system("UNKNOWN", 1, "COMPLETED_YES", ("%s raised '%s', which its IDL does not declare"):format(op.qualified, id:sub(1, 100))), 0)
   end
   local program = broker:program_of(T)
@@ -163,13 +150,11 @@ raise[1] = function(broker, op, reply, at, codec)
   local id = broker.programs.string:decode(reply, at, codec)
   local program = op.excepts[id] or except_program(broker, op, id)
   local value = program:decode(reply, at, codec)
-  completed = "COMPLETED_NO"
   error(setmetatable(value, exception), 0)
 end
 
 raise[2] = function(broker, _, reply, at, codec)
   local id, minor, completion = broker.programs.system:decode(reply, at, codec)
-  completed = "COMPLETED_NO"
   error(exception.received(id, minor, completion), 0)
 end
 
@@ -217,8 +202,7 @@ local function otherwise(state, target, link, op, deadline, again, forwards, rep
     end
     if deadline and clock() >= deadline then failed(target, link, op, "unsent") end
   else
-    local codec = bits | link.conn.codec
-    completed = "COMPLETED_MAYBE"
+    local codec = bits | link.conn.codec | MAYBE
     if raise[status] then raise[status](target.broker, op, reply, at, codec) end
     forwards = forwards + 1
     if forwards > FORWARDS then
@@ -227,7 +211,6 @@ local function otherwise(state, target, link, op, deadline, again, forwards, rep
     if status == 5 then address(target, reply, at, codec)
     elseif status == 3 or status == 4 then forward(target, reply, status, at, codec)
     else error(system("MARSHAL", 0, "COMPLETED_MAYBE", ("a reply with status %d"):format(status)), 0) end
-    completed = "COMPLETED_NO"
   end
   link = link_of(target, clock(), deadline)
   if target.entry then return invoke.direct(target, op, ...) end
@@ -237,8 +220,7 @@ end
 function finish(state, target, link, op, deadline, again, forwards, args, reply, status, at, bits)
   if status == 0 then
     if not op.reply then return end
-    completed = "COMPLETED_YES"
-    return read(op.reply:decode(reply, at, bits | link.conn.codec | BULK))
+    return op.reply:decode(reply, at, bits | link.conn.codec | RESULTS)
   end
   return otherwise(state, target, link, op, deadline, again, forwards, reply, status, at, bits, unpack(args, 1, args.n))
 end
@@ -282,7 +264,6 @@ function invoke.run(state, op, ...)
   local reply, status, at, bits
   if head and target.ready == conn and id <= LAST_ID and not link.wrapped and op.response ~= 0 then
     link.id = id
-    completed = "COMPLETED_NO"
     local message = op.encode(op.request, head, target.idat, id, target.bits | conn.codec | BULK, ...)
     if #message > target.limit then too_large(target, op, #message) end
     reply, status, at, bits = exchange(link, id, message, deadline)
@@ -292,8 +273,7 @@ function invoke.run(state, op, ...)
   if status == 0 then
     local decode = op.decode
     if not decode then return end
-    completed = "COMPLETED_YES"
-    return read(decode(op.reply, reply, at, bits | conn.codec | BULK))
+    return decode(op.reply, reply, at, bits | conn.codec | RESULTS)
   end
   return otherwise(state, target, link, op, deadline, false, 0, reply, status, at, bits, ...)
 end

@@ -31,9 +31,10 @@ local function inherited(server)
     if not rule:find("giop:", 1, true) then rules[#rules + 1] = rule end
   end
   local copy = { host = host ~= "" and host or nil, ORBendPointPublish = rules[1] and rules }
-  for _, name in ipairs { "timeout", "connect_timeout", "limits", "include" } do copy[name] = options[name] end
+  for _, name in ipairs { "timeout", "connect_timeout", "limits", "include", "codeset" } do copy[name] = options[name] end
   for _, name in ipairs { "InitRef", "DefaultInitRef", "giopMaxMsgSize", "maxGIOPVersion", "inConScanPeriod", "outConScanPeriod",
-                          "maxServerThreadPerConnection", "nativeCharCodeSet", "traceLevel", "traceFile", "verifyObjectExistsAndType" } do
+                          "maxServerThreadPerConnection", "maxMessageMemory", "maxMessageMemoryPerConnection", "nativeCharCodeSet", "traceLevel",
+                          "traceFile", "verifyObjectExistsAndType" } do
     copy["ORB" .. name] = options[name]
   end
   if options.InitRef then
@@ -205,7 +206,7 @@ function members.serve(server, factory, def, options)
     self.listener = opened.listener
     start_all(self, options.processes)
     entry.forward = ior.iiop { type_id = def.id, addresses = addresses_of(server, opened.port), key = entry.key, minor = 2,
-                               native = broker.native }
+                               components = { { ior.TAG_ORB_TYPE, ior.MARE } }, codeset = broker.offered }
   end)
   if not fine then
     adapter:remove(entry)

@@ -13,8 +13,16 @@ local methods = object.methods
 
 local options = { timeout = true }
 
+-- Of a broker that is closed a reference can be compared and shown, and nothing else.
+local function open_state(self)
+  local state = proxy.state(self)
+  if state.broker.closed then error(exception.system("BAD_INV_ORDER", 4, "COMPLETED_NO"), 0) end
+  return state
+end
+
 --- obj:_with{ timeout = seconds }: the same object with a time limit of its own for each call. 0 is none.
 function methods._with(self, given)
+  open_state(self)
   if type(given) ~= "table" then error("_with takes a table, such as { timeout = 1 }", 2) end
   for name in pairs(given) do
     if not options[name] then
@@ -42,7 +50,7 @@ end
 
 --- obj:_is_a(repository id or name) -> boolean: asks the object unless its type id says so.
 function methods._is_a(self, name)
-  local state = proxy.state(self)
+  local state = open_state(self)
   local id = id_of(state.broker, name)
   if id == "IDL:omg.org/CORBA/Object:1.0" or is_known(state, id) then return true end
   local is = invoke.run({ broker = state.broker, target = state.target, timeout = state.timeout }, state.broker:operation("_is_a"), id)
@@ -52,7 +60,7 @@ end
 
 --- obj:_narrow(interface) -> the object through that interface | nil: it is none.
 function methods._narrow(self, name)
-  local state = proxy.state(self)
+  local state = open_state(self)
   local def = proxy.interface(state.broker, name)
   if not methods._is_a(self, def.id) then return nil end
   return methods._unchecked_narrow(self, def)
@@ -60,7 +68,7 @@ end
 
 --- As _narrow, without asking.
 function methods._unchecked_narrow(self, name)
-  local state = proxy.state(self)
+  local state = open_state(self)
   local def = proxy.interface(state.broker, name)
   local other = state.broker:bind(rawget(self, "_ior"), def)
   proxy.state(other).check = nil

@@ -19,6 +19,12 @@ local function number(text)
   return nil, "a number from 0 on"
 end
 
+local function bytes(text)
+  local n = number(text)
+  if n and n > 0 then return n end
+  return nil, "a number of bytes"
+end
+
 local function flag(text)
   local value = ({ ["0"] = false, ["1"] = true, ["false"] = false, ["true"] = true })[tostring(text):lower()]
   if value == nil then return nil, "0 or 1" end
@@ -50,8 +56,9 @@ local known = {
   endPoint = { text, many = true }, endPointPublish = { text, many = true }, endPointNoListen = { text, many = true },
   clientCallTimeOutPeriod = { number }, clientConnectTimeOutPeriod = { number },
   giopMaxMsgSize = { number }, maxGIOPVersion = { giop_version }, verifyObjectExistsAndType = { flag },
-  nativeCharCodeSet = { code_set }, inConScanPeriod = { number }, outConScanPeriod = { number }, maxServerThreadPerConnection = { number },
-  listenBacklog = { number },
+  nativeCharCodeSet = { code_set }, codeset = { code_set },
+  inConScanPeriod = { number }, outConScanPeriod = { number }, maxServerThreadPerConnection = { number },
+  listenBacklog = { number }, maxMessageMemory = { bytes }, maxMessageMemoryPerConnection = { bytes },
 }
 
 -- omniORB's other options. All take a value.
@@ -72,10 +79,11 @@ local defaults = { traceLevel = 1, giopMaxMsgSize = 64 << 20, maxGIOPVersion = "
 
 -- Fields of orb.init's table that are not omniORB's.
 local own = { args = true, port = true, host = true, timeout = true, connect_timeout = true, log = true, pcap = true, limits = true,
-              include = true }
+              include = true, codeset = true }
 
 -- Of `limits`: what there may be.
-options.limits = { "connections", "idle", "linger", "message", "pending", "reply", "requests", "resting", "unfinished", "unused" }
+options.limits = { "arrive", "connections", "idle", "linger", "memory", "message", "pending", "reply", "requests", "resting", "share", "stall",
+                   "unfinished", "unused" }
 
 local function all_names()
   local list = {}
@@ -169,6 +177,9 @@ end
 local function check_own(given)
   if given.host ~= nil and type(given.host) ~= "string" then error(("orb.init: host is a text, not '%s'"):format(tostring(given.host)), 0) end
   check_limits(given.limits)
+  if given.codeset ~= nil and not code_set(given.codeset) then
+    error(("orb.init: codeset is UTF-8 or ISO-8859-1, not '%s'"):format(tostring(given.codeset)), 0)
+  end
   local port = given.port
   if port ~= nil and not (math.type(port) == "integer" and port >= 0 and port <= 65535) then
     error(("orb.init: port is a number from 0 to 65535, not '%s'"):format(tostring(port)), 0)
@@ -204,8 +215,9 @@ function options.read(given)
     if result[name] == nil then result[name] = value end
   end
   for name in pairs(own) do
-    if name ~= "args" and not (elsewhere and (name == "port" or name == "host")) then result[name] = given[name] end
+    if name ~= "args" and name ~= "codeset" and not (elsewhere and (name == "port" or name == "host")) then result[name] = given[name] end
   end
+  if result.codeset == nil then result.codeset = given.codeset end
   if given.timeout == nil then result.timeout = seconds(result.clientCallTimeOutPeriod) end
   if given.connect_timeout == nil then result.connect_timeout = seconds(result.clientConnectTimeOutPeriod) end
   if result.timeout == 0 then result.timeout = nil end

@@ -86,7 +86,8 @@ function reference.endpoints(bytes, max_minor)
     local minor = math.min(profile.minor or 0, max_minor)
     for _, address in ipairs(ior.addresses(profile)) do
       list[#list + 1] = { host = address.host, port = address.port, key = profile.key, minor = minor, profile = profile.data,
-                          codesets = minor > 0 and ior.find(profile, ior.TAG_CODE_SETS) or nil, problem = problem_of(address, profile) }
+                          codesets = minor > 0 and ior.find(profile, ior.TAG_CODE_SETS) or nil,
+                          kin = ior.find(profile, ior.TAG_ORB_TYPE) == ior.MARE, problem = problem_of(address, profile) }
     end
     if profile.error and profile.tag == ior.TAG_IIOP then
       list[#list + 1] = { host = "?", port = 0, minor = 0, key = "", problem = profile.error }

@@ -17,12 +17,12 @@ local exception = require "mare.orb.exception"
 local members = require "mare.orb.members"
 local pool = require "mare.orb.pool"
 local proxy = require "mare.orb.proxy"
+local reference = require "mare.orb.reference"
 local ior = require "mare.orb.giop.ior"
 
 local fiber, channel = mare.fiber, mare.channel
 local system = exception.system
 local OBJECT_ID = "IDL:omg.org/CORBA/Object:1.0"
-local ORB_TYPE = string.pack("<I1xxxI4", 1, 0x6d617265)      -- "mare"
 
 local server = {}
 server.__index = server
@@ -30,13 +30,16 @@ server.__index = server
 ---------------------------------------------------------------------------------------------------------------- limits
 
 local LIMITS = { connections = 10000, requests = 100, message = 64 << 20, pending = 64 << 20, unfinished = 64, idle = false, linger = 2, reply = 60,
-                 resting = 256 }
+                 resting = 256, memory = 64 << 20, share = 16 << 20, stall = 5, arrive = 60 }
 
 -- options.limits, then omniORB's names for the same.
 local function limits_of(options)
   local given, limits = options.limits or {}, {}
   for name, value in pairs(LIMITS) do limits[name] = given[name] or value end
   limits.idle = limits.idle or nil
+  if not given.memory and options.maxMessageMemory then limits.memory = options.maxMessageMemory end
+  if not given.share and options.maxMessageMemoryPerConnection then limits.share = options.maxMessageMemoryPerConnection end
+  limits.share = math.min(limits.share, limits.memory)
   if not given.requests and options.maxServerThreadPerConnection then limits.requests = options.maxServerThreadPerConnection end
   if not given.message and options.giopMaxMsgSize then limits.message = options.giopMaxMsgSize end
   if not given.idle and options.inConScanPeriod and options.inConScanPeriod > 0 then limits.idle = options.inConScanPeriod end
@@ -55,7 +58,8 @@ function server.new(broker)
   self.adapter.forward_of = function(value) return broker.env.iors[value] end
   self.dispatch.adapter, self.dispatch.objects = self.adapter, self.adapter.objects
   self.limits = limits_of(broker.options)
-  self.pool = pool.new(self.dispatch, function(level, text) self.dispatch:note(level, text) end, self.limits, broker.capture, broker.native)
+  self.pool = pool.new(self.dispatch, function(level, text) self.dispatch:note(level, text) end, self.limits, broker.capture, broker.native,
+                       broker.offered)
   return self
 end
 
@@ -125,7 +129,7 @@ end
 
 local function make_ior(self, entry)
   return ior.iiop { type_id = entry.id, addresses = entry.addresses or self.addresses, key = entry.key, minor = 2,
-                    components = { { ior.TAG_ORB_TYPE, ORB_TYPE } }, native = self.broker.native }
+                    components = { { ior.TAG_ORB_TYPE, ior.MARE } }, codeset = self.broker.offered }
 end
 
 --- The canonical IOR of an object.
@@ -167,19 +171,42 @@ function server:locate(host, port, key)
   return entry and not entry.forward and entry or nil
 end
 
+--- The interface of the object that a value is the servant of, or nil. Of several it is the one that stands for it.
+function server:interface_of(value)
+  local entry = self.adapter:of(value)
+  return entry and entry.interface
+end
+
+--- The servant of the object that a canonical IOR leads to, at these addresses; nil, why.
+function server:servant_of(bytes, endpoints)
+  local entry = self.adapter.by_ior[bytes]
+  for _, e in ipairs(entry and {} or endpoints) do
+    if self.here and self.here[e.host .. "\0" .. e.port] then entry = entry or self.adapter:known(e.key) or false end
+  end
+  if entry == nil then return nil, "the object is served elsewhere" end
+  if not entry then return nil, "there is no such object" end
+  if entry.group then return nil, "the object is served by processes of its own" end
+  if entry.forward then return nil, "the object is served elsewhere" end
+  return entry.servant
+end
+
 --- Calls an object that locate gave; the arguments themselves are passed.
 function server:direct(entry, op, ...)
   return self.dispatch:call(entry, op.name, ...)
 end
 
---- From now on who asks for this key is sent to another reference. nil: not any more.
+--- From now on who asks for this key is sent to another reference, a proxy or a text. nil: not any more.
 function server:forward(key, ref)
   self:open()
+  local bytes, why
+  if type(ref) == "string" then bytes = reference.read(self.broker, ref)
+  elseif ref ~= nil then bytes, why = self.broker:ior_of(ref) end
+  if ref ~= nil and not bytes then error(system("BAD_PARAM", 0, "COMPLETED_NO", why), 0) end
   local entry = self.adapter.objects[key]
   if entry then self.adapter:remove(entry) end
   if ref == nil then return end
   entry = self.adapter:activate({}, basic.object, key)
-  entry.forward = self.broker:ior_of(ref)
+  entry.forward = bytes
 end
 
 --------------------------------------------------------------------------------------------------------------- objects

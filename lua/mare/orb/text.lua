@@ -6,7 +6,7 @@ mare.orb.text: values as people write them, by their type: for command lines and
 Texts are never code. A literal is JSON or a Lua table of literals: 1, 0x1f, 1.5, "text", 'text', true, nil, null, { 1, 2 }, [1, 2],
 { a = 1 }, {"a": 1}. A string, a char, an enum and a reference need no quotes when they stand alone.
 ]]
-local json_string = require "mare.cli.json".text
+local json_string = require "mare.orb.json".text
 
 local text = {}
 
@@ -16,6 +16,8 @@ local function fail(s, at, wanted) error({ ("at character %d: %s expected, got %
   at > #s and "the end" or ("%q"):format(s:sub(at, at + 9)))  }, 0) end
 
 local function skip(s, at) return s:find("%S", at) or #s + 1 end
+
+local DEEPEST = 10000                           -- literals in each other
 
 local escapes = { n = "\n", t = "\t", r = "\r", b = "\b", f = "\f", a = "\a", v = "\v", ["0"] = "\0" }
 
@@ -88,7 +90,7 @@ end
 
 function literal(s, at, depth)
   depth = (depth or 0) + 1
-  if depth > 100 then fail(s, at, "less nesting") end
+  if depth > DEEPEST then fail(s, at, ("nesting of at most %d levels"):format(DEEPEST)) end
   local c = s:sub(at, at)
   if c == "{" then return list(s, at, "}", depth) end
   if c == "[" then return list(s, at, "]", depth) end
@@ -237,23 +239,61 @@ local function number(v, json)
   return tonumber(short) == v and short or ("%.17g"):format(v)
 end
 
+-- Text is a string or, far inside, a list of texts, which is joined once: a string at each level would be copied as often as it is nested.
+local WIDEST = 120                               -- characters of indentation; what is deeper stands on one line
+
+local function joined(value)
+  if type(value) == "string" then return value end
+  local parts, n, stack, at, top = {}, 0, { value }, { 0 }, 1
+  while top > 0 do
+    at[top] = at[top] + 1
+    local item = stack[top][at[top]]
+    if item == nil then top = top - 1
+    elseif type(item) == "table" then
+      top = top + 1
+      stack[top], at[top] = item, 0
+    else
+      n = n + 1
+      parts[n] = item
+    end
+  end
+  return table.concat(parts)
+end
+
+local function deeper(indent) return #indent < WIDEST and indent .. "  " or indent end
+
+local function on_one_line(items, open, close, json)
+  local pieces, comma = { json and open or open .. " " }, json and "," or ", "
+  for i, item in ipairs(items) do
+    pieces[2 * i] = item
+    pieces[2 * i + 1] = i < #items and comma or nil
+  end
+  pieces[#pieces + 1] = json and close or " " .. close
+  return pieces
+end
+
 local render
 
 -- Items between brackets: on one line if they are short, else one on each.
 local function enclosed(items, open, close, indent, json)
   if #items == 0 then return open .. close end
+  if #indent >= WIDEST then return on_one_line(items, open, close, json) end
+  for i, item in ipairs(items) do items[i] = joined(item) end
   local line = open .. (json and "" or " ") .. table.concat(items, json and "," or ", ") .. (json and "" or " ") .. close
   if json or #line + #indent <= 100 and not line:find("\n") then return line end
   local inner = indent .. "  "
   return open .. "\n" .. inner .. table.concat(items, ",\n" .. inner) .. "\n" .. indent .. close
 end
 
-local function field(name, value, json) return json and json_string(name) .. ":" .. value or name .. " = " .. value end
+local function field(name, value, json)
+  local before = json and json_string(name) .. ":" or name .. " = "
+  return type(value) == "table" and { before, value } or before .. value
+end
 
 local function members(T, value, indent, json)
   local items = {}
   if T.kind == "except" then items[1] = field("_repid", json and json_string(T.id) or quote(T.id), json) end
-  for _, m in ipairs(T.members) do items[#items + 1] = field(m.name, render(m.type, value[m.name], indent .. "  ", json), json) end
+  for _, m in ipairs(T.members) do items[#items + 1] = field(m.name, render(m.type, value[m.name], deeper(indent), json), json) end
   return enclosed(items, "{", "}", indent, json)
 end
 
@@ -261,7 +301,7 @@ local function union(T, value, indent, json)
   local items = { field("_switch", render(T.discriminator, value._switch, indent, json), json) }
   for _, m in ipairs(T.members) do
     if m.name == value._field then
-      items[2] = field(m.name, render(m.type, value._value, indent .. "  ", json), json)
+      items[2] = field(m.name, render(m.type, value._value, deeper(indent), json), json)
       break
     end
   end
@@ -271,7 +311,7 @@ end
 local function elements(T, value, indent, json)
   if type(value) == "string" then return json and json_string(value) or quote(value) end
   local items = {}
-  for i = 1, T.length or value.n or #value do items[i] = render(T.element, value[i], indent .. "  ", json) end
+  for i = 1, T.length or value.n or #value do items[i] = render(T.element, value[i], deeper(indent), json) end
   return enclosed(items, json and "[" or "{", json and "]" or "}", indent, json)
 end
 
@@ -290,7 +330,7 @@ local function any(value, indent, json)
   local name = text.type_name(T)
   if T.kind == "null" or T.kind == "void" then return json and "null" or "nil" end
   local items = { field("_anytype", json and json_string(name) or quote(name), json),
-                  field("_anyval", render(T, value._anyval, indent .. "  ", json), json) }
+                  field("_anyval", render(T, value._anyval, deeper(indent), json), json) }
   return enclosed(items, "{", "}", indent, json)
 end
 
@@ -325,9 +365,9 @@ end
 function text.show(T, value, raw)
   local b = base(T)
   if raw and type(value) == "string" and b.kind ~= "sequence" and b.kind ~= "array" then return value end
-  return render(T, value, "", false)
+  return joined(render(T, value, "", false))
 end
 
-function text.json(T, value) return render(T, value, "", true) end
+function text.json(T, value) return joined(render(T, value, "", true)) end
 
 return text

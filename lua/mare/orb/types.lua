@@ -1,7 +1,8 @@
 --[[
 mare.orb.types: what a broker's IDL defines, by name: broker.types.Mod.MAX.
 
-A module or an interface is a *view*, which looks its names up when they are asked for. A constant is its value, a label of an enum its name. Structs,
+A module or an interface is a *view*, which looks its names up when they are asked for; what its IDL does not define is a field of its definition
+(`kind`, `id`, `bases` …), so a view serves wherever a definition does. A constant is its value, a label of an enum its name. Structs,
 unions, enums and the other types are the type tables that an any wants as `_anytype`. An exception is a type that makes one when it is called:
 error(broker.types.Mod.NotFound { name = "x" }).
 ]]
@@ -27,6 +28,16 @@ end
 
 local scope = {}
 
+-- Of a definition; some are nil in most of them.
+local fields = { kind = true, id = true, name = true, scoped = true, bases = true, contents = true, members = true, abstract = true, ["local"] = true,
+                 forward = true, file = true, line = true, column = true }
+
+--- What a view shows; any other value itself.
+function types.definition(value)
+  if type(value) ~= "table" or getmetatable(value) ~= scope then return value end
+  return rawget(value, 1).def or value
+end
+
 function scope.__index(self, key)
   local view = rawget(self, 1)
   local def = type(key) == "string" and view.broker.repository:lookup(view.prefix .. key)
@@ -35,6 +46,7 @@ function scope.__index(self, key)
     if def.kind ~= "module" then rawset(self, key, value) end          -- a module may be opened again, and its view is cheap
     return value
   end
+  if fields[key] and view.def then return view.def[key] end
   local names = {}
   for _, inner in ipairs(contents_of(view)) do names[#names + 1] = inner.name end
   local meant = near(tostring(key), names)

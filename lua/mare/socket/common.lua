@@ -1,68 +1,63 @@
--- mare.socket.common: what the sockets of the LuaSocket look-alike share - classes, timeouts, and LuaSocket's words for errors.
+-- mare.socket.common: what LuaSocket's look-alikes share - arguments as its C functions take them, its words for errors, names to addresses.
+local core = require "mare.socket.core"
+
 local common = {}
 
-local names = setmetatable({}, { __mode = "k" })
+-- An error about the n-th argument of who called our caller, as Lua's own functions make it: a method's object is not counted.
+local function complain(name, n, text)
+  local as_method = debug.getinfo(3, "n").namewhat == "method"
+  if as_method and n == 1 then error(("calling '%s' on bad self (%s)"):format(name, text), 4) end
+  error(("bad argument #%d to '%s' (%s)"):format(as_method and n - 1 or n, name, text), 4)
+end
 
-function common.class(name)
-  local class = { __name = name, __index = {} }
-  class.__tostring = function(self)
-    local id = names[self]
-    if not id then
-      id = ("%p"):format(self)
-      names[self] = id
-    end
-    return name .. ": " .. id
+function common.string(v, name, n)
+  if type(v) == "string" then return v end
+  if type(v) == "number" then return tostring(v) end
+  complain(name, n, "string expected, got " .. (v == nil and "no value" or type(v)))
+end
+
+-- The object must be of one of the classes; `group` is what LuaSocket calls them together.
+function common.check(self, name, group, ...)
+  local class = core.class(self)
+  for i = 1, select("#", ...) do
+    if class == select(i, ...) then return class end
   end
-  return class
+  complain(name, 1, group .. " expected")
 end
 
--- Methods of one class called on an object of another are an error that says which class they belong to.
-function common.strangers(...)
-  local classes = { ... }
-  for _, class in ipairs(classes) do
-    for name in pairs(class.__index) do
-      for _, other in ipairs(classes) do
-        if not other.__index[name] then
-          other.__index[name] = function() error(("bad argument #1 to '%s' (%s expected)"):format(name, class.__name), 2) end
-        end
-      end
+-- LuaSocket's words for what the resolver says; others are the resolver's own.
+local NAMES = { EAI_NONAME = "host or service not provided, or not known", EAI_AGAIN = "temporary failure in name resolution",
+                EAI_SERVICE = "service not supported for socket type", EAI_FAMILY = "ai_family not supported",
+                EAI_SOCKTYPE = "ai_socktype not supported", EAI_FAIL = "non-recoverable failure in name resolution",
+                ENOMEM = "memory allocation failure", EAI_OVERFLOW = "argument buffer overflow" }
+
+local function own_words(message) return (message:gsub("^.-: ", "")) end
+
+-- Addresses of a host and a port: a list of { host, address, family }; families: 0 (any), 4, 6; how: see core.resolve.
+function common.addresses(host, port, family, how)
+  local number = math.tointeger(tonumber(port))
+  if host and number then
+    local address, of = core.address(host, number & 0xffff)
+    if address and (family == 0 or family == of) then return { { host = host, address = address, family = of } } end
+  end
+  local list, err, code = core.resolve(host, port, how .. (family == 4 and "4" or family == 6 and "6" or ""))
+  if list then return list end
+  return nil, NAMES[code] or own_words(err), own_words(err)
+end
+
+-- Makes the first address work by `try`, which gets the object and an address; with a descriptor of its family. 1 or nil and why not.
+function common.first(self, list, try, only)
+  local ok, err = nil, "no info on address"
+  for _, a in ipairs(list) do
+    ok, err = core.open(self, a.family)
+    if ok then ok, err = try(self, a.address) end
+    if ok or (only and only(self)) then
+      core.settle(self, a.family)
+      break
     end
   end
-end
-
--- The texts that programs compare with.
-local TEXTS = { ECONNREFUSED = "connection refused", EISCONN = "already connected", EADDRINUSE = "address already in use", EPIPE = "closed",
-                EOF = "closed", EBADF = "closed", ECONNRESET = "closed", ECONNABORTED = "closed", ETIMEDOUT = "timeout",
-                EACCES = "permission denied", EAI_NONAME = "host or service not provided, or not known",
-                EAI_AGAIN = "temporary failure in name resolution" }
-
-function common.text(message, code)
-  return TEXTS[code] or (message and message:gsub("^[^ ]*: ", "")) or "unknown error"
-end
-
--- settimeout(seconds[, "b" | "t"]): nil or negative: none. Here both are limits of one call.
-function common.settimeout(self, seconds, mode)
-  if seconds ~= nil and type(seconds) ~= "number" then error("bad argument #1 to 'settimeout' (number expected)", 2) end
-  if seconds and seconds < 0 then seconds = nil end
-  mode = mode or "b"
-  if mode == "b" then self.block = seconds
-  elseif mode == "t" or mode == "r" then self.total = seconds
-  else error("bad argument #2 to 'settimeout' (invalid timeout mode)", 2) end
-  return 1
-end
-
-function common.gettimeout(self) return self.block or -1, self.total or -1 end
-
-function common.seconds(self)
-  if self.block and self.total then return math.min(self.block, self.total) end
-  return self.block or self.total
-end
-
-local SERVICES = { http = 80, https = 443, ftp = 21, smtp = 25, domain = 53 }
-function common.port(port)
-  local n = math.tointeger(tonumber(port)) or SERVICES[port]
-  if not n then error(("bad argument (port '%s' is neither a number nor a known service)"):format(tostring(port)), 3) end
-  return n
+  if ok then return 1 end
+  return nil, err
 end
 
 return common

@@ -1,139 +1,70 @@
---[[
-mare.socket.udp: LuaSocket's UDP objects over mare.net. The descriptor is made when it is first needed, so that its family is that of the
-address it is bound to. Field `peer`: it is connected.
-]]
-local net = require "mare.net"
+-- mare.socket.udp: what LuaSocket's UDP objects do with names and several addresses. The rest of their methods is in C.
+local core = require "mare.socket.core"
 local common = require "mare.socket.common"
 
-local unconnected, connected = common.class "udp{unconnected}", common.class "udp{connected}"
-local udp = { unconnected = unconnected, connected = connected, DATAGRAM = 8192 }
+local udp = { DATAGRAM = 8192 }
 
-function udp.new() return setmetatable({}, unconnected) end
+local UNCONNECTED, CONNECTED = "udp{unconnected}", "udp{connected}"
 
-local function shared(name, f)
-  for _, class in ipairs { unconnected, connected } do class.__index[name] = f end
+function udp.new() return core.new(UNCONNECTED, 0) end
+
+local function of_family(family)
+  return function()
+    local it = core.new(UNCONNECTED, family)
+    local ok, err = core.open(it, family)
+    if not ok then return nil, err end
+    return it
+  end
+end
+udp.new4, udp.new6 = of_family(4), of_family(6)
+
+local function setsockname(self, address, port)
+  common.check(self, "setsockname", UNCONNECTED, UNCONNECTED)
+  address, port = common.string(address, "setsockname", 2), common.string(port, "setsockname", 3)
+  if address == "*" then address = nil end
+  local _, family = core.class(self)
+  local list, err = common.addresses(address, port, family, "dp")
+  if not list then return nil, err end
+  return common.first(self, list, core.bind)
 end
 
-local function handle(self)
-  if self.closed then return nil, "closed" end
-  if self.socket then return self.socket end
-  local made, err, code = net.udp()
-  if not made then return nil, common.text(err, code) end
-  self.socket = made
-  return made
-end
-udp.handle = handle
-
-shared("settimeout", common.settimeout)
-shared("gettimeout", common.gettimeout)
-shared("dirty", function() return false end)
-
-shared("close", function(self)
-  if self.socket then self.socket:close() end
-  self.closed = true
-  return 1
-end)
-
-shared("getfd", function(self)
-  local socket = handle(self)
-  return socket and socket:fd() or -1
-end)
-
-shared("setsockname", function(self, address, port)
-  if self.socket then return nil, "Invalid argument" end
-  local made, err, code = net.udp({ host = address ~= "*" and address or nil, port = common.port(port) })
-  if not made then return nil, common.text(err, code) end
-  self.socket = made
-  return 1
-end)
-
-shared("getsockname", function(self)
-  if not self.socket then return nil, "Bad file descriptor" end
-  local host, port = self.socket:address()
-  if not host then return nil, "closed" end
-  if host == "::" then host = "0.0.0.0" end
-  return host, ("%d"):format(port), host:find(":", 1, true) and "inet6" or "inet"
-end)
-
-shared("setpeername", function(self, address, port)
-  local socket, why = handle(self)
-  if not socket then return nil, why end
+local function setpeername(self, address, port)
+  common.check(self, "setpeername", "udp{any}", UNCONNECTED, CONNECTED)
+  address = common.string(address, "setpeername", 2)
   if address == "*" then
-    local ok, err, code = socket:connect()
-    if not ok then return nil, common.text(err, code) end
-    setmetatable(self, unconnected)
+    core.disconnect(self)
+    core.become(self, UNCONNECTED)
     return 1
   end
-  local list, err, code = net.resolve(address)
-  if not list then return nil, common.text(err, code) end
-  for _, a in ipairs(list) do
-    local ok
-    ok, err, code = socket:connect(a, common.port(port))
-    if ok then
-      setmetatable(self, connected)
-      return 1
-    end
-  end
-  return nil, common.text(err, code)
-end)
-
-local function take(self, size, how)
-  local socket, why = handle(self)
-  if not socket then return nil, why end
-  local data, host, port = socket[how](socket, common.seconds(self))
-  if not data then return nil, common.text(host, port) end
-  return data:sub(1, size or udp.DATAGRAM), host, port
-end
-
-shared("receive", function(self, size)
-  local data, err = take(self, size, "receive")
-  if not data then return nil, err end
-  return data
-end)
-
-function unconnected.__index:receivefrom(size) return take(self, size, "receive_from") end
-
-function unconnected.__index:sendto(data, address, port)
-  local socket, why = handle(self)
-  if not socket then return nil, why end
-  local ok, err, code = socket:send_to(data, address, common.port(port))
-  if not ok then return nil, common.text(err, code) end
-  return #data
-end
-
-function connected.__index:send(data)
-  local socket, why = handle(self)
-  if not socket then return nil, why end
-  local ok, err, code = socket:send(data)
-  if not ok then return nil, common.text(err, code) end
-  return #data
-end
-
-function connected.__index:getpeername()
-  local host, port = self.socket:peer()
-  if not host then return nil, "closed" end
-  return host, port, host:find(":", 1, true) and "inet6" or "inet"
-end
-
-local OPTIONS = { broadcast = "broadcast", reuseaddr = "reuseaddr", reuseport = "reuseport", ["recv-buffer-size"] = "rcvbuf",
-                  ["send-buffer-size"] = "sndbuf", ["ipv6-v6only"] = "v6only", ["ip-ttl"] = "ttl" }
-
-local function option(self, name, ...)
-  local own = OPTIONS[name] or error(("bad argument #1 (unsupported option '%s')"):format(tostring(name)), 3)
-  local socket, why = handle(self)
-  if not socket then return nil, why end
-  local value, err, code = socket:option(own, ...)
-  if value == nil then return nil, common.text(err, code) end
-  return value
-end
-
-shared("setoption", function(self, name, value)
-  local ok, err = option(self, name, value == nil and true or value)
+  port = common.string(port, "setpeername", 3)
+  local _, family = core.class(self)
+  local list, err = common.addresses(address, port, family, "d")
+  if not list then return nil, err end
+  local ok
+  ok, err = common.first(self, list, core.connect)
   if not ok then return nil, err end
+  core.become(self, CONNECTED)
   return 1
-end)
-shared("getoption", function(self, name) return option(self, name) end)
+end
 
-common.strangers(unconnected, connected)
+local function sendto(self, data, address, port)
+  common.check(self, "sendto", UNCONNECTED, UNCONNECTED)
+  data = common.string(data, "sendto", 2)
+  address, port = common.string(address, "sendto", 3), common.string(port, "sendto", 4)
+  local _, family = core.class(self)
+  local list, _, why = common.addresses(address, port, family, "dn")
+  if not list then return nil, why end
+  if family == 0 then
+    local ok, err = core.open(self, list[1].family)
+    if not ok then return nil, err end
+    core.settle(self, list[1].family)
+  end
+  return core.sendto(self, data, list[1].address)
+end
+
+for _, class in ipairs { UNCONNECTED, CONNECTED } do
+  local methods = core.classes[class]
+  methods.setsockname, methods.setpeername, methods.sendto = setsockname, setpeername, sendto
+end
 
 return udp

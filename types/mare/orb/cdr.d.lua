@@ -6,7 +6,7 @@
 local cdrlib = {}
 
 ---@alias mare.orb.kind
----| "short"|"long"|"longlong"|"ushort"|"ulong"|"ulonglong"|"float"|"double"|"longdouble"|"boolean"|"char"|"wchar"|"octet"|"any"|"TypeCode"
+---| "short"|"long"|"longlong"|"ushort"|"ulong"|"ulonglong"|"float"|"double"|"longdouble"|"boolean"|"char"|"wchar"|"octet"|"int8"|"any"|"TypeCode"
 ---| "void"|"null"|"string"|"wstring"|"fixed"|"sequence"|"array"|"struct"|"except"|"union"|"enum"|"alias"|"interface"|"value"|"valuebox"|"native"
 
 ---A type: a table with its kind and what belongs to it. Must not change once it was used.
@@ -26,15 +26,17 @@ local cdrlib = {}
 ---@field type? mare.orb.Type of aliases
 
 ---How a message is written, a sum of: 1 little-endian, 2 × GIOP minor version, 8 char goes as it is (else from UTF-8 to ISO
----8859-1), 16 wchar is UTF-16 (else none), 32 at the server, 128 (without 8) char goes from ISO 8859-1 to UTF-8, 64 a
+---8859-1), 16 wchar is UTF-16 (else none), 32 at the server, 128 (without 8) char goes from ISO 8859-1 to UTF-8, 256 the
+---peers could have taken UTF-8 (for what errors advise), 512 the call was completed, 1024 perhaps (what `fail` is told), 64 a
 ---message whose last value is a large string or sequence of octets may be a table of three strings, whose length (#) is that of all their bytes.
 ---@alias mare.orb.codec integer
 
 ---@class mare.orb.cdroptions
----@field fail? fun(exception: string, minor: integer, text: string) raises; without it errors are strings
+---@field fail? fun(exception: string, minor: integer, text: string, completed: string) raises; without it errors are strings
 ---@field reference_in? fun(ior: string, T: mare.orb.Type): any what a canonical IOR is in Lua, when `proxies` doesn't know; without it the IOR
 ---@field reference_out? fun(value: any, T: mare.orb.Type): string the canonical IOR of a value, when `iors` doesn't know
 ---@field resolve? fun(id: string): mare.orb.Type? the program's own table for a repository id
+---@field reference_type? fun(value: any): mare.orb.Type? the interface of a reference that goes into an any without a type; nil: it is none, or any object
 
 ---What programs share: caches and the functions for references. Neither function need enter its result in the tables; it is asked again otherwise.
 ---@class mare.orb.environment

@@ -8,7 +8,7 @@ local idl = {}
 
 ---@alias mare.orb.Kind
 ---| '"short"'|'"long"'|'"longlong"'|'"ushort"'|'"ulong"'|'"ulonglong"'|'"float"'|'"double"'|'"longdouble"'|'"boolean"'|'"char"'|'"wchar"'
----| '"octet"'|'"any"'|'"TypeCode"'|'"void"'|'"null"'|'"string"'|'"wstring"'|'"fixed"'|'"sequence"'|'"array"'|'"struct"'|'"except"'|'"union"'
+---| '"octet"'|'"int8"'|'"any"'|'"TypeCode"'|'"void"'|'"null"'|'"string"'|'"wstring"'|'"fixed"'|'"sequence"'|'"array"'|'"struct"'|'"except"'|'"union"'
 ---| '"enum"'|'"alias"'|'"interface"'|'"value"'|'"valuebox"'|'"native"'
 ---| '"module"'|'"const"'|'"operation"'|'"attribute"'|'"factory"'|'"statemember"'|'"enumerator"'
 

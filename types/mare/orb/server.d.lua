@@ -22,6 +22,10 @@ local broker = {}
 ---@field idle? number seconds after which a quiet client is asked to leave; without it never
 ---@field reply? number seconds a client may take to accept a reply, 60
 ---@field linger? number seconds a client has to leave, 2
+---@field memory? integer bytes of all messages that are being read, served or answered, 64 MiB; of replies that come the same
+---@field share? integer bytes of these of one connection, 16 MiB
+---@field stall? number seconds without progress after which a client that holds memory others wait for is closed, 5
+---@field arrive? number seconds a long message may take to arrive, and one more for each 64 KiB, 60
 ---@field resting? integer fibers kept for the next requests, 256
 ---@field unused? number|false seconds after which a connection to a server that nobody uses is closed, 120; false: never
 
@@ -54,8 +58,15 @@ function broker:locator(f) end
 
 ---Sends whoever asks for this key to another reference; nil ends that.
 ---@param key string
----@param reference table?
+---@param reference table|string|nil
 function broker:forward(key, reference) end
+
+---The servant behind a reference to an object that this broker serves in this process (a servant is its own).
+---@param reference table|string
+---@return mare.orb.servant? servant nil: it is served elsewhere, or not at all
+---@return string? why
+---@nodiscard
+function broker:servant(reference) end
 
 ---The request that the calling fiber serves; nil outside of one.
 ---@return { key: string, operation: string }?

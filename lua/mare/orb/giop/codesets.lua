@@ -1,15 +1,18 @@
 -- codesets: which character sets two peers use on a connection (CORBA 3.3 part 2, 7.10).
 --
--- A server says in the component TAG_CODE_SETS of its references what it has and what it can convert; the client decides and says so in a service
--- context of its first request. Ours, the native set, is taken wherever the server can: nothing needs to be converted here, and every character
--- arrives. (The specification's order would take ISO 8859-1 with an omniORB server, whose native set that is.)
+-- A server says in the component TAG_CODE_SETS of its references which set is its own (native) and which others it can convert; the client decides
+-- and says so in a service context of its first request. It decides in the specification's order: the server's set, if it can convert that itself;
+-- else its own, if the server can; else one that both can convert to; else UTF-8. So omniORB's ISO 8859-1 wins, which its `char` is.
 --
--- A program's strings are UTF-8, or ISO 8859-1 if it says so (-ORBnativeCharCodeSet); the other of the two is what we can convert.
+-- A program's strings are UTF-8, or ISO 8859-1 if it says so (-ORBnativeCharCodeSet); the other of the two is what we can convert. What references
+-- name first is another matter: ISO 8859-1, because that is what most peers have and convert nothing for, unless the program chose a set itself.
+-- A program that needs every character says codeset = "UTF-8": then that is named first, and taken as a client wherever the server can.
+-- Two brokers of mare know that of each other without being told.
 local codesets = {
   LATIN1 = 0x00010001, UTF8 = 0x05010001, UTF16 = 0x00010109,
   TAG = 1,          -- of the component
   CONTEXT = 1,      -- of the service context
-  AS_IS = 8, WIDE_UTF16 = 16, FROM_LATIN = 128,   -- bits of a codec, see mare.orb.cdr
+  AS_IS = 8, WIDE_UTF16 = 16, FROM_LATIN = 128, HAS_UTF8 = 256,   -- bits of a codec, see mare.orb.cdr
 }
 local LATIN1, UTF8, UTF16 = codesets.LATIN1, codesets.UTF8, codesets.UTF16
 
@@ -28,10 +31,10 @@ function codesets.name(id) return names[id] or ("0x%08x"):format(id) end
 
 local function other(native) return native == LATIN1 and UTF8 or LATIN1 end
 
--- codesets.component_of([native]) -> what our references say: char is the native set (UTF-8), on request the other of the two; wchar UTF-16.
-function codesets.component_of(native)
-  native = native or UTF8
-  return string.pack("<I1xxxI4I4I4I4I4", 1, native, 1, other(native), UTF16, 0)
+-- codesets.component_of([first]) -> what our references say: char is that set (ISO 8859-1), on request the other of the two; wchar UTF-16.
+function codesets.component_of(first)
+  first = first or LATIN1
+  return string.pack("<I1xxxI4I4I4I4I4", 1, first, 1, other(first), UTF16, 0)
 end
 codesets.component = codesets.component_of()
 
@@ -39,6 +42,9 @@ codesets.component = codesets.component_of()
 local function bits_of(native, char)
   return char == native and codesets.AS_IS or native == LATIN1 and codesets.FROM_LATIN or 0
 end
+
+-- Strings of UTF-8 go as ISO 8859-1, but need not: what an error about one advises depends on that.
+local function could(native, char, utf8) return char == LATIN1 and native ~= LATIN1 and utf8 and codesets.HAS_UTF8 or 0 end
 
 -- codesets.silent([native]) -> bits of the codec where nobody says anything: char is ISO 8859-1 then
 function codesets.silent(native) return bits_of(native or UTF8, LATIN1) end
@@ -71,31 +77,39 @@ local function offers(set, id)
   return false
 end
 
--- codesets.choose(component[, native]) -> data of the service context, bits of the codec | nil, message: it can't be used
--- The client's part.
-function codesets.choose(component, native)
+-- The order of 7.10.2.6. What is converted to is our other set; a server's list is in the order it likes them.
+local function decide(offer, native)
+  if offer.native == native or offer.native == other(native) then return offer.native end
+  if offers(offer, native) then return native end
+  if offers(offer, other(native)) then return other(native) end
+  return UTF8                                              -- what everybody must be able to read
+end
+
+-- codesets.choose(component[, native[, wish]]) -> data of the service context, bits of the codec | nil, message: it can't be used
+-- The client's part. `wish`: the set that is taken if the server can, against that order.
+function codesets.choose(component, native, wish)
   native = native or UTF8
   local offer, err = codesets.parse(component)
   if not offer then return nil, err end
-  local char = offers(offer.char, native) and native or offers(offer.char, other(native)) and other(native)
-    or UTF8                                                -- what everybody must be able to read
+  local char = wish and offers(offer.char, wish) and wish or decide(offer.char, native)
   local none = offer.wchar.native == 0 and #offer.wchar == 0
-  return string.pack("<I1xxxI4I4", 1, char, none and 0 or UTF16), bits_of(native, char) | (none and 0 or codesets.WIDE_UTF16)
+  return string.pack("<I1xxxI4I4", 1, char, none and 0 or UTF16),
+         bits_of(native, char) | could(native, char, offers(offer.char, UTF8)) | (none and 0 or codesets.WIDE_UTF16)
 end
 
--- codesets.accept(context[, native]) -> bits of the codec | nil, message: CODESET_INCOMPATIBLE
--- The server's part. A set of 0 means that none is used.
-function codesets.accept(data, native)
+-- codesets.accept(context[, native[, first]]) -> bits of the codec | nil, message: CODESET_INCOMPATIBLE
+-- The server's part. A set of 0 means that none is used. `first`: what our references name first.
+function codesets.accept(data, native, first)
   if #data < 12 then return nil, "the code sets of a request are cut off" end
   local char, wchar = string.unpack(data:byte(1) & 1 == 1 and "<I4I4" or ">I4I4", data, 5)
   if char ~= 0 and char ~= UTF8 and char ~= LATIN1 then
     return nil, ("char as %s: UTF-8 and ISO 8859-1 are known here"):format(codesets.name(char))
   end
   if wchar ~= 0 and wchar ~= UTF16 then return nil, ("wchar as %s: UTF-16 is known here"):format(codesets.name(wchar)) end
-  return bits_of(native or UTF8, char == 0 and LATIN1 or char) | (wchar == UTF16 and codesets.WIDE_UTF16 or 0)
+  return bits_of(native or UTF8, char == 0 and LATIN1 or char) | could(native, char, first ~= UTF8) | (wchar == UTF16 and codesets.WIDE_UTF16 or 0)
 end
 
--- codesets.read(text) -> a native set | nil: what -ORBnativeCharCodeSet says
+-- codesets.read(text) -> a set | nil: what -ORBnativeCharCodeSet and -ORBcodeset say
 function codesets.read(text)
   local plain = tostring(text):upper():gsub("[%s_-]", "")
   return plain == "UTF8" and UTF8 or plain == "ISO88591" and LATIN1 or nil

@@ -12,6 +12,7 @@ local ior = {
   TAG_IIOP = 0, TAG_MULTIPLE_COMPONENTS = 1,                                                     -- profiles
   TAG_ORB_TYPE = 0, TAG_CODE_SETS = 1, TAG_POLICIES = 2, TAG_ALTERNATE_IIOP_ADDRESS = 3,         -- components
   TAG_SSL_SEC_TRANS = 20,
+  MARE = pack("<I1xxxI4", 1, 0x6d617265),        -- TAG_ORB_TYPE of our own: "mare"
 }
 
 -- ---- encapsulations ----
@@ -218,7 +219,7 @@ local function alternatives(t, components)
   end
 end
 
--- ior.iiop{ type_id =, addresses = { { host, port } … }, key =, minor = 2, components = { { tag, data } … }, native = code set } -> canonical
+-- ior.iiop{ type_id =, addresses = { { host, port } … }, key =, minor = 2, components = { { tag, data } … }, codeset = first } -> canonical
 -- The further addresses are alternatives, in IIOP 1.0 profiles of their own. Our code sets are added unless the components have some.
 function ior.iiop(t)
   local minor = t.minor or 2
@@ -229,7 +230,7 @@ function ior.iiop(t)
   end
   local components = table.move(t.components or {}, 1, #(t.components or {}), 1, {})
   if not ior.find({ components = components }, ior.TAG_CODE_SETS) then
-    components[#components + 1] = { ior.TAG_CODE_SETS, codesets.component_of(t.native) }
+    components[#components + 1] = { ior.TAG_CODE_SETS, codesets.component_of(t.codeset) }
   end
   alternatives(t, components)
   local host, port = table.unpack(t.addresses[1])

@@ -3,7 +3,7 @@
 local basic = {}
 
 for _, kind in ipairs { "short", "long", "longlong", "ushort", "ulong", "ulonglong", "float", "double", "longdouble", "boolean", "char",
-                        "wchar", "octet", "any", "TypeCode", "void", "null" } do
+                        "wchar", "octet", "int8", "any", "TypeCode", "void", "null" } do
   basic[kind] = { kind = kind }
 end
 

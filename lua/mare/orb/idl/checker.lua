@@ -59,6 +59,16 @@ function checker:identify(definition)
   self:put(self.repository.ids, definition.id, definition)
 end
 
+-- What CORBA itself declares (repository.lua) now stands in a file: it gets the place and the id that it has there.
+function checker:adopt(token, definition)
+  if definition.file then return end
+  local id, ids = make_id(self.prefix, definition.name), self.repository.ids
+  self.made[definition] = { prefix = self.prefix }
+  for field, value in pairs { file = token.file, line = token.line, column = token.column, id = id } do self:put(definition, field, value) end
+  self:put(ids, "IDL:omg.org/CORBA/" .. definition.name .. ":1.0", nil)
+  self:put(ids, id, definition)
+end
+
 -- Gives a definition another id, by #pragma ID or version, typeid or typeprefix. `fixed` ids are never changed again.
 function checker:rename(token, definition, id, fixed)
   if not definition.id or definition.kind == "enumerator" then
@@ -198,6 +208,13 @@ function checker:first(token, name)
   self:unknown(token, name)
 end
 
+--- Is the name declared here or around here? It counts as no use of it.
+function checker:knows(name)
+  local lower, scope = name:lower(), self.scope
+  while scope and not find(scope, lower, {}) do scope = scope.parent end
+  return scope ~= nil
+end
+
 -- Notes that a name was used in the current scope, and in those around it up to a module or to where it is declared.
 function checker:use(token, name, lower, definition, declared)
   local scope = self.scope
@@ -257,8 +274,8 @@ function checker:free(token, definition)
   end
   local use = scope.used[lower]
   if use and (use.definition ~= definition) and use.load == self.load then
-    self.errors:add(token, "'%s' can't be declared here: it was used with the meaning '%s' on line %d", definition.name,
-      use.definition.scoped or use.name, use.line)
+    self.errors:add(token, "'%s' can't be declared here: it was used with the meaning '%s' on line %d%s", definition.name,
+      use.definition.scoped or use.name, use.line, use.definition.name == definition.name and "" or ", and case makes no difference in IDL")
     return false
   end
   return self:free_of_bases(token, definition, lower)

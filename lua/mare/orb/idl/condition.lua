@@ -89,6 +89,14 @@ function reader:nested()
   return value
 end
 
+-- What is not used may divide by zero: `0 && 1 / 0` is no mistake.
+function reader:apart(unused, f, ...)
+  if unused then self.unused = self.unused + 1 end
+  local value = f(self, ...)
+  if unused then self.unused = self.unused - 1 end
+  return value
+end
+
 function reader:binary(level)
   local left = self:primary()
   while true do
@@ -96,9 +104,10 @@ function reader:binary(level)
     local l = levels[op]
     if not l or l < level then return left end
     self.at = self.at + 1
-    local right = self:binary(l + 1)
+    local unused = op == "&&" and left == 0 or op == "||" and left ~= 0
+    local right = self:apart(unused, self.binary, l + 1)
     if right == 0 and (op == "/" or op == "%") then
-      -- `0 && 1 / 0` is no mistake; without short circuits the result just has to be something.
+      if self.unused == 0 then self:stop("division by zero in the condition of %s", self.place.text) end
       right = 1
     end
     left = operate[op](left, right)
@@ -109,10 +118,10 @@ function reader:choice()
   local value = self:binary(1)
   if self:peek() ~= "?" then return value end
   self.at = self.at + 1
-  local yes = self:nested()
+  local yes = self:apart(value == 0, self.nested)
   if self:peek() ~= ":" then self:stop("':' expected in the condition of %s", self.place.text) end
   self.at = self.at + 1
-  local no = self:nested()
+  local no = self:apart(value ~= 0, self.nested)
   return value ~= 0 and yes or value == 0 and no or 0
 end
 
@@ -121,7 +130,7 @@ end
 ---@param errors mare.orb.idl.Errors
 ---@return boolean
 function condition.evaluate(tokens, place, errors)
-  local r = setmetatable({ tokens = tokens, at = 1, place = place, errors = errors, depth = 0 }, reader)
+  local r = setmetatable({ tokens = tokens, at = 1, place = place, errors = errors, depth = 0, unused = 0 }, reader)
   local value = r:choice()
   if r:peek() then r:stop("the condition of %s goes on after its end, at '%s'", place.text, r:peek()) end
   return value ~= 0

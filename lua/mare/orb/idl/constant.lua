@@ -14,7 +14,7 @@ local ult = math.ult
 -- kind -> bits, signed?
 constant.integers = {
   short = { 16, true }, long = { 32, true }, longlong = { 64, true }, ushort = { 16, false }, ulong = { 32, false }, ulonglong = { 64, false },
-  octet = { 8, false },
+  octet = { 8, false }, int8 = { 8, true },
 }
 constant.names = {
   longlong = "long long", ushort = "unsigned short", ulong = "unsigned long", ulonglong = "unsigned long long", longdouble = "long double",

@@ -41,10 +41,11 @@ function interfaces:exceptions(what)
       self.errors:add(token, "'%s' is a %s (%s), an exception is expected here", token.name, self.checker.kind_name(definition),
         self.checker.place_of(definition))
     elseif seen[definition] then
-      self.errors:add(token, "the exception '%s' stands here twice", token.name)
+      self.notes:add(token, "the exception '%s' stands here twice", token.name)
+    else
+      list[#list + 1] = definition
     end
     seen[definition] = true
-    list[#list + 1] = definition
   until not self:accept(",")
   self:expect(")", "or ',' after an exception")
   return list
@@ -110,6 +111,9 @@ function interfaces:attribute()
     made[#made + 1] = attribute
   until not self:accept(",")
   local get, set
+  if #made > 1 and (self:at_word("getraises") or self:at_word("setraises") or self.word == "raises") then
+    self.errors:add(self.token, "only an attribute that stands alone can have '%s': give each its own declaration", self.token.text)
+  end
   if readonly and self:accept("raises") then get = self:exceptions("raises") end
   if not readonly and self:at_word("getraises") then
     self:advance()

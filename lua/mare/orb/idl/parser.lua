@@ -25,9 +25,16 @@ end
 
 local pragma = {}
 
+-- Nothing but what the pragma needs stands in its line.
+local function ends(self, t, i)
+  local word = t.words[i]
+  if word.kind ~= "end" then self.errors:stop(t, "#pragma %s goes on after its end, at '%s'", t.text, word.text) end
+end
+
 function pragma.prefix(self, t)
   local word = t.words[1]
   if word.kind ~= "string" then self.errors:stop(t, '#pragma prefix needs "text" between double quotes') end
+  ends(self, t, 2)
   self.checker.prefix = word.text
 end
 
@@ -51,6 +58,7 @@ function pragma.ID(self, t)
   local definition, token, i = named(self, t, 1)
   local id = t.words[i]
   if id.kind ~= "string" then self.errors:stop(t, '#pragma ID needs a name and "an id" between double quotes') end
+  ends(self, t, i + 1)
   if not id.text:find("^[^%s:]+:.") then self.notes:add(t, "the id '%s' has no format, such as IDL:, before it", id.text) end
   self.checker:rename(token, definition, id.text, "id")
 end
@@ -60,19 +68,26 @@ function pragma.version(self, t)
   local definition, token, i = named(self, t, 1)
   local version = t.words[i]
   if not version.text:find("^%d+%.%d+$") then self.errors:stop(t, "#pragma version needs a name and a number such as 1.2") end
+  ends(self, t, i + 1)
   self.checker:set_version(token, definition, version.text)
 end
 
 function pragma.enter(self) self.checker:file_begins() end
 function pragma.leave(self) self.checker:file_ends() end
 
+-- It would be about what follows the definition it stands in, which nobody who reads it expects.
+local function misplaced(self, t) self.errors:stop(t, "#pragma prefix can't stand inside a definition, only before and after it") end
+
 -- Carries out the pragmas that stand between the last definition and the next. Unknown ones are for other compilers.
 function parser:pragmas()
   local waiting = self.waiting
   if #waiting == 0 then return end
   self.waiting = {}
+  local first = self.at                          -- of those that no other token separates from here
+  while first > 1 and self.tokens[first - 1].at do first = first - 1 end
   for _, t in ipairs(waiting) do
     local f = t.kind == "pragma" and (t.text ~= "enter" and t.text ~= "leave") and pragma[t.text] or t.kind ~= "pragma" and pragma[t.kind]
+    if f == pragma.prefix and t.at < first and #self.errors == 0 then f = misplaced end
     if f then self:attempt(f, t) end
   end
 end

@@ -15,6 +15,13 @@ preprocessor.builtin["orb.idl"] = require "mare.orb.idl.builtin"
 local repository = {}
 repository.__index = repository
 
+-- The interfaces of the Interface Repository. Files name them (CORBA::InterfaceDef), who wants to call them loads their IDL: here they are declared,
+-- which any definition of them completes.
+local interface_repository = [[IRObject Contained Container IDLType Repository ModuleDef ConstantDef TypedefDef StructDef UnionDef EnumDef AliasDef
+  NativeDef PrimitiveDef StringDef WstringDef FixedDef SequenceDef ArrayDef ExceptionDef AttributeDef ExtAttributeDef OperationDef InterfaceDef
+  InterfaceAttrExtension ExtInterfaceDef AbstractInterfaceDef ExtAbstractInterfaceDef LocalInterfaceDef ExtLocalInterfaceDef ValueMemberDef ValueDef
+  ExtValueDef ValueBoxDef]]
+
 -- CORBA's own names, which every file may use.
 local function add_corba(repo)
   local corba = { kind = "module", id = "IDL:omg.org/CORBA:1.0", name = "CORBA", scoped = "CORBA", contents = {} }
@@ -22,6 +29,12 @@ local function add_corba(repo)
   for name, definition in pairs { TypeCode = basic.TypeCode, Object = basic.object, ValueBase = basic.valuebase } do
     scope.names[name:lower()] = { name = name, definition = definition }
     if definition.id then repo.ids[definition.id] = definition end
+  end
+  for name in interface_repository:gmatch("%a+") do
+    local definition = { kind = "interface", name = name, scoped = "CORBA::" .. name, id = "IDL:omg.org/CORBA/" .. name .. ":1.0", forward = true,
+                         bases = {}, contents = {}, members = {} }
+    scope.names[name:lower()] = { name = name, definition = definition }
+    repo.ids[definition.id] = definition
   end
   repo.root.names.corba = { name = "CORBA", definition = corba }
   repo.scopes[corba] = scope

@@ -24,7 +24,10 @@ function tokens:advance()
   repeat
     at = at + 1
     t = list[at]
-    if t and aside[t.kind] then self.waiting[#self.waiting + 1] = t end
+    if t and aside[t.kind] then
+      self.waiting[#self.waiting + 1] = t
+      t.at = at
+    end
   until not t or not aside[t.kind]
   if not t then return end                       -- "end" stays
   local last = self.token
@@ -83,6 +86,8 @@ function tokens:name(what, reference)
     if not text:find("^%a") then
       self.errors:stop(t, "a name begins with a letter (an underscore before it only escapes a keyword), got '%s'", t.text)
     end
+  elseif not reference and text ~= "factory" and text:lower() == "factory" then        -- a keyword since CORBA 2.3
+    self.notes:add(t, "other IDL compilers want '_%s' here: it differs from the keyword 'factory' only in case", text)
   elseif not reference and lower[text:lower()] then
     self.errors:add(t, "'%s' differs from the keyword '%s' only in case: write '_%s' if you need this name", text, lower[text:lower()], text)
   end

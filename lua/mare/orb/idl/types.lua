@@ -55,10 +55,23 @@ local function fixed(self)
   return { kind = "fixed", digits = digits, scale = scale }
 end
 
+-- Names of IDL 4, which are types where nothing else has them: older files declare some of them.
+local idl4 = { int8 = basic.int8, uint8 = basic.octet, int16 = basic.short, uint16 = basic.ushort, int32 = basic.long, uint32 = basic.ulong,
+               int64 = basic.longlong, uint64 = basic.ulonglong }
+
+local function sized(self)
+  local type = self.token.kind == "identifier" and idl4[self.token.text]
+  local following = self.tokens[self.at + 1]
+  if not type or following and following.text == "::" or self.checker:knows(self.token.text) then return nil end
+  self:advance()
+  return type
+end
+
 -- A type that is named or built in; nil if none begins here.
 local function simple_type(self)
   local word = self.word
-  if not word or word == "::" then return nil end
+  if not word then return sized(self) end
+  if word == "::" then return nil end
   if single[word] and word ~= "void" then
     self:advance()
     return basic[word]
@@ -140,6 +153,7 @@ function types:begin(kind, token, fields)
   local entry = checker.scope.names[token.name:lower()]
   local old = entry and entry.name == token.name and entry.definition
   if old and old.kind == kind and old.forward then
+    checker:adopt(token, old)
     if entry.load == checker.load then self:check_prefix(token, old) end
     self:check_flags(token, old, fields)
     fields.file, fields.line, fields.column = token.file, token.line, token.column
@@ -159,6 +173,7 @@ function types:forward(kind, token, fields)
   local entry = checker.scope.names[token.name:lower()]
   local old = entry and entry.name == token.name and entry.definition
   if old and old.kind == kind and (entry.load == checker.load or old.forward) then
+    checker:adopt(token, old)
     if entry.load == checker.load then self:check_prefix(token, old) end
     return old
   end

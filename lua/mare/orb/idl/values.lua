@@ -2,6 +2,8 @@
 --
 -- value definitions: { kind = "value", bases, supports, abstract, custom, truncatable, contents, members, state = { { name, type, public } … } };
 -- factories are operations of kind "factory". Boxes: { kind = "valuebox", type }.
+local constant = require "mare.orb.idl.constant"
+
 local values = {}
 
 local function check_base(self, value, base, token, first)
@@ -26,6 +28,7 @@ local function bases(self, value)
   end
   repeat
     local base, token = self:resolve("the name of a valuetype")
+    base = constant.resolve(base)
     check_base(self, value, base, token, #value.bases == 0)
     if seen[base] then self.errors:stop(token, "'%s' stands twice among the bases", token.name) end
     seen[base] = true
@@ -37,6 +40,7 @@ local function supports(self, value)
   local concrete
   repeat
     local base, token = self:resolve("the name of an interface")
+    base = constant.resolve(base)
     if base.kind ~= "interface" then
       self.errors:stop(token, "'%s' is a %s, an interface is expected here", token.name, self.checker.kind_name(base))
     elseif base.forward then

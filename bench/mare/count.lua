@@ -1,0 +1,74 @@
+-- count.lua WORK N: one of the works whose instructions bench/count counts, N times.
+local mare = require "mare"
+local work, n = arg[1], math.tointeger(tonumber(arg[2]))
+local works = {}
+
+--- A number goes round ten processes.
+function works.ring()
+  local c = {}
+  for i = 1, 10 do c[i] = mare.channel.new() end
+  for i = 1, 9 do
+    local from, to = c[i], c[i + 1]
+    mare.process.spawn(function()
+      for v in from:each() do to:send(v) end
+      to:close()
+    end)
+  end
+  local from, to = c[10], c[1]
+  mare.process.spawn(function()
+    for i = 1, n do
+      to:send(i)
+      from:receive()
+    end
+    to:close()
+  end)
+end
+
+--- Two processes answer each other.
+function works.pingpong()
+  local a, b = mare.channel.new(), mare.channel.new()
+  mare.process.spawn(function() for v in a:each() do b:send(v) end end)
+  mare.process.spawn(function()
+    for i = 1, n do
+      a:send(i)
+      b:receive()
+    end
+    a:close()
+  end)
+end
+
+--- One process selects what two others send.
+function works.select()
+  local a, b = mare.channel.new(), mare.channel.new()
+  for _, c in ipairs { a, b } do
+    mare.process.spawn(function() for i = 1, n // 2 do c:send(i) end end)
+  end
+  mare.process.spawn(function() for _ = 1, n // 2 * 2 do mare.select { a, b } end end)
+end
+
+--- A process that does nothing is born and waited for.
+function works.spawn()
+  local function nothing() end
+  for _ = 1, n do mare.process.spawn(nothing):wait() end
+end
+
+--- An operation of an object in another process, over a connection: caller and object together.
+function works.call()
+  local idl = "interface Counted { long add(in long a, in long b); };"
+  local reference, over = mare.channel.new(1), mare.channel.new()
+  local broker = mare.orb.init {}                 -- first, so that the other process finds the modules compiled, each time
+  broker:load(idl)
+  mare.process.spawn(function()
+    local serving = mare.orb.init { host = "127.0.0.1" }
+    serving:load(idl)
+    reference:send(tostring(serving:serve({ add = function(_, a, b) return a + b end }, "Counted")))
+    over:receive()
+    serving:shutdown()
+  end)
+  local object = broker:proxy(reference:receive(), "Counted")
+  for i = 1, n do assert(object:add(i, 1) == i + 1) end
+  broker:close()
+  over:send(true)
+end
+
+works[work]()

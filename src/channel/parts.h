@@ -1,0 +1,55 @@
+/* parts: what a channel is made of, for the files of this folder. */
+#ifndef MR_CHANNEL_PARTS_H
+#define MR_CHANNEL_PARTS_H
+
+#include "channel/channel.h"
+
+typedef struct segment {
+  struct segment *next;
+  unsigned first, last, size;        /* used places: first .. last - 1 */
+  mr_mail mail[];
+} segment;
+
+/* A channel's name. It stays with the channel when the table has forgotten it. */
+typedef struct mr_name_entry {
+  mr_channel *channel;               /* the names' reference, while it is in the table */
+  struct mr_name_entry *next;        /* (its stripe's lock) */
+  uint64_t hash;
+  size_t len;
+  unsigned char space, listed;       /* listed: (its stripe's lock) it is in the table */
+  char text[];                       /* ends with a zero */
+} mr_name_entry;
+
+/* Those who wait for each other at a channel's barrier, in rounds. */
+typedef struct mr_meeting {
+  unsigned round;
+  lua_Integer arrived, expected;     /* in this round; who comes first decides how many are expected */
+  mr_wait waiters;                   /* head */
+} mr_meeting;
+
+struct mr_channel {
+  mr_shared shared;
+  port_lock lock;
+  unsigned char closed;
+  size_t capacity, count;
+#ifdef MR_CHECKS
+  unsigned char starved;             /* a free place stayed free, for want of memory, though senders wait */
+#endif
+  segment *head, *tail;
+  mr_wait senders, receivers;        /* heads */
+  mr_name_entry *name;               /* owned; NULL: anonymous */
+  mr_meeting *meeting;               /* owned; NULL until somebody is at the barrier */
+};
+
+void mr_channel_wake_all(mr_channel *c, mr_fiber *near);   /* closes it: every waiter learns of it */
+int  mr_channel_unname(mr_channel *c);                     /* 1: it was in the table, whose reference is the caller's now */
+
+#ifdef MR_CHECKS
+void mr_channel_check(const mr_channel *c);                /* (lock held) what channel.h promises */
+void mr_channel_check_end(const mr_channel *c);            /* nobody has a reference any more, so nobody waits */
+#else
+#define mr_channel_check(c) ((void)0)
+#define mr_channel_check_end(c) ((void)0)
+#endif
+
+#endif

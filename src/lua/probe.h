@@ -1,0 +1,26 @@
+/*
+ * probe: what the API does not tell about a state is found by trying, once a program, on scratch states; where it can't be told for certain,
+ * the answer is the careful one. Any thread may ask, several at once: they find the same.
+ *
+ *   finaliser.c   has a state finalisers to run?
+ *   count.c       the instructions left to the next count event
+ */
+#ifndef MR_PROBE_H
+#define MR_PROBE_H
+
+#include "lua/compat.h"
+
+/* ---- probe.c: the block in which Lua keeps the main lua_State and what belongs to the whole state ---- */
+typedef struct mr_probe { char *block; size_t size; } mr_probe;
+void *mr_probe_alloc(void *probe, void *ptr, size_t osize, size_t nsize);   /* lua_Alloc; notes the block */
+
+/* ---- finaliser.c ---- */
+void mr_finaliser_find(void);                  /* before the first state whose finalisers are asked for */
+int  mr_finaliser_found(void);                 /* for tests: 1, else every state counts as having some */
+int  mr_finaliser_has(lua_State *L);           /* something in L, a main thread, has a finaliser still to run; or it can't be told */
+
+/* ---- count.c ---- */
+void mr_count_find(void);                      /* before the first use of mr_count_at */
+int *mr_count_at(lua_State *L);                /* the instructions that L, with a count hook, has left; NULL: can't be told */
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * body: what the scheduler asks of Lua; see run/body.h.
+ *
+ * A fresh fiber is the first one of a process that has a message (its function and arguments) but no state yet. All others have a
+ * coroutine, which is resumed. That this ends with LUA_YIELD means that mare has yielded, down through the whole chain of coroutines.
+ */
+#include "process/rt.h"
+#include "process/strand.h"
+
+#include <stdlib.h>
+
+_Static_assert(BODY_YIELDS == LUA_YIELD, "the scheduler tells this one result of mr_lua_resume from all others");
+
+static int equip(mr_thread *t) {
+  mr_kit *k = mr_kit_of(t);
+  if (!k->packer) k->packer = mr_packer_new();
+  if (!k->gc_packer) k->gc_packer = mr_packer_new();
+  return k->packer && k->gc_packer;
+}
+
+static void get(mr_worker *w, mr_fiber *f) { mr_state_get(w->id, mr_proc_of(f)); }
+
+/* The first turn: unpacks what is to be called. */
+static PORT_NOINLINE int begin(mr_lua *l) {
+  mr_fiber *f = &l->fiber;
+  int nargs, status;
+  f->fresh = 0;
+  mr_job_begun(f->job);
+  l->nres = 0;
+  if ((status = mr_proc_begin(mr_proc_of(f), &nargs)) != LUA_OK) return status;
+  f->sysyield = SYS_NONE;
+  l->top_ok = 1;
+  return mr_lua_resume(l->L, NULL, nargs, &l->nres);
+}
+
+static int resume(mr_fiber *f) {
+  mr_lua *l = mr_lua_of(f);
+  l->top_ok = 1;
+  l->top = l->L;
+  if (PORT_UNLIKELY(f->fresh)) return begin(l);
+  if (PORT_UNLIKELY(f->crew != NULL)) return mr_strand_resume(l);
+  f->sysyield = SYS_NONE;
+  return mr_lua_resume(l->L, NULL, 0, &l->nres);
+}
+
+static int end(mr_thread *t, mr_fiber *f, int status) {
+  mr_proc *p = mr_proc_of(f);
+  if (f->crew) return mr_strand_ended(t, f, status);
+  p->end = (unsigned char)mr_proc_outcome(p, status, p->main.nres);
+  mr_proc_close(t, p);
+  return 1;
+}
+
+static void recycle(mr_worker *w, mr_thread *t) {
+  mr_kit *k = mr_kit_of(t);
+  t->left = 0;
+  if (w) mr_state_keep(w->id, &k->ended);
+  else mr_state_drop(&k->ended);
+}
+
+static void flush(mr_worker *w) { mr_state_flush(w->id); }
+
+/*
+ * A hand-over touches some 35 cache lines of the receiver. With thousands of processes none of them is in a near cache; asked for
+ * when the receiver becomes ready, they come together while the sender goes on, instead of one by one afterwards.
+ */
+static void prefetch(const mr_fiber *f) { mr_state_prefetch(mr_proc_of(f)); }
+
+const mr_body mr_run_body = {
+  .thread_size = sizeof(mr_kit), .equip = equip, .get = get, .resume = resume, .end = end, .recycle = recycle, .flush = flush,
+  .prefetch = prefetch, .kick = mr_hook_kick, .interrupt = mr_interrupt_main, .deadlock = mr_deadlock,
+};

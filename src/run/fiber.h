@@ -1,0 +1,136 @@
+/*
+ * fiber: what waits and is scheduled, and the job whose fibers never run at the same time.
+ *
+ * What a fiber runs - in the library Lua, in the tests of this folder a few lines of C - is its *body*: see body.h. Who defines a body has
+ * records of its own, which begin with the fiber's. Nothing here reads them.
+ *
+ * Ownership. Fields marked (owner) belong to the thread that runs the fiber or, while it is parked, to whoever claimed its ticket. The state
+ * is one atomic; see park.h. A fiber's `set` of fields is grouped by the part that uses it, those that a hand-over touches first, so that it
+ * touches few cache lines.
+ */
+#ifndef MR_FIBER_H
+#define MR_FIBER_H
+
+#include "run/park.h"
+
+enum { FIBER_RUNNING, FIBER_PARKING, FIBER_PARKED, FIBER_READY, FIBER_DONE };
+/* How a fiber waits: by yielding; by blocking its thread while a spare takes over its worker; a host's own thread. */
+enum { WAIT_YIELD, WAIT_HANDOVER, WAIT_HOST };
+
+/* Why the body came back without having ended, set just before it does; 0 = not for the scheduler. */
+enum { SYS_NONE, SYS_PARK, SYS_AGAIN, SYS_PREEMPTED, SYS_CEDED };
+
+/* A place in the heap of what will be due. */
+typedef struct mr_timer {
+  uint64_t due;                      /* (timers' lock) */
+  unsigned at;                       /* (timers' lock) place in the heap, 0 = none */
+  unsigned char kind;                /* TIMER_*: what it is part of */
+} mr_timer;
+enum { TIMER_FIBER, TIMER_CLOCK };
+
+struct mr_fiber {
+  atomic_uint state;
+  atomic_uint ticket;
+  unsigned char mode;                /* (owner) WAIT_* of the open wait */
+  unsigned char sysyield;            /* (owner) SYS_* */
+  unsigned char reason;              /* (owner) mr_reason of the last wake-up */
+  unsigned char fresh;               /* (owner) its body has not begun; the body clears it */
+  unsigned char timed;               /* (owner) it is in the timers' heap, or was */
+  unsigned char outside;             /* (owner) it is counted as waiting for something outside the program */
+  unsigned char heed;                /* (owner, dispatcher) HEED_*: what a dispatcher sees to before it runs it */
+  /* of one with siblings: see crew.h */
+  unsigned char cancelled;           /* (owner) by a sibling, for good */
+  unsigned char resting;             /* (owner) its open wait ends when a sibling wakes it: mr_fiber_wake */
+  unsigned char daemon;              /* (owner) it keeps nothing alive: it is to end when only such are left */
+  struct mr_crew *crew;              /* (owner; set for good) NULL: it is its job's only one */
+  mr_job *job;
+  mr_thread *thread;                 /* (owner) who runs it; in WAIT_HANDOVER and WAIT_HOST who waits */
+  /* the open wait */
+  struct mr_shared *on;              /* what it waits for */
+  const char *op;                    /* and in what, for reports: "receive" */
+  mr_wait wait;
+  mr_wait *fired;                    /* the node through which the last wait was claimed; NULL: none has */
+  uint64_t deadline;                 /* (owner) of the operation: whoever waits in several steps keeps it here */
+  mr_fiber *next;                    /* in one queue of READY fibers (its lock) */
+  struct { mr_fiber *next, *prev; } all;   /* (crew's lock) the fibers of its crew but the first; circular */
+  mr_timer timer;
+  int64_t credit;                    /* (owner, dispatcher) ns it may use before it goes behind other busy ones: see share.c */
+  unsigned round;                    /* (owner, dispatcher) in which its credit was given */
+  unsigned timer_ticket;             /* (timers' lock) */
+#ifdef MR_CHECKS
+  atomic_uint placed;                /* in how many rows and slots it is: at most one */
+#endif
+};
+
+/* It had a long turn; has had no turn yet; comes from the busy queue; got credit there; so many more turns of it are timed. */
+enum { HEED_BUSY = 128, HEED_NEW = 64, HEED_TURN = 32, HEED_KNOWN = 16, HEED_WATCH = 7 };
+
+/* What a process is to the scheduler. */
+struct mr_job {
+  mr_fiber *fiber;                   /* (owner) the one that runs, or ran last */
+  mr_fiber *first;                   /* for good */
+  uint64_t id;
+  mr_job *next;                      /* (idle lock) a host's: in the list of hosts */
+  mr_seat *seats;                    /* (owner) where it shares work with other jobs: see seat.h */
+  port_lock lock;                    /* guards first->crew against others than the owner */
+  unsigned short brood;              /* whose child it is: see share.c */
+  unsigned char barred;              /* (owner) a host's: its other fibers must not run, see mr_host_bar */
+  unsigned char host;                /* its first fiber is a thread of somebody else's, and its other fibers run there, too */
+};
+
+void mr_job_init(mr_job *j, mr_fiber *first, uint64_t id, int host);
+void mr_fiber_init(mr_fiber *f, mr_job *j);
+/* The first fiber becomes READY and is queued. `near`: the running fiber that has made it, or NULL. Then mr_job_over must follow, once. */
+void mr_job_start(mr_job *j, mr_fiber *near);
+void mr_job_begun(mr_job *j);                    /* its body begins */
+int  mr_job_over(void);                          /* one is over: 1: it was the last */
+size_t mr_job_count(void);                       /* those that are not over */
+enum { JOB_IDLE, JOB_READY, JOB_RUNS };
+int  mr_job_busy(mr_job *j);                     /* JOB_IDLE: all of it waits; JOB_READY: something waits for a worker only */
+int  mr_job_crowded(const mr_job *j);            /* so many of its children wait for their first turn that it should give way to them */
+
+/* Into a row or a slot, and out of it: a fiber is in at most one place, and READY there; so is a crew's token, which has no state. */
+#ifdef MR_CHECKS
+void mr_fiber_placed(mr_fiber *f);
+void mr_fiber_taken(mr_fiber *f);
+void mr_fiber_check_owner(const mr_fiber *f);    /* the calling thread runs it */
+#else
+#define mr_fiber_placed(f) ((void)0)
+#define mr_fiber_taken(f) ((void)0)
+#define mr_fiber_check_owner(f) ((void)0)
+#endif
+
+/* Opens the ticket; see park.h. */
+static inline void mr_wait_begin(mr_fiber *f) {
+  mr_fiber_check_owner(f);
+  mr_assert(!f->wait.next && !(atomic_load_explicit(&f->ticket, memory_order_relaxed) & 1));
+  mr_assert(atomic_load_explicit(&f->state, memory_order_relaxed) == FIBER_RUNNING);
+  unsigned t = atomic_load_explicit(&f->ticket, memory_order_relaxed) + 1;
+  f->wait.fiber = f;
+  f->wait.ticket = t;
+  f->wait.next = f->wait.prev = NULL;
+  f->fired = NULL;
+  /* In this order: who claims the open ticket must not set READY before our PARKING, which would overwrite it. */
+  atomic_store_explicit(&f->state, FIBER_PARKING, memory_order_relaxed);
+  atomic_store_explicit(&f->ticket, t, memory_order_release);
+}
+
+int mr_set_claim(mr_wait *w);
+/* The node has just been taken out of its object's queue, whose lock is held. 1: its fiber is the caller's to wake. */
+static inline int mr_wait_claim(mr_wait *w) {
+  unsigned t = w->ticket;
+  if (PORT_UNLIKELY(w->set != NULL)) return mr_set_claim(w);
+  mr_fiber *f = w->fiber;
+  port_chaos();
+  if (PORT_UNLIKELY(!atomic_compare_exchange_strong(&f->ticket, &t, t + 1))) return 0;
+  f->fired = w;
+  return 1;
+}
+/* The same for who knows only the fiber: whatever it waits for, if it does. */
+static inline int mr_fiber_claim(mr_fiber *f) {
+  unsigned t = atomic_load(&f->ticket);
+  port_chaos();
+  return (t & 1) && atomic_compare_exchange_strong(&f->ticket, &t, t + 1);
+}
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * run: the scheduler as a whole: its start and its end, how many workers there are, and what who starts and ends programs must know of it.
+ */
+#ifndef MR_RUN_H
+#define MR_RUN_H
+
+#include "run/fiber.h"
+#include "run/worker.h"
+
+/* ---- start and stop (worker.c, stop.c); the caller sees to it that they don't come at the same time ---- */
+int  mr_run_start(void);                         /* 0 or an mr_err. Not while it runs */
+int  mr_run_started(void);
+/*
+ * No new turns: threads leave as soon as their fibers stop. Waits for them, but not for long; those that block where they can't yield are not
+ * waited for. What still runs then goes on.
+ */
+void mr_run_stop(void);
+int  mr_run_stopping(void);
+/* How long to wait for what runs: 150 ms; on a loaded machine until the program has had about that much of it, but 3 s at most. */
+typedef struct mr_patience { uint64_t wall, cpu; } mr_patience;
+mr_patience mr_patience_begin(void);
+int  mr_patience_over(const mr_patience *p);
+int  mr_run_threads(void);                       /* how many of our threads there still are */
+void mr_run_forget(void);                        /* stopped, and no thread is left: as before the first start */
+/* In a child of fork(): nothing works. Returns the fiber that runs, or NULL. */
+mr_fiber *mr_run_forked(void);
+int  mr_run_dead(void);
+void mr_run_detach(void);                        /* the calling thread, one of ours, is not to be waited for at the end */
+
+/* ---- workers (worker.c) ---- */
+int  mr_workers_get(void);
+int  mr_workers_set(int n);                      /* 0 or an mr_err */
+
+/* ---- hosts (host.c): threads of somebody else's, each with the first fiber of a job ---- */
+void mr_host_enter(mr_job *j);
+int  mr_host_exit(mr_job *j);                    /* how many are left */
+mr_job *mr_host_first(void);                     /* (idle lock: for `deadlock` in body.h) the others follow by `next` */
+
+/* ---- interrupts (monitor.c) ---- */
+void mr_run_interrupt(void);                     /* async-signal-safe: the body's `interrupt` is called on the monitor's thread */
+int  mr_run_interrupted(int take);               /* ... and has not been taken yet; take: it is, by the caller */
+void mr_monitor_wake(void);                      /* it looks round now */
+void mr_run_poke(mr_fiber *f, unsigned what);    /* POKE_*: to the thread that runs f, if one does */
+
+/* ---- quiet (quiet.c) ---- */
+void mr_quiet_check(void);                       /* after something began to wait: can anything ever run again? */
+/*
+ * The caller, which no fiber is and whom nobody counts as busy, has a fiber in hand that is in no queue. After it has been queued it calls
+ * mr_settled, which also checks: others may have gone to sleep seeing it.
+ */
+void mr_moving(void);
+void mr_settled(void);
+
+#endif

@@ -1,0 +1,101 @@
+/*
+ * stop: the end of the scheduler, and its new beginning.
+ *
+ * Nothing here waits without a limit, and nothing is freed that a thread which is left behind could touch. After mr_run_forget, which is
+ * only called when no thread is left, all is as before the first start; records of threads stay.
+ */
+#include "run/rt.h"
+
+#define PATIENCE 150000000u          /* ns to wait for running fibers; if the machine is loaded, until they have had about that much of it */
+#define LOADED 3000000000u           /* but no longer than this */
+
+int mr_run_stopping(void) { return atomic_load_explicit(&mr_rt.stopping, memory_order_relaxed); }
+int mr_run_dead(void) { return atomic_load_explicit(&mr_rt.dead, memory_order_relaxed); }
+int mr_run_threads(void) { return (int)atomic_load(&mr_rt.nthreads); }
+void mr_run_detach(void) { atomic_fetch_sub(&mr_rt.nthreads, 1); }
+
+/* ---- patience ---- */
+
+mr_patience mr_patience_begin(void) { return (mr_patience){ port_now(), port_own_cpu() }; }
+
+/* Is there a thread, not ours, that has a worker and could go on if it had a CPU? */
+static int anybody_runs(void) {
+  mr_runtime *r = &mr_rt;
+  for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) {
+    uintptr_t held = atomic_load(&r->worker[i].thread);
+    mr_thread *t = (mr_thread *)(held & ~(uintptr_t)1);
+    if ((held & 1) && t != mr_this_thread && port_thread_runnable(&t->os)) return 1;
+  }
+  return 0;
+}
+
+int mr_patience_over(const mr_patience *p) {
+  uint64_t wall = port_now() - p->wall;
+  return wall >= PATIENCE && (wall >= LOADED || port_own_cpu() - p->cpu >= PATIENCE || !anybody_runs());
+}
+
+/* ---- stopping ---- */
+
+static void tell_running(void) {
+  mr_runtime *r = &mr_rt;
+  for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) {
+    uintptr_t held = atomic_load(&r->worker[i].thread);
+    mr_thread *t = (mr_thread *)(held & ~(uintptr_t)1);
+    if (!(held & 1) || t == mr_this_thread) continue;
+    atomic_fetch_or(&t->poke, POKE_PREEMPT);
+    port_thread_kick(&t->os);
+  }
+}
+
+void mr_run_stop(void) {
+  mr_runtime *r = &mr_rt;
+  if (atomic_load(&r->dead) || !atomic_load(&r->started)) return;
+  if (atomic_exchange(&r->stopping, 1)) return;
+  mr_patience p = mr_patience_begin();
+  unsigned own = mr_this_thread != NULL;               /* who blocks in a wait is asleep for good */
+  port_event_set(&r->monitor_event);
+  for (unsigned round = 0; atomic_load(&r->nthreads) > own + atomic_load(&r->nblocked) && !mr_patience_over(&p); round++) {
+    mr_wake_all_idle();
+    port_event_set(&r->monitor_event);
+    if (round % 8 == 7) tell_running();
+    port_sleep(round < 50 ? 20000 : 1000000);
+  }
+}
+
+static void forget_worker(mr_worker *w) {
+  mr_queue_forget(&w->queue);
+  atomic_store(&w->slot, NULL);
+  atomic_store(&w->thread, 0);
+  w->streak = w->turn = 0;
+  w->seen.since = 0;
+  w->due = w->served_busy = w->window = w->exact = 0;
+}
+
+/* Lists of threads may still name records that are free again. */
+void mr_run_forget(void) {
+  mr_runtime *r = &mr_rt;
+  for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) forget_worker(&r->worker[i]);
+  port_acquire(&r->ilock);
+  r->idle = r->spare = r->watcher = NULL;
+  r->nspare = 0;
+  r->nactive = r->nused = 0;
+  port_unlock(&r->ilock);
+  atomic_store(&r->nidle, 0);
+  atomic_store(&r->nspinning, 0);
+  atomic_store(&r->ndetached, 0);
+  atomic_store(&r->nmoving, 0);
+  atomic_store(&r->nblocked, 0);
+  mr_queue_forget(&r->queue);
+  mr_share_forget();
+  r->ntimers = 0;
+  atomic_store(&r->next_due, UINT64_MAX);
+  atomic_store(&r->monitor_until, 0);
+  atomic_store(&r->live, 0);
+  atomic_store(&r->started, 0);
+  atomic_store(&r->stopping, 0);
+}
+
+mr_fiber *mr_run_forked(void) {
+  atomic_store(&mr_rt.dead, 1);
+  return mr_this_thread ? atomic_load_explicit(&mr_this_thread->current, memory_order_relaxed) : NULL;
+}

@@ -1,0 +1,71 @@
+/*
+ * worker: the right to run, and the threads that have it.
+ *
+ * A *worker* is a slot with a run queue. A *thread* is a kernel thread; it runs fibers while it holds a worker, and a worker is held by one
+ * thread at a time. A thread whose worker was taken away (it did not obey) goes on until its fiber stops, then becomes a spare. Until then
+ * its `worker` pointer is stale but harmless: every operation on a worker is safe from any thread.
+ */
+#ifndef MR_WORKER_H
+#define MR_WORKER_H
+
+#include "run/queue.h"
+
+#define MR_MAX_WORKERS 256
+#define MR_WATCHED 8
+
+struct mr_worker {
+  _Alignas(PORT_CACHELINE) mr_queue queue;
+  _Atomic(mr_fiber *) slot;          /* hand-over: runs next */
+  /* The holding thread's address; | 1 while it runs a fiber, when the monitor may take the worker away; 0 = inactive. */
+  atomic_uintptr_t thread;
+  atomic_uint tick;                  /* dispatches; written by the holder */
+  unsigned id;
+  unsigned streak;                   /* (holder) fibers taken from the slot in a row */
+  unsigned rng;                      /* (holder) */
+  uint64_t moved;                    /* (holder) when it last left a CPU it shared with a host */
+  uint64_t due;                      /* (holder) when the busy queue has its turn here */
+  uint64_t served_busy;              /* (holder) when it had its last one */
+  uint64_t window;                   /* (holder) when the last TURNS dispatches began, 0 = unknown */
+  uint64_t exact;                    /* (holder) until when every turn is timed */
+  unsigned char turn;                /* (holder) the global queue's turn */
+  unsigned char served;              /* (holder) it had the last one: now the own queue's */
+  struct { unsigned tick; unsigned tries; uint64_t since, cpu; } seen;   /* (monitor) */
+  struct { unsigned tick; mr_fiber *slot; } watched[MR_WATCHED];         /* (holder, as the watcher) other workers' slots */
+};
+
+struct mr_thread {
+  port_thread os;
+  port_event event;
+  mr_worker *worker;                 /* (own) what it holds or believes to hold */
+  _Atomic(mr_fiber *) current;       /* the running fiber; written by its own thread, read by the signal handler and the monitor */
+  mr_thread *next;                   /* in the spare or idle list (idle lock) */
+  unsigned char gave_way;            /* (own) how its last fiber stopped: GAVE_WAY it went back to the queue, LONG_TURN, TIMED */
+  unsigned char timing;              /* (own) it reads the clock after this turn, or after all: see share.c */
+  unsigned char seasoned;            /* (own) it has had a worker */
+  unsigned char left;                /* (own) a job has ended and left something to be recycled: see body.h */
+  unsigned char listed;              /* (idle lock) LIST_* */
+  mr_thread *reserve;                /* (own) the spare that will take over when this one blocks */
+  _Atomic(mr_worker *) given;        /* worker handed to it while it waited */
+  uint64_t began, last;              /* (own, timing) when this turn began; until when it has been charged */
+  struct { uint64_t at, cpu; long slept; } stamp;   /* (own) the clock, its CPU clock, how often it slept; at 0 = unknown */
+  uint64_t spent;                    /* (own) how long the LONG_TURN was */
+  uint64_t patience;                 /* (own) ns to spin before sleeping */
+  atomic_uint poke;                  /* POKE_*: what the body should do when it is next asked */
+  uint64_t until;                    /* (idle lock) when the watcher wakes */
+};
+enum { POKE_PREEMPT = 1, POKE_INTERRUPT = 2 };
+enum { GAVE_WAY = 1, LONG_TURN = 2, TIMED = 4, BUSY_TURN = 8 };   /* BUSY_TURN: of the busy queue */
+
+/* In such builds a busy loop gets no signal: its body looks at `poke` by itself, now and then. */
+#ifdef PORT_TSAN
+#define MR_DEAF 1
+#else
+#define MR_DEAF 0
+#endif
+
+extern PORT_TLS mr_thread *mr_this_thread;               /* NULL: not one of ours */
+
+mr_thread *mr_thread_new(void);                  /* a record for a thread that somebody else has started; NULL: no memory */
+void       mr_thread_free(mr_thread *t);         /* it may be used again: records are never given back */
+
+#endif
