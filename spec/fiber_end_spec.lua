@@ -201,7 +201,7 @@ describe("a process", function()
     assert.matches("main fails", err)
     log:close()
     local got = {}
-    for what, text in log:each() do got[#got + 1] = what .. (text or "") end
+    for what, why in log:each() do got[#got + 1] = what .. (why and why.message or "") end
     table.sort(got)
     assert.same({ "caughtthe process has failed in its main function; its other fibers end", "closed" }, got)
   end)
@@ -440,7 +440,7 @@ describe("a fiber that is cancelled", function()
     f:cancel()
     local ok, err = f:wait()
     assert.is_false(ok)
-    assert.equal("the fiber was cancelled", err)
+    assert.same({ "the fiber was cancelled", "cancelled" }, { tostring(err), err.kind })
     assert.is_false(begun)
     local turns = 0
     local g = fiber.spawn(function() while true do turns = turns + 1 fiber.yield() end end)
