@@ -357,7 +357,8 @@ describe("in plain Lua", function()
       local out, err, code = script(([[
         KEPT = setmetatable({}, { __gc = function() print "finaliser" %s end })
         local ran = 0
-        setmetatable({}, { __gc = function() mare.sleep(0.05) end })
+        collectgarbage "stop"                      -- not before it is asked for
+        setmetatable({}, { __gc = function() repeat mare.sleep(0.01) until ran > 0 end })
         for _ = 1, 3 do
           fiber.spawn(function() channel.new():receive(0.02) ran = ran + 1 end)
           fiber.spawn(function() mare.select { channel.new(), timeout = 0.02 } ran = ran + 1 end)
