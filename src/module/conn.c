@@ -360,7 +360,10 @@ static int l_conn_address(lua_State *L) { return conn_address(L, port_net_local)
 /* connection:option(name[, value]) -> value | true | nil, message, code */
 static int l_conn_option(lua_State *L) {
   mr_conn *c = mr_check_conn(L, 1);
-  return c->fd < 0 ? mr_conn_fail(L, c, EBADF) : mr_option(L, c->fd);
+  mr_setting s = mr_setting_get(L);
+  if (c->fd < 0) return mr_conn_fail(L, c, EBADF);
+  mr_setting_do(&s, c->fd);
+  return mr_setting_push(L, &s);
 }
 
 /* connection:fd() -> number | nil */

@@ -19,22 +19,25 @@ static int number(lua_State *L) {
   return (int)n;
 }
 
-int mr_option(lua_State *L, int fd) {
-  const char *name = luaL_checkstring(L, 2);
-  int value = 0, err;
-  luaL_argcheck(L, port_net_option_known(name), 2,
+mr_setting mr_setting_get(lua_State *L) {
+  mr_setting s = { .name = luaL_checkstring(L, 2), .set = !lua_isnoneornil(L, 3) };
+  luaL_argcheck(L, port_net_option_known(s.name), 2,
                 "no such option; there are nodelay, keepalive, reuseaddr, reuseport, rcvbuf, sndbuf, broadcast, v6only, ttl, linger");
-  if (lua_isnoneornil(L, 3)) {
-    if ((err = port_net_option_get(fd, name, &value)) != 0) return mr_net_error(L, err);
-    if (is_flag(name)) lua_pushboolean(L, value);
-    else if (value < 0) lua_pushboolean(L, 0);
-    else lua_pushinteger(L, value);
-    return 1;
-  }
-  if (lua_isboolean(L, 3)) value = strcmp(name, "linger") == 0 ? -1 + lua_toboolean(L, 3) : lua_toboolean(L, 3);
-  else value = number(L);
-  if ((err = port_net_option_set(fd, name, value)) != 0) return mr_net_error(L, err);
-  lua_pushboolean(L, 1);
+  if (lua_isboolean(L, 3)) s.value = strcmp(s.name, "linger") == 0 ? -1 + lua_toboolean(L, 3) : lua_toboolean(L, 3);
+  else if (s.set) s.value = number(L);
+  return s;
+}
+
+void mr_setting_do(mr_setting *s, int fd) {
+  s->err = s->set ? port_net_option_set(fd, s->name, s->value) : port_net_option_get(fd, s->name, &s->value);
+}
+
+int mr_setting_push(lua_State *L, const mr_setting *s) {
+  if (s->err) return mr_net_error(L, s->err);
+  if (s->set) lua_pushboolean(L, 1);
+  else if (is_flag(s->name)) lua_pushboolean(L, s->value);
+  else if (s->value < 0) lua_pushboolean(L, 0);
+  else lua_pushinteger(L, s->value);
   return 1;
 }
 
@@ -177,13 +180,11 @@ static int l_server_address(lua_State *L) {
 /* server:option(name[, value]) -> value | true | nil, message, code */
 static int l_server_option(lua_State *L) {
   mr_listener *l = server_check(L);
-  luaL_checkstring(L, 2);
-  if (!lua_isnoneornil(L, 3) && !lua_isboolean(L, 3)) luaL_checkinteger(L, 3);
-  luaL_argcheck(L, port_net_option_known(lua_tostring(L, 2)), 2, "no such option");
+  mr_setting s = mr_setting_get(L);
   if (!mr_listener_enter(l)) return mr_net_fail(L, "closed", "EBADF");
-  int n = mr_option(L, l->fd);
+  mr_setting_do(&s, l->fd);
   mr_listener_leave(l, mr_self_fiber(L));
-  return n;
+  return mr_setting_push(L, &s);
 }
 
 /* server:fd() -> number */

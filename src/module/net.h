@@ -59,7 +59,11 @@ int  mr_dial_connect(lua_State *L);                                   /* net.con
 int  mr_udp_new(lua_State *L);                                  /* net.udp (udp.c) */
 void mr_conn_setup(void);
 int  mr_conn_fail(lua_State *L, mr_conn *c, int err);            /* what is wrong with it: nil, message, code */
-int  mr_option(lua_State *L, int fd);                           /* name[, value] at 2 and 3 */
+/* option(name[, value]): read from 2 and 3, which may raise and run finalisers; then done, which calls no Lua; then its results are pushed. */
+typedef struct mr_setting { const char *name; int value, set, err; } mr_setting;
+mr_setting mr_setting_get(lua_State *L);
+void mr_setting_do(mr_setting *s, int fd);
+int  mr_setting_push(lua_State *L, const mr_setting *s);
 
 
 #endif

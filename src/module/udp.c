@@ -260,7 +260,10 @@ static int l_udp_peer(lua_State *L) { return udp_address(L, port_net_peer); }
 /* socket:option(name[, value]) -> value | true | nil, message, code */
 static int l_udp_option(lua_State *L) {
   mr_udp *u = udp_check(L);
-  return u->fd < 0 ? udp_fail(L, u, EBADF) : mr_option(L, u->fd);
+  mr_setting s = mr_setting_get(L);
+  if (u->fd < 0) return udp_fail(L, u, EBADF);
+  mr_setting_do(&s, u->fd);
+  return mr_setting_push(L, &s);
 }
 
 /* socket:fd() -> number */
