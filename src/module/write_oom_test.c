@@ -1,6 +1,7 @@
 /*
- * Every allocation fails once while a connection is written to and closed, and while a selector is made. Whoever comes next is not kept from its turn,
- * no byte of a write that has succeeded is missing, what was to be closed is closed, and what is made once is made whole.
+ * Every allocation fails once while a connection is written to and closed, and while a server and a selector are made. Whoever comes next is not kept
+ * from its turn, no byte of a write that has succeeded is missing, what was to be closed is closed, a server that was not made leaves no file, and what is
+ * made once is made whole.
  */
 #define FAILING 2
 #include "module/failing.h"
@@ -28,6 +29,9 @@ static const char common[] =
   "    assert(a:close())\n"
   "    local _, all = assert(f:wait()) assert(not wrote or #all == 5 + #long, #all)\n"
   "  end }\n"
+  "local path, made = os.tmpname() os.remove(path)\n"
+  "works.listen = { function() made = nil end, function() made = net.listen { path = path } end,\n"
+  "  function() if made then made:close() end collectgarbage() assert(select(3, io.open(path)) == 2) end }\n"
   "works.selector = { function() end, function() mare.selector { mare.channel.new() } end,\n"
   "  function() assert(select(2, mare.selector { mare.channel.new() }:wait(0)) == 'timeout') end }\n"
   "function prepare(what) works[what][1]() end\n"
@@ -88,6 +92,7 @@ int main(void) {
   each("late");
   each("close");
   each("buffered");
+  each("listen");
   each("selector");
   printf("%d checks, %d failures\n", checks, failures);
   return failures != 0;
