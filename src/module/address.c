@@ -26,9 +26,15 @@ int mr_net_fail_at(lua_State *L, int err, const char *what) {
   return 3;
 }
 
+uint64_t mr_patience(lua_State *L, int idx) {
+  uint64_t at = mr_deadline(L, idx);
+  return at == UINT64_MAX || at == 0 ? at : (uint64_t)(lua_tonumber(L, idx) * 1e9);
+}
+
+uint64_t mr_deadline_after(uint64_t patience) { return patience == UINT64_MAX || patience == 0 ? patience : port_now() + patience; }
+
 uint64_t mr_deadline_or(lua_State *L, int idx, uint64_t patience) {
-  if (!lua_isnoneornil(L, idx)) return mr_deadline(L, idx);
-  return patience == UINT64_MAX ? UINT64_MAX : patience == 0 ? 0 : port_now() + patience;
+  return lua_isnoneornil(L, idx) ? mr_deadline_after(patience) : mr_deadline(L, idx);
 }
 
 /* ---- where ---- */

@@ -203,8 +203,6 @@ static void conn_turn_unlink(void *o, mr_wait *w) { mr_conn_turn_del(o, w); }
 
 static const mr_waitclass turn = { .run = { .op = "write", .link = conn_turn_link, .unlink = conn_turn_unlink }, .take = conn_turn_take };
 
-static uint64_t patience(const mr_conn *c) { return c->patience == UINT64_MAX || !c->patience ? c->patience : port_now() + c->patience; }
-
 static int job_start(lua_State *L, mr_fiber *f, mr_conn *c, int kind, int last, uint64_t deadline) {
   if (PORT_UNLIKELY(c->fd < 0)) return mr_conn_fail(L, c, EBADF);
   if (PORT_UNLIKELY(c->sent)) return mr_net_fail(L, "this side of the connection was shut down", "EPIPE");
@@ -216,7 +214,7 @@ static int write_as(lua_State *L, mr_fiber *f) {
   mr_conn *c = mr_check_conn(L, 1);
   int top = lua_gettop(L);
   for (int i = 2; i <= top; i++) luaL_checklstring(L, i, NULL);
-  return job_start(L, f, c, JOB_WRITE, top, patience(c));
+  return job_start(L, f, c, JOB_WRITE, top, mr_deadline_after(c->patience));
 }
 
 /* connection:write(string…) -> true | nil, message, code, bytes of them that were sent */
@@ -263,7 +261,7 @@ static int l_conn_shutdown(lua_State *L) {
   static const char *const ways[] = { "write", "read", "both", NULL };
   mr_conn *c = mr_check_conn(L, 1);
   int way = luaL_checkoption(L, 2, "both", ways);
-  uint64_t deadline = patience(c);
+  uint64_t deadline = mr_deadline_after(c->patience);
   lua_settop(L, 1);
   if (c->fd < 0) return mr_conn_fail(L, c, EBADF);
   if (way) {
@@ -296,8 +294,7 @@ static int l_conn_closed(lua_State *L) {
 /* connection:timeout([seconds]) -> connection: how long each operation may wait from now on; nothing or math.huge: for ever */
 static int l_conn_timeout(lua_State *L) {
   mr_conn *c = mr_check_conn(L, 1);
-  uint64_t at = mr_deadline(L, 2);
-  c->patience = at == UINT64_MAX || at == 0 ? at : (uint64_t)(lua_tonumber(L, 2) * 1e9);
+  c->patience = mr_patience(L, 2);
   lua_settop(L, 1);
   return 1;
 }

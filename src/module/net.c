@@ -161,8 +161,7 @@ static int l_server_closed(lua_State *L) {
 /* server:timeout([seconds]) -> server */
 static int l_server_timeout(lua_State *L) {
   mr_listener *l = server_check(L);
-  uint64_t at = mr_deadline(L, 2);
-  l->patience = at == UINT64_MAX || at == 0 ? at : (uint64_t)(lua_tonumber(L, 2) * 1e9);
+  l->patience = mr_patience(L, 2);
   lua_settop(L, 1);
   return 1;
 }

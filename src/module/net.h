@@ -16,6 +16,9 @@ int mr_net_fail(lua_State *L, const char *message, const char *code);
 int mr_net_error(lua_State *L, int err);
 int mr_net_fail_at(lua_State *L, int err, const char *what);       /* "what: message" */
 
+/* How long operations may wait that don't say it, in ns; 0: not at all, UINT64_MAX: for ever. Read from the seconds at idx. */
+uint64_t mr_patience(lua_State *L, int idx);
+uint64_t mr_deadline_after(uint64_t patience);
 /* The seconds at idx, or `patience` from now when there are none. */
 uint64_t mr_deadline_or(lua_State *L, int idx, uint64_t patience);
 
