@@ -26,6 +26,13 @@ int mr_net_fail_at(lua_State *L, int err, const char *what) {
   return 3;
 }
 
+void mr_path_push(lua_State *L, const port_addr *a) {
+  char text[PORT_ADDR_TEXT];
+  size_t n = port_addr_text(a, text);
+  int named = n && !text[0];                     /* an abstract one, which begins with a zero */
+  lua_pushfstring(L, "unix:%s%s", named ? "@" : "", text + named);
+}
+
 uint64_t mr_patience(lua_State *L, int idx) {
   uint64_t at = mr_deadline(L, idx);
   return at == UINT64_MAX || at == 0 ? at : (uint64_t)(lua_tonumber(L, idx) * 1e9);

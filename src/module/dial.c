@@ -103,10 +103,8 @@ static void options_get(lua_State *L, int idx, dial *o) {
 }
 
 static void label(lua_State *L, const mr_where *w) {
-  char text[PORT_ADDR_TEXT];
   if (w->is_path) {
-    port_addr_text(&w->path, text);
-    lua_pushfstring(L, "unix:%s", text[0] ? text : "@");
+    mr_path_push(L, &w->path);
   } else if (!w->host || !*w->host) {
     lua_pushfstring(L, "port %d", w->port);
   } else {

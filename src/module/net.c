@@ -239,10 +239,9 @@ static int listening(lua_State *L, mr_listener *l) {
 }
 
 static int refuse(lua_State *L, int err, const mr_where *w) {
-  char text[PORT_ADDR_TEXT];
   if (w->is_path) {
-    port_addr_text(&w->path, text);
-    lua_pushfstring(L, "listen at unix:%s", text);
+    mr_path_push(L, &w->path);
+    lua_pushfstring(L, "listen at %s", lua_tostring(L, -1));
   } else {
     lua_pushfstring(L, "listen at %s:%d", w->host && *w->host ? w->host : "*", w->port);
   }

@@ -37,6 +37,7 @@ void mr_options_check(lua_State *L, int idx, const char *list);
 /* A host at idx and a port behind it. */
 void mr_where_pair(lua_State *L, int idx, mr_where *w);
 int  mr_port_get(lua_State *L, int idx);
+void mr_path_push(lua_State *L, const port_addr *a);             /* "unix:/path" or "unix:@name", for messages */
 int  mr_push_addr(lua_State *L, const port_addr *a);            /* host, port, or path; how many */
 
 /* Names. push leaves a hold, whose request is a mr_resolve; await ends in its finish, which says that there is none by fail. */
