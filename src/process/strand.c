@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* See state/coroutine.c. A host's extra space is not ours. */
 static void mark(mr_lua *l, uintptr_t set, uintptr_t clear) {
@@ -15,11 +14,10 @@ static void mark(mr_lua *l, uintptr_t set, uintptr_t clear) {
 /* ---- birth ---- */
 
 mr_strand *mr_strand_new(mr_crew *c, lua_State *co, const char *name, const mr_sharetype *type) {
-  mr_strand *s = aligned_alloc(PORT_CACHELINE, (sizeof *s + PORT_CACHELINE - 1) / PORT_CACHELINE * PORT_CACHELINE);
+  mr_strand *s = port_lines_new(sizeof *s);
   if (!s) return NULL;
-  memset(s, 0, sizeof *s);
   if (name && (s->name = mr_text_copy(name)) == NULL) {
-    free(s);
+    port_lines_free(s);
     return NULL;
   }
   s->id = ++mr_proc_of_job(c->job)->strands;
@@ -95,7 +93,7 @@ void mr_strand_free(mr_strand *s) {
   mr_crew_remove(&s->lua.fiber);
   free(s->name);
   free(s->trace);
-  free(s);
+  port_lines_free(s);
 }
 
 /* f may be gone afterwards. */

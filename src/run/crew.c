@@ -4,7 +4,6 @@
 #include "port/poll.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- the list ---- */
 
@@ -81,9 +80,8 @@ static void set_crew(mr_job *j, mr_crew *c) {
 
 mr_crew *mr_crew_of(mr_job *j) {
   if (j->first->crew) return j->first->crew;
-  mr_crew *c = aligned_alloc(PORT_CACHELINE, (sizeof *c + PORT_CACHELINE - 1) / PORT_CACHELINE * PORT_CACHELINE);
+  mr_crew *c = port_lines_new(sizeof *c);
   if (!c) return NULL;
-  memset(c, 0, sizeof *c);
   c->job = j;
   c->token.job = j;
   c->token.crew = c;
@@ -128,7 +126,7 @@ mr_fiber *mr_crew_other(mr_crew *c) { return c->token.all.next == &c->token ? NU
 void mr_crew_destroy(mr_crew *c) {
   set_crew(c->job, NULL);
   if (c->bell >= 0) port_bell_close(c->bell);
-  free(c);
+  port_lines_free(c);
 }
 
 /* ---- ends ---- */
