@@ -8,11 +8,11 @@
 
 /* What ends f, or all its process: told once, then it ends where it waits again (strand.c). */
 static int raise_ended(lua_State *L, mr_fiber *f) {
-  if (mr_lua_of(f)->told && mr_can_yield(f, L)) {
+  if (f->told && mr_can_yield(f, L)) {
     f->sysyield = SYS_AGAIN;
     return lua_yield(L, 0);
   }
-  mr_lua_of(f)->told = 1;
+  f->told = 1;
   return luaL_error(L, "%s", mr_err_text(f->crew->ending == CREW_FAILED ? MR_EENDED : MR_ECANCELLED));
 }
 

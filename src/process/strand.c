@@ -42,13 +42,13 @@ void mr_strand_start(mr_strand *s) {
  * begin or waits once more ends here, as coroutine.close does it, and so does one that computes in a process that failed: no pcall can
  * keep it alive.
  */
-static int closes(const mr_lua *l) { return l->fiber.crew->ending || (l->fiber.cancelled && (l->told || lua_status(l->L) == LUA_OK)); }
+static int closes(const mr_lua *l) { return l->fiber.crew->ending || (l->fiber.cancelled && (l->fiber.told || lua_status(l->L) == LUA_OK)); }
 
 static int close_here(mr_lua *l) {
   lua_State *L = l->L;
   l->top_ok = 0;
-  l->told = mr_hooks.close_fiber(&l->fiber) == LUA_OK;   /* an error of a pending variable's __close is its own */
-  if (l->told) {
+  l->fiber.told = mr_hooks.close_fiber(&l->fiber) == LUA_OK;   /* an error of a pending variable's __close is its own */
+  if (l->fiber.told) {
     lua_settop(L, 0);
     lua_pushnil(L);
   }
@@ -110,7 +110,7 @@ static void end_strand(mr_fiber *f, int status) {
     if (lua_status(L) != LUA_OK) mr_hooks.reset(L);    /* leaves the error value on top */
     s->failed = 1;
     s->nres = 1;
-    s->observed = l->told;                       /* who made it end knows */
+    s->observed = f->told;                       /* who made it end knows */
   }
   if (l->held_from) mr_hooks.mail_back(f);
   mark(l, 3, 0);

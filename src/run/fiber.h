@@ -5,8 +5,8 @@
  * records of its own, which begin with the fiber's. Nothing here reads them.
  *
  * Ownership. Fields marked (owner) belong to the thread that runs the fiber or, while it is parked, to whoever claimed its ticket. The state
- * is one atomic; see park.h. A fiber's `set` of fields is grouped by the part that uses it, those that a hand-over touches first, so that it
- * touches few cache lines.
+ * is one atomic; see park.h. Where a record begins with a cache line, what a hand-over touches of a fiber is its first two (in 64 bits, and
+ * in builds without checks).
  */
 #ifndef MR_FIBER_H
 #define MR_FIBER_H
@@ -42,6 +42,7 @@ struct mr_fiber {
   unsigned char cancelled;           /* (owner) by a sibling, for good */
   unsigned char resting;             /* (owner) its open wait ends when a sibling wakes it: mr_fiber_wake */
   unsigned char daemon;              /* (owner) it keeps nothing alive: it is to end when only such are left */
+  unsigned char told;                /* (owner) its body has got the error that it is to end: see mr_fiber_ending */
   struct mr_crew *crew;              /* (owner; set for good) NULL: it is its job's only one */
   mr_job *job;
   mr_thread *thread;                 /* (owner) who runs it; in WAIT_HANDOVER and WAIT_HOST who waits */
