@@ -30,7 +30,7 @@ struct mr_worker {
   uint64_t served_busy;              /* (holder) when it had its last one */
   uint64_t window;                   /* (holder) when the last TURNS dispatches began, 0 = unknown */
   uint64_t exact;                    /* (holder) until when every turn is timed */
-  struct { unsigned tick; unsigned tries; uint64_t since, cpu; } seen;   /* (monitor) */
+  struct { unsigned tick, tries, lingers; uint64_t since, cpu; } seen;   /* (monitor) */
   struct { unsigned tick; mr_fiber *slot; } watched[MR_WATCHED];         /* (holder, as the watcher) other workers' slots */
 };
 
@@ -54,6 +54,7 @@ struct mr_thread {
   uint64_t spent;                    /* (own) how long the LONG_TURN was */
   uint64_t patience;                 /* (own) ns to spin before sleeping */
   uint64_t until;                    /* (idle lock) when the watcher wakes */
+  atomic_uint lingers;               /* odd: in a call that the monitor ends; written by its own thread, see mr_linger_begin */
 };
 enum { POKE_PREEMPT = 1, POKE_INTERRUPT = 2 };
 enum { GAVE_WAY = 1, LONG_TURN = 2, TIMED = 4, BUSY_TURN = 8 };   /* BUSY_TURN: of the busy queue */
