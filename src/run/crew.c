@@ -12,9 +12,8 @@ static void add(mr_crew *c, mr_fiber *f, int where) {
     mr_assert(!c->interrupted);
     mr_fiber_placed(f);
     c->interrupted = f;
-  } else if (where == CREW_FIRST) {             /* but behind those that were due before it */
-    mr_row_insert(&c->ready, c->due, f);
-    c->due = f;
+  } else if (where == CREW_DUE) {
+    mr_row_add_due(&c->ready, f);
   } else {
     mr_row_add(&c->ready, f);
   }
@@ -49,8 +48,8 @@ mr_fiber *mr_crew_next(mr_crew *c) {
   if (f) {
     mr_fiber_taken(f);
     c->interrupted = NULL;
-  } else if ((f = mr_row_take(&c->ready)) != NULL && c->due == f) {
-    c->due = NULL;
+  } else {
+    f = mr_row_take(&c->ready);
   }
   /* Only who has taken the token, or runs the crew, takes out; so after the token there is a fiber, and IDLE follows only a run. */
   mr_assert(c->job->host || c->state != CREW_IDLE);            /* the token, or the run, is the caller's */

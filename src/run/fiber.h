@@ -24,7 +24,8 @@ enum { SYS_NONE, SYS_PARK, SYS_AGAIN, SYS_PREEMPTED, SYS_CEDED };
 typedef struct mr_timer {
   uint64_t due;                      /* (timers' lock) */
   unsigned at;                       /* (timers' lock) place in the heap, 0 = none */
-  unsigned char kind;                /* TIMER_*: what it is part of */
+  unsigned kind : 8;                 /* TIMER_*: what it is part of */
+  unsigned turn : 24;                /* (timers' lock) of two that are due at one time the one that was set first goes first */
 } mr_timer;
 enum { TIMER_FIBER, TIMER_CLOCK };
 
