@@ -65,7 +65,8 @@ local commands = { call = true, idl = true, ior = true }
 
 local words = { "run", "call", "idl", "ior", "lab", "help", "version" }
 local long = { "--help", "--version", "--strict", "--workers", "--execute", "--interactive", "--require", "--warnings" }
-local short = { ["--workers"] = "-w", ["--execute"] = "-e", ["--interactive"] = "-i", ["--require"] = "-l", ["--warnings"] = "-W" } -- what those are called
+-- What some of those are called here.
+local short = { ["--workers"] = "-w", ["--execute"] = "-e", ["--interactive"] = "-i", ["--require"] = "-l", ["--warnings"] = "-W" }
 
 local function meant(word, names)
   local found = near(word, names)
