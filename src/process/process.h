@@ -235,6 +235,8 @@ int  mr_run_until_done(void);
 PORT_NORETURN void mr_exit(int code);            /* ends the program like os.exit: stops, flushes, exits; never hangs */
 /* `mare run --strict`: then a failure that nobody learnt of - they are counted where they are printed - makes an exit code of 0 a 1. */
 extern atomic_int mr_strict, mr_failures;
+/* An interactive session: a deadlock is an error in the main process where that waits, as it is in a host. */
+extern atomic_int mr_prompts;
 void mr_exit_within_limit(int code);             /* in some seconds at the latest, whatever runs until then */
 int  mr_forked(void);                            /* in a child of fork(), where nothing works */
 void mr_interrupt(void);                         /* async-signal-safe: raises "interrupted!" in the main process */
