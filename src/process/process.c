@@ -95,13 +95,9 @@ size_t mr_proc_count(void) { return mr_job_count(); }
 mr_proc *mr_proc_new(int kind, const char *name) {
   mr_proc *p = port_lines_new(sizeof *p);
   if (!p) return NULL;
-  if (name) {
-    p->name = malloc(strlen(name) + 1);
-    if (!p->name) {
-      port_lines_free(p);
-      return NULL;
-    }
-    strcpy(p->name, name);
+  if (name && (p->name = mr_text_copy(name)) == NULL) {
+    port_lines_free(p);
+    return NULL;
   }
   port_lock_rank(&p->lock, MR_RANK_OBJECT);
   p->shared.type = mr_proc_type;
