@@ -24,9 +24,12 @@ int mr_run_alone(void) {
 
 static void linger_step(const mr_fiber *f) { atomic_fetch_add(&f->thread->lingers, 1); }
 
+/* The monitor may sleep although we run, as long as nobody else is there. */
 int mr_linger_begin(const mr_fiber *f) {
-  if (!MR_DEAF) linger_step(f);
-  return !MR_DEAF;
+  if (MR_DEAF) return 0;
+  linger_step(f);
+  mr_monitor_resume();
+  return 1;
 }
 
 void mr_linger_end(const mr_fiber *f) { linger_step(f); }
