@@ -104,7 +104,7 @@ static int take_interrupt(mr_fiber *f, unsigned poke) {
 /* What is to be raised instead, or MR_OK. Who has been told that it is to end is left alone until it waits. */
 static int error_for(mr_fiber *f, unsigned poke) {
   if (PORT_UNLIKELY(take_interrupt(f, poke))) return MR_EINTR;
-  if (PORT_UNLIKELY(mr_job_ends(f->job)) && (!mr_lua_of(f)->told || mr_job_ends(f->job) == JOB_KILLED) && mr_lua_due(mr_lua_of(f))) return MR_EENDED;
+  if (PORT_UNLIKELY(mr_job_ends(f->job)) && (!f->told || mr_job_ends(f->job) == JOB_KILLED) && mr_lua_due(mr_lua_of(f))) return MR_EENDED;
   if (PORT_LIKELY(!f->crew || !f->crew->ending || !(poke & POKE_PREEMPT))) return MR_OK;
   atomic_fetch_and(&f->thread->poke, ~(unsigned)POKE_PREEMPT);
   return MR_EENDED;

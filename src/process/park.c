@@ -62,7 +62,7 @@ int mr_wait_open(mr_fiber *f, lua_State *L) {
   mr_lua *l = mr_lua_of(f);
   if (PORT_UNLIKELY(l->relief != NULL)) mr_fiber_relieve(f);
   if (PORT_UNLIKELY(mr_lua_due(l))) return MR_EENDED;
-  if (PORT_UNLIKELY(l->limits != NULL) && mr_limit_until(l) <= port_now()) return MR_EDEADLINE;
+  if (PORT_UNLIKELY(f->bounded) && mr_limit_until(l) <= port_now()) return MR_EDEADLINE;
   int err = choose_mode(f, L);
   if (PORT_UNLIKELY(err)) return err;
   f->wait.mail = &l->mail;
@@ -90,14 +90,14 @@ static inline void see_end(mr_fiber *f) {
 /* Its deadline, or the time when a limit is over. */
 static PORT_NOINLINE uint64_t limited(mr_lua *l, uint64_t deadline) {
   uint64_t until = mr_limit_until(l);
-  l->limited = until < deadline;
-  return l->limited ? until : deadline;
+  l->fiber.limited = until < deadline;
+  return l->fiber.limited ? until : deadline;
 }
 
 int mr_park(lua_State *L, mr_fiber *f, uint64_t deadline, lua_KContext ctx, lua_KFunction k) {
   mr_lua *l = mr_lua_of(f);
   l->parked_L = L;
-  if (PORT_UNLIKELY(l->limits != NULL)) deadline = limited(l, deadline);
+  if (PORT_UNLIKELY(f->bounded)) deadline = limited(l, deadline);
   if (deadline != UINT64_MAX && f->mode != WAIT_HOST) mr_wait_until(f, deadline);
   see_end(f);
   if (PORT_LIKELY(f->mode == WAIT_YIELD)) {

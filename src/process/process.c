@@ -94,16 +94,11 @@ size_t mr_proc_count(void) { return mr_job_count(); }
 /* ---- birth ---- */
 
 mr_proc *mr_proc_new(int kind, const char *name) {
-  mr_proc *p = aligned_alloc(PORT_CACHELINE, (sizeof *p + PORT_CACHELINE - 1) / PORT_CACHELINE * PORT_CACHELINE);
+  mr_proc *p = port_lines_new(sizeof *p);
   if (!p) return NULL;
-  memset(p, 0, sizeof *p);
-  if (name) {
-    p->name = malloc(strlen(name) + 1);
-    if (!p->name) {
-      free(p);
-      return NULL;
-    }
-    strcpy(p->name, name);
+  if (name && (p->name = mr_text_copy(name)) == NULL) {
+    port_lines_free(p);
+    return NULL;
   }
   port_lock_rank(&p->lock, MR_RANK_OBJECT);
   p->shared.type = mr_proc_type;
@@ -326,7 +321,7 @@ int mr_proc_outcome(mr_proc *p, int status, int nres) {
   p->main.top_ok = 0;                          /* from here on nothing can yield */
   p->main.top = L;
   int end, killed = mr_job_ends(&p->job) == JOB_KILLED;
-  if (killed || (status != LUA_OK && p->main.told == TOLD_CLOSED)) {
+  if (killed || (status != LUA_OK && p->main.fiber.told == TOLD_CLOSED)) {
     end = ended(p, L, killed ? JOB_KILLED : JOB_CANCELLED);
   } else if (status == LUA_OK) {
     end = collect(p, L, nres);
@@ -335,7 +330,7 @@ int mr_proc_outcome(mr_proc *p, int status, int nres) {
     if (lua_status(L) != LUA_OK) mr_hooks.reset(L);
     lua_checkstack(L, 8);
     end = fail(p, L);
-    if (p->main.told) mr_proc_observe(p);      /* who made it end knows */
+    if (p->main.fiber.told) mr_proc_observe(p);      /* who made it end knows */
   }
   if (p->main.held_from) mr_hooks.mail_back(&p->main.fiber);
   return end;
@@ -496,5 +491,5 @@ void mr_proc_destroy(mr_shared *o) {
   free(p->name);
   free(p->text);
   free(p->trace);
-  free(p);
+  port_lines_free(p);
 }
