@@ -184,6 +184,9 @@ describe("mare, at a slip,", function()
     mistake({ "--hlep" }, "unrecognized option '--hlep'; did you mean '--help'?")
     mistake({ "--versoin" }, "did you mean '--version'?")
     mistake({ "run", "--stirct", "x.lua" }, "did you mean '--strict'?")
+    mistake({ "--workers", "3", "x.lua" }, "unrecognized option '--workers'; did you mean '-w'?")
+    mistake({ "run", "--workers=3", "x.lua" }, "unrecognized option '--workers=3'; did you mean '-w'?")
+    mistake({ "--warnigs", "x.lua" }, "did you mean '-W'?")
     mistake({ "call", "--timeot=3", "x", "y" }, "unrecognized option '--timeot'; did you mean '--timeout'?")
     mistake({ "ior", "--jsno", "x" }, "did you mean '--json'?")
     mistake({ "idl", "show", "--al", "x" }, "did you mean '--all'?")
@@ -330,6 +333,16 @@ describe("the interactive mode at a terminal", function()
   it("does without an editor where there is none", function()
     local seen = talk("", { { "> ", "40 + 2\r" }, { "42\r\n> ", "\4" } })
     assert.matches("> 40 %+ 2\r\n42\r\n> .*\nended with 0, icanon echo\n$", seen)
+  end)
+  it("gets a deadlock as an error, each time, and goes on", function()
+    local seen = talk("", {
+      { "> ", "local d = require 'mare'.channel.new() c, p = d, require 'mare'.process.spawn(function() d:receive() d:receive() end)\r" },
+      { "> ", "p:wait()\r" }, { "stack traceback:" },
+      { "> ", "print('again', pcall(p.wait, p))\r" }, { "again\tfalse\t" }, { "> ", "c:send(1)\r" },
+      { "> ", "c:send(2)\r" }, { "> ", "p:wait()\r" }, { "true" }, { "> ", "error 'mine'\r" }, { "stdin:1: mine" }, { "> ", "\4" } })
+    assert.equal(2, select(2, seen:gsub("deadlock: every process waits", "")), seen)
+    assert.matches("main %(#1%): wait for process #2 at stdin:1", seen)
+    assert.matches("\nended with 0, icanon echo\n$", seen)
   end)
   it("goes on after a Ctrl-C without an editor, too", function()
     local seen = talk("", { { "> ", "print('comp' .. 'uting') while true do end\r" }, { "computing\r\n", "\3" }, { "interrupted!" },

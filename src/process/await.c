@@ -4,15 +4,17 @@
 
 #include "lua/compat.h"
 
+#include <stdlib.h>
+
 /* ---- errors ---- */
 
 /* What ends f, or all its process: told once, then it ends where it waits again (strand.c). */
 static int raise_ended(lua_State *L, mr_fiber *f) {
-  if (mr_lua_of(f)->told && mr_can_yield(f, L)) {
+  if (f->told && mr_can_yield(f, L)) {
     f->sysyield = SYS_AGAIN;
     return lua_yield(L, 0);
   }
-  mr_lua_of(f)->told = 1;
+  f->told = 1;
   return luaL_error(L, "%s", mr_err_text(f->crew->ending == CREW_FAILED ? MR_EENDED : MR_ECANCELLED));
 }
 
@@ -21,11 +23,21 @@ int mr_raise(lua_State *L, int err) {
   return luaL_error(L, "%s", mr_err_text(err));
 }
 
+/* The report is used up, or it would pass for the text of a later failure. */
+static void raise_deadlock(lua_State *L, mr_proc *p) {
+  luaL_where(L, 1);
+  lua_pushstring(L, p->text ? p->text : mr_err_text(MR_EDEADLOCK));
+  free(p->text);
+  p->text = NULL;
+  lua_concat(L, 2);
+  lua_error(L);
+}
+
 void mr_raise_reason(lua_State *L, mr_fiber *f, mr_reason r) {
   if (r == MR_INTERRUPTED) mr_raise(L, MR_EINTR);
   if (r == MR_STOPPED && mr_fiber_ending(f)) raise_ended(L, f);
   if (r == MR_STOPPED) mr_raise(L, MR_ESTOPPED);
-  if (r == MR_DEADLOCK) luaL_error(L, "%s", mr_proc_of(f)->text ? mr_proc_of(f)->text : mr_err_text(MR_EDEADLOCK));
+  if (r == MR_DEADLOCK) raise_deadlock(L, mr_proc_of(f));
 }
 
 int mr_timed_out(lua_State *L) {

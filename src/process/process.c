@@ -93,16 +93,11 @@ size_t mr_proc_count(void) { return mr_job_count(); }
 /* ---- birth ---- */
 
 mr_proc *mr_proc_new(int kind, const char *name) {
-  mr_proc *p = aligned_alloc(PORT_CACHELINE, (sizeof *p + PORT_CACHELINE - 1) / PORT_CACHELINE * PORT_CACHELINE);
+  mr_proc *p = port_lines_new(sizeof *p);
   if (!p) return NULL;
-  memset(p, 0, sizeof *p);
-  if (name) {
-    p->name = malloc(strlen(name) + 1);
-    if (!p->name) {
-      free(p);
-      return NULL;
-    }
-    strcpy(p->name, name);
+  if (name && (p->name = mr_text_copy(name)) == NULL) {
+    port_lines_free(p);
+    return NULL;
   }
   port_lock_rank(&p->lock, MR_RANK_OBJECT);
   p->shared.type = mr_proc_type;
@@ -459,5 +454,5 @@ void mr_proc_destroy(mr_shared *o) {
   free(p->name);
   free(p->text);
   free(p->trace);
-  free(p);
+  port_lines_free(p);
 }

@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* See state/coroutine.c. A host's extra space is not ours. */
 static void mark(mr_lua *l, uintptr_t set, uintptr_t clear) {
@@ -15,11 +14,10 @@ static void mark(mr_lua *l, uintptr_t set, uintptr_t clear) {
 /* ---- birth ---- */
 
 mr_strand *mr_strand_new(mr_crew *c, lua_State *co, const char *name, const mr_sharetype *type) {
-  mr_strand *s = aligned_alloc(PORT_CACHELINE, (sizeof *s + PORT_CACHELINE - 1) / PORT_CACHELINE * PORT_CACHELINE);
+  mr_strand *s = port_lines_new(sizeof *s);
   if (!s) return NULL;
-  memset(s, 0, sizeof *s);
   if (name && (s->name = mr_text_copy(name)) == NULL) {
-    free(s);
+    port_lines_free(s);
     return NULL;
   }
   s->id = ++mr_proc_of_job(c->job)->strands;
@@ -44,13 +42,13 @@ void mr_strand_start(mr_strand *s) {
  * begin or waits once more ends here, as coroutine.close does it, and so does one that computes in a process that failed: no pcall can
  * keep it alive.
  */
-static int closes(const mr_lua *l) { return l->fiber.crew->ending || (l->fiber.cancelled && (l->told || lua_status(l->L) == LUA_OK)); }
+static int closes(const mr_lua *l) { return l->fiber.crew->ending || (l->fiber.cancelled && (l->fiber.told || lua_status(l->L) == LUA_OK)); }
 
 static int close_here(mr_lua *l) {
   lua_State *L = l->L;
   l->top_ok = 0;
-  l->told = mr_hooks.close_fiber(&l->fiber) == LUA_OK;   /* an error of a pending variable's __close is its own */
-  if (l->told) {
+  l->fiber.told = mr_hooks.close_fiber(&l->fiber) == LUA_OK;   /* an error of a pending variable's __close is its own */
+  if (l->fiber.told) {
     lua_settop(L, 0);
     lua_pushnil(L);
   }
@@ -95,7 +93,7 @@ void mr_strand_free(mr_strand *s) {
   mr_crew_remove(&s->lua.fiber);
   free(s->name);
   free(s->trace);
-  free(s);
+  port_lines_free(s);
 }
 
 /* f may be gone afterwards. */
@@ -112,7 +110,7 @@ static void end_strand(mr_fiber *f, int status) {
     if (lua_status(L) != LUA_OK) mr_hooks.reset(L);    /* leaves the error value on top */
     s->failed = 1;
     s->nres = 1;
-    s->observed = l->told;                       /* who made it end knows */
+    s->observed = f->told;                       /* who made it end knows */
   }
   if (l->held_from) mr_hooks.mail_back(f);
   mark(l, 3, 0);

@@ -27,7 +27,6 @@ typedef struct mr_crew {
   port_lock lock;
   mr_row ready;                     /* in order */
   mr_fiber *interrupted;             /* was preempted: goes on first */
-  mr_fiber *due;                     /* the last in the list of those at its front whose time was due; NULL: none */
   unsigned char state;
   unsigned char ending;              /* CREW_FAILED: the first fiber has, CREW_OVER: only daemons are left. Nothing waits any more */
   size_t alive;                      /* (owner) fibers that have not ended, the first included */
@@ -65,7 +64,7 @@ void       mr_crew_check(const mr_crew *c);           /* (lock held) */
 #endif
 
 /* ---- for the scheduler ---- */
-enum { CREW_LAST, CREW_FIRST, CREW_INTERRUPTED };
+enum { CREW_LAST, CREW_DUE, CREW_INTERRUPTED };
 int        mr_crew_push(mr_fiber *f, int where);      /* a READY fiber; 1: the token is to be queued (a host's: nothing) */
 mr_fiber  *mr_crew_next(mr_crew *c);                  /* the token, or the run, is the caller's: the next fiber; NULL: idle now */
 int        mr_crew_leave(mr_crew *c);                 /* the caller stops: 1: the token is to be queued */

@@ -214,7 +214,7 @@ static void test_a_host_runs_its_fibers_while_it_waits(void) {
   CHECK(mr_host_exit(&host->job) == 0);
   mr_thread_free(host->fiber.thread);
   mr_crew_destroy(host->fiber.crew);
-  free(host);
+  port_lines_free(host);
   stop();
 }
 

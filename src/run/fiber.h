@@ -5,8 +5,8 @@
  * records of its own, which begin with the fiber's. Nothing here reads them.
  *
  * Ownership. Fields marked (owner) belong to the thread that runs the fiber or, while it is parked, to whoever claimed its ticket. The state
- * is one atomic; see park.h. A fiber's `set` of fields is grouped by the part that uses it, those that a hand-over touches first, so that it
- * touches few cache lines.
+ * is one atomic; see park.h. Where a record begins with a cache line, what a hand-over touches of a fiber is its first two (in 64 bits, and
+ * in builds without checks).
  */
 #ifndef MR_FIBER_H
 #define MR_FIBER_H
@@ -24,7 +24,8 @@ enum { SYS_NONE, SYS_PARK, SYS_AGAIN, SYS_PREEMPTED, SYS_CEDED };
 typedef struct mr_timer {
   uint64_t due;                      /* (timers' lock) */
   unsigned at;                       /* (timers' lock) place in the heap, 0 = none */
-  unsigned char kind;                /* TIMER_*: what it is part of */
+  unsigned kind : 8;                 /* TIMER_*: what it is part of */
+  unsigned turn : 24;                /* (timers' lock) of two that are due at one time the one that was set first goes first */
 } mr_timer;
 enum { TIMER_FIBER, TIMER_CLOCK };
 
@@ -42,6 +43,7 @@ struct mr_fiber {
   unsigned char cancelled;           /* (owner) by a sibling, for good */
   unsigned char resting;             /* (owner) its open wait ends when a sibling wakes it: mr_fiber_wake */
   unsigned char daemon;              /* (owner) it keeps nothing alive: it is to end when only such are left */
+  unsigned char told;                /* (owner) its body has got the error that it is to end: see mr_fiber_ending */
   struct mr_crew *crew;              /* (owner; set for good) NULL: it is its job's only one */
   mr_job *job;
   mr_thread *thread;                 /* (owner) who runs it; in WAIT_HANDOVER and WAIT_HOST who waits */

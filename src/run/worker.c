@@ -24,7 +24,7 @@ mr_thread *mr_thread_new(void) {
   mr_thread *t = retired;
   if (t) retired = t->next;
   port_unlock(&r->ilock);
-  if (!t) t = calloc(1, mr_run_body.thread_size);
+  if (!t) t = port_lines_new(mr_run_body.thread_size);
   if (!t) return NULL;
   t->next = NULL;
   t->listed = LIST_NONE;
