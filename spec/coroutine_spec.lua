@@ -315,7 +315,7 @@ describe("waiting", function()
       end)
       local big = {} for i = 1, 2000 do big[i] = { i } end
       for _ = 1, 150 do
-        process.yield() process.yield()
+        while p:status() ~= "waiting" do process.yield() end
         c:send(big)
       end
       print(p:wait())

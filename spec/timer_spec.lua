@@ -253,7 +253,8 @@ describe("many timers:", function()
 end)
 
 it("fibers that become due while their process is busy come in the order in which they were due", function()
-  local n, out, in_time = 50, nil, nil
+  local n = 50
+  local out, in_time
   repeat                                         -- until all waited before the first was due
     local list, begun = {}, mare.clock()
     out = {}
