@@ -234,7 +234,8 @@ describe("mare --strict", function()
   it("ends with 1 if a process or a fiber failed and nobody waited for it", function()
     for _, text in ipairs { process .. "process.spawn(function() error 'x' end)",
                             process .. "keep = process.spawn(function() error 'x' end)",
-                            process .. "local p = process.spawn(function() error 'x' end) repeat process.yield() until p:status() == 'failed' os.exit(0)",
+                            process .. "local p = process.spawn(function() error 'x' end) " ..
+                              "repeat process.yield() until p:status() == 'failed' os.exit(0)",
                             fiber .. "fiber.spawn(function() error 'x' end)" } do
       assert.equal(0, code({ "run" }, text), text)
       assert.equal(1, code({ "run", "--strict" }, text), text)

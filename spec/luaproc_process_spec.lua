@@ -237,16 +237,16 @@ describe("a process of luaproc", function()
       assert.is_false((f:wait()))
     end
     -- had the barrier kept its place, the next one would go through alone
-    local passed = 0
+    local passed, list = 0, {}
     for i = 1, 2 do
       assert.equal(0, passed)
-      fiber.spawn(function()
+      list[i] = fiber.spawn(function()
         assert(luaproc.barrier(name, 2))
         passed = passed + i
       end)
       mare.sleep(0)
     end
-    mare.sleep(0)
+    for i = 1, 2 do assert.is_true((list[i]:wait())) end
     assert.equal(3, passed)
   end)
 end)

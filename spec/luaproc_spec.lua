@@ -1,6 +1,7 @@
 -- luaproc on mare: results, error returns, and the programs of the two works in small.
 -- Processes are made from code strings, as programs of that time do, and from functions.
 local luaproc = require "luaproc"
+local process = require "mare.process"
 
 local serial = 0
 
@@ -14,6 +15,15 @@ end
 
 local function results(...)
   return { n = select("#", ...), ... }
+end
+
+-- Deletes a channel once we wait.
+local function delete_under_us(name)
+  local us = process.self()
+  process.spawn(function()
+    while us:status() ~= "waiting" do process.yield() end
+    luaproc.delchannel(name)
+  end)
 end
 
 local function collect(name, count)
@@ -67,7 +77,7 @@ describe("luaproc.newchannel and delchannel", function()
 
   it("wake the main script too", function()
     local name = fresh()
-    luaproc.newproc(('require "mare".sleep(0.05) luaproc.delchannel("%s")'):format(name))
+    delete_under_us(name)
     assert.same(results(nil, ("channel '%s' destroyed while waiting for sender"):format(name)),
       results(luaproc.receive(name)))
   end)
@@ -234,7 +244,7 @@ describe("luaproc.barrier", function()
   it("says that a channel does not exist, and that it was destroyed", function()
     assert.same(results(nil, "channel 'none' does not exist"), results(luaproc.barrier("none", 2)))
     local name = fresh()
-    luaproc.newproc(('require "mare".sleep(0.05) luaproc.delchannel("%s")'):format(name))
+    delete_under_us(name)
     assert.same(results(nil, ("channel '%s' destroyed while waiting at a barrier"):format(name)),
       results(luaproc.barrier(name, 2)))
   end)
