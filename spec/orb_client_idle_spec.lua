@@ -41,7 +41,8 @@ describe("a connection that nobody uses", function()
   end)
 
   it("is one of several: each has its own time", function()
-    local unused, longest = 0.25, nil
+    local unused = 0.25
+    local longest
     repeat                                           -- until nothing has kept us that long between two calls
       unused, longest = unused * 2, 0
       local ends, other_ends = channel.new(9), channel.new(9)
