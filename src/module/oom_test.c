@@ -85,7 +85,7 @@ int main(int argc, char **argv) {
     once = 0;
     lua_gc(L, LUA_GCCOLLECT);
     lua_gc(L, LUA_GCCOLLECT);
-    for (int i = 0; i < 200 && descriptors() > before; i++) port_sleep(10000000);   /* some are closed by another thread */
+    for (int i = 0; i < 6000 && descriptors() > before; i++) port_sleep(10000000);   /* some are closed by another thread */
     CHECK(descriptors() <= before);
     printf("%s: %ld allocations\n", name, n);
     fflush(stdout);

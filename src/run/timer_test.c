@@ -7,13 +7,14 @@
 enum { SLEEPERS = 24, MANY = 300, TICKS = 40, TAKERS = 4 };
 
 static _Atomic uint64_t latest;
-static atomic_int order[SLEEPERS], at, early;
+static atomic_int order[SLEEPERS], at, early, late;
 
 static int sleeper(task *t) {
   int me = (int)(intptr_t)t->arg;
   mr_fiber *f = &t->fiber;
   if (t->at++ == 0) {
     f->deadline = atomic_load(&latest) + (uint64_t)me * 500000;
+    if (port_now() >= atomic_load(&latest)) atomic_store(&late, 1);
     opens(t, WAIT_YIELD);
     return parks(t, f->deadline);
   }
@@ -25,13 +26,17 @@ static int sleeper(task *t) {
 
 /*
  * Made in another order than they are due. With one worker they also run in that order, but for one that becomes due while earlier ones of
- * its batch are still in the queue: that goes before them.
+ * its batch are still in the queue: that goes before them. It is tried again when the system let one wait until the first was due.
  */
 static void test_the_first_that_is_due_comes_first(void) {
   start(1);
-  atomic_store(&latest, port_now() + 20000000);
-  for (int i = 0; i < SLEEPERS; i++) spawn(sleeper, (void *)(intptr_t)(i * 7 % SLEEPERS), NULL);
-  wait_for_all();
+  do {
+    atomic_store(&late, 0);
+    atomic_store(&at, 0);
+    atomic_store(&latest, port_now() + 20000000);
+    for (int i = 0; i < SLEEPERS; i++) spawn(sleeper, (void *)(intptr_t)(i * 7 % SLEEPERS), NULL);
+    wait_for_all();
+  } while (atomic_load(&late));
   CHECK(atomic_load(&early) == 0 && atomic_load(&at) == SLEEPERS);
   int inversions = 0;
   for (int i = 1; i < SLEEPERS; i++) inversions += atomic_load(&order[i]) < atomic_load(&order[i - 1]);
