@@ -1,5 +1,6 @@
 -- runs alone
 -- Fairness: who computes for ever, in Lua or in C, delays nobody.
+-- runs under: mare
 local proc = require "spec.support.proc"
 
 -- What keeps a worker: each is the body of a process that never ends.

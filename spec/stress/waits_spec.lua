@@ -1,6 +1,7 @@
 -- time limit: 1000 s
 -- Everything that waits, at random, in processes whose main function fails while their fibers are in the middle of it.
 -- The seed of a failing run is in the message: SEED=n repeats its choices (not its timing).
+-- runs under: mare
 local proc = require "spec.support.proc"
 
 local seed = tonumber(os.getenv "SEED") or os.time()
