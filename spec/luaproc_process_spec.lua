@@ -4,18 +4,7 @@ local luaproc = require "luaproc"
 local mare = require "mare"
 local proc = require "spec.support.proc"
 
-local serial = 0
-
-local function fresh(async)
-  serial = serial + 1
-  local name = "process spec " .. serial
-  assert.is_true(luaproc.newchannel(name, async))
-  return name
-end
-
-local function results(...)
-  return { n = select("#", ...), ... }
-end
+local fresh, results = require "spec.support.channels" "process spec ", table.pack
 
 local in_file = { env = { LUA_PATH = (os.getenv("MARE_ROOT") or ".") .. "/lua/?.lua;;" } }
 

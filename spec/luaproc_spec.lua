@@ -3,19 +3,7 @@
 local luaproc = require "luaproc"
 local process = require "mare.process"
 
-local serial = 0
-
--- A channel name of this test's own: names are known in the whole program.
-local function fresh(async)
-  serial = serial + 1
-  local name = "spec" .. serial
-  assert.is_true(luaproc.newchannel(name, async))
-  return name
-end
-
-local function results(...)
-  return { n = select("#", ...), ... }
-end
+local fresh, results = require "spec.support.channels" "spec", table.pack
 
 -- Deletes a channel once we wait.
 local function delete_under_us(name)
