@@ -1,5 +1,4 @@
 -- The command line of bin/mare: what lua offers, and `mare run`.
--- time limit: 300 s
 -- runs under: mare
 local proc = require "spec.support.proc"
 local temporary = require "spec.support.temporary"

@@ -1,5 +1,4 @@
 -- The coroutine library of processes: it behaves as Lua's own, and waiting inside a coroutine suspends the whole process.
--- time limit: 240 s
 -- runs under: mare
 local proc = require "spec.support.proc"
 local process, channel = require "mare.process", require "mare.channel"

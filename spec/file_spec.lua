@@ -1,5 +1,4 @@
 -- Files and folders: contents, errors, one call at a time, nothing held up, no descriptor left.
--- time limit: 180 s
 local mare = require "mare"
 local file = require "mare.file"
 local proc = require "spec.support.proc"

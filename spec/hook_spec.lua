@@ -1,5 +1,4 @@
 -- luacheck: ignore 211 311 331 542 631
--- time limit: 300 s
 -- Debug hooks of programs while mare interrupts them: they see what plain Lua shows.
 -- runs under: mare
 local proc = require "spec.support.proc"

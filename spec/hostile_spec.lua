@@ -1,7 +1,6 @@
 -- What a program can reach through debug: every function of every metatable is called with wrong things, every key of the registry, names and
 -- addresses, is taken away or replaced, and so is every user value. Errors are right, a crash or a hang is not. Keys of the standard
 -- libraries, without which those crash themselves, are left alone, and what keeps coroutines that the scheduler knows: fibers', and a receiver's.
--- time limit: 300 s
 -- runs under: mare
 local proc = require "spec.support.proc"
 

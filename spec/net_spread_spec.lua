@@ -1,5 +1,5 @@
 -- luacheck: ignore 431 (functions of processes name modules as this file does)
--- Connections of one server go to the processes that accept from it by how many each has open. time limit: 240 s
+-- Connections of one server go to the processes that accept from it by how many each has open.
 local mare = require "mare"
 local net = require "mare.net"
 local process, channel, fiber = mare.process, mare.channel, mare.fiber

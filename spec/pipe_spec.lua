@@ -1,5 +1,4 @@
 -- Pipes that nobody reads any more: standard output ends the program by SIGPIPE, as under lua; what mare itself writes to gives EPIPE.
--- time limit: 180 s
 -- runs under: mare
 local proc = require "spec.support.proc"
 local temporary = require "spec.support.temporary"

@@ -1,5 +1,4 @@
 -- Modules in processes: the searchers' protocol, waiting in a module's body, inheritance, chunks shared program-wide.
--- time limit: 180 s
 local proc = require "spec.support.proc"
 local process, channel = require "mare.process", require "mare.channel"
 local with_modules = require "spec.support.tree"

@@ -1,4 +1,3 @@
--- time limit: 60 s
 local mare = require "mare"
 local channel, process, timer, fiber = mare.channel, mare.process, mare.timer, mare.fiber
 local selector = require "mare.selector"

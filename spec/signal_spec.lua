@@ -1,5 +1,4 @@
 -- Signals: told to everybody who listens, and given back. Each test is a program of its own: signals concern a whole one.
--- time limit: 120 s
 -- runs under: mare
 local proc = require "spec.support.proc"
 

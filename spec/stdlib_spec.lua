@@ -1,5 +1,4 @@
 -- A process is what lua5.4 gives a script: each program here prints the same under both.
--- time limit: 240 s
 -- runs under: mare
 local proc = require "spec.support.proc"
 

@@ -1,5 +1,4 @@
 -- Programs: results, limits, pipes, and that nothing of them is left: no zombie, no descriptor, no running child.
--- time limit: 180 s
 local mare = require "mare"
 local file = require "mare.file"
 local subprocess = require "mare.subprocess"

@@ -1,5 +1,4 @@
 -- The example server as strangers see it: real sockets, well-behaved and other peers, and the page in a browser.
--- time limit: 300 s
 -- runs under: mare
 local mare = require "mare"
 local net, subprocess = require "mare.net", require "mare.subprocess"

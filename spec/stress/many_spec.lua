@@ -1,4 +1,3 @@
--- time limit: 240 s
 -- Large numbers: round trips, messages, processes. Smaller ones under a sanitizer.
 local mare = require "mare"
 local proc = require "spec.support.proc"

@@ -1,4 +1,4 @@
--- Thousands of connections, and every way to end one. time limit: 180 s
+-- Thousands of connections, and every way to end one.
 local mare = require "mare"
 local net = require "mare.net"
 local proc = require "spec.support.proc"

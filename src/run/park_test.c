@@ -1,6 +1,5 @@
 /*
  * park: a wait ends once, for one reason, whoever comes first; nobody is lost; what is shared between waits (sets) loses nothing either.
- * time limit: 120 s
  */
 #include "run/test.h"
 

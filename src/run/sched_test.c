@@ -1,6 +1,5 @@
 /*
  * sched: everybody has his turns, whatever others do; workers come and go; a body that does not give way loses its worker.
- * time limit: 120 s
  */
 #include "run/test.h"
 

@@ -1,6 +1,5 @@
 /*
  * timer: nothing is early, what is due first comes first, what is cancelled does not come; clocks give each moment once.
- * time limit: 120 s
  */
 #include "run/test.h"
 
