@@ -1,6 +1,5 @@
 /*
  * crew: the fibers of one job never run at the same time, whoever wakes them; who was interrupted goes on first; ends reach all of them.
- * time limit: 120 s
  */
 #include "run/test.h"
 

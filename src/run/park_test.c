@@ -1,7 +1,6 @@
 /*
  * park: a wait ends once, for one reason, whoever comes first; nobody is lost; what is shared between waits (sets) loses nothing either. What
  * lingers in the kernel is ended.
- * time limit: 120 s
  */
 #include "run/test.h"
 #include "port/net.h"

@@ -1,6 +1,5 @@
 /*
  * timer: nothing is early, what is due first comes first (of one time: who waited first), what is cancelled does not come; clocks give each moment once.
- * time limit: 120 s
  */
 #include "run/rt.h"
 #include "run/test.h"
@@ -8,13 +7,14 @@
 enum { SLEEPERS = 24, MANY = 300, TICKS = 40, TAKERS = 4 };
 
 static _Atomic uint64_t latest;
-static atomic_int order[SLEEPERS], at, early;
+static atomic_int order[SLEEPERS], at, early, late;
 
 static int sleeper(task *t) {
   int me = (int)(intptr_t)t->arg;
   mr_fiber *f = &t->fiber;
   if (t->at++ == 0) {
     f->deadline = atomic_load(&latest) + (uint64_t)me * 500000;
+    if (port_now() >= atomic_load(&latest)) atomic_store(&late, 1);
     opens(t, WAIT_YIELD);
     return parks(t, f->deadline);
   }
@@ -24,12 +24,17 @@ static int sleeper(task *t) {
   return ENDS;
 }
 
-/* Made in another order than they are due. The monitor may fire one into the global queue while the worker fires the next into its own. */
+/* Made in another order than they are due. The monitor may fire one into the global queue while the worker fires the next into its own. Again if the
+ * system let one wait until the first was due. */
 static void test_the_first_that_is_due_comes_first(void) {
   start(1);
-  atomic_store(&latest, port_now() + 20000000);
-  for (int i = 0; i < SLEEPERS; i++) spawn(sleeper, (void *)(intptr_t)(i * 7 % SLEEPERS), NULL);
-  wait_for_all();
+  do {
+    atomic_store(&late, 0);
+    atomic_store(&at, 0);
+    atomic_store(&latest, port_now() + 20000000);
+    for (int i = 0; i < SLEEPERS; i++) spawn(sleeper, (void *)(intptr_t)(i * 7 % SLEEPERS), NULL);
+    wait_for_all();
+  } while (atomic_load(&late));
   CHECK(atomic_load(&early) == 0 && atomic_load(&at) == SLEEPERS);
   int inversions = 0;
   for (int i = 1; i < SLEEPERS; i++) inversions += atomic_load(&order[i]) < atomic_load(&order[i - 1]);
