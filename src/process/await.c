@@ -11,7 +11,7 @@
 
 /*
  * What ends f: it is told once, by an error that it may catch. At its next wait it ends where it is, past every pcall: it yields for the last time
- * (strand.c); where it can't, it gets another error. Who is killed is not told.
+ * (strand.c); where it can't, it gets another error. Who is killed is not told. A finaliser's error reaches nobody: it tells nothing.
  */
 int mr_raise_ended(lua_State *L, mr_fiber *f) {
   mr_lua *l = mr_lua_of(f);
@@ -23,7 +23,7 @@ int mr_raise_ended(lua_State *L, mr_fiber *f) {
     return lua_yield(L, 0);
   }
   if (killed) mr_hook_kill(L);
-  l->told = TOLD;
+  if (!mr_lua_in_finaliser(L)) l->told = TOLD;
   mr_cause_of_fiber(f, &c);
   mr_hooks.error(L, &c);
   return lua_error(L);

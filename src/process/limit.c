@@ -20,13 +20,22 @@ void mr_limit_leave(mr_limit *l) {
   l->of = NULL;
 }
 
+void mr_limits_forget(mr_lua *l) {
+  while (l->limits) {
+    mr_limit *m = l->limits;
+    l->limits = m->outer;
+    m->of = NULL;
+  }
+  l->fiber.masked = 0;
+}
+
 /* The coroutines that wait, or resume one that does, are not suspended for Lua while their fiber runs. */
 static int in_force(const mr_limit *l) { return lua_status(l->on) == LUA_OK; }
 
 static uint64_t later(uint64_t t, uint64_t by) { return t > UINT64_MAX - by ? UINT64_MAX : t + by; }
 
 /* What lies outside a mask reaches the inside later, by the longest grace of the masks between. */
-uint64_t mr_limit_until(mr_lua *l) {
+static uint64_t until_when(mr_lua *l, int *is_masked) {
   uint64_t until = UINT64_MAX, grace = 0;
   int masked = 0;
   for (const mr_limit *m = l->limits; m; m = m->outer) {
@@ -38,10 +47,22 @@ uint64_t mr_limit_until(mr_lua *l) {
       until = later(m->until, grace);
     }
   }
-  l->fiber.masked = (unsigned char)masked;
+  *is_masked = masked;
   if (!masked || !mr_fiber_ending(&l->fiber)) return until;
   uint64_t end = mr_limit_end(l);
   return end < until ? end : until;
+}
+
+uint64_t mr_limit_until(mr_lua *l) {
+  int masked;
+  return until_when(l, &masked);
+}
+
+int mr_limit_open(mr_lua *l) {
+  int masked;
+  uint64_t until = until_when(l, &masked);
+  l->fiber.masked = (unsigned char)masked;
+  return until > port_now();
 }
 
 uint64_t mr_limit_end(mr_lua *l) {
