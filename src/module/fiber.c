@@ -66,6 +66,7 @@ mr_strand *mr_fiber_spawn(lua_State *L, int n, const char *name) {
   mr_fiber *f = mr_self_fiber(L);
   mr_check_forked(L);
   if (f->crew && f->crew->ending) mr_raise(L, MR_EENDED);
+  if (mr_proc_of(f)->exits == 2) luaL_error(L, "cannot spawn a fiber in a function given to on_exit: the process has no turn for it any more");
   if (mr_lua_in_finaliser(L))           /* it may run on the thread of a sender, or while the state closes */
     luaL_error(L, "cannot spawn a fiber in a finaliser (__gc); spawn it before, and send to it there with try_send");
   luaL_checkstack(L, 8, NULL);
@@ -309,6 +310,7 @@ static int l_yield(lua_State *L) {
 static int rest_link(void *o, mr_wait *w) {
   (void)o;
   w->fiber->resting = 1;
+  mr_wait_fence(w->fiber);
   return 0;
 }
 

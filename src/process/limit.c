@@ -29,13 +29,23 @@ void mr_limit_leave(mr_limit *l) {
   l->of = NULL;
 }
 
+void mr_limits_forget(mr_lua *l) {
+  mr_bounds *b = bounds(l);
+  while (b->limits) {
+    mr_limit *m = b->limits;
+    b->limits = m->outer;
+    m->of = NULL;
+  }
+  l->fiber.bounded = l->fiber.masked = 0;
+}
+
 /* The coroutines that wait, or resume one that does, are not suspended for Lua while their fiber runs. */
 static int in_force(const mr_limit *l) { return lua_status(l->on) == LUA_OK; }
 
 static uint64_t later(uint64_t t, uint64_t by) { return t > UINT64_MAX - by ? UINT64_MAX : t + by; }
 
 /* What lies outside a mask reaches the inside later, by the longest grace of the masks between. */
-uint64_t mr_limit_until(mr_lua *l) {
+static uint64_t until_when(mr_lua *l, int *is_masked) {
   uint64_t until = UINT64_MAX, grace = 0;
   int masked = 0;
   for (const mr_limit *m = bounds(l)->limits; m; m = m->outer) {
@@ -47,10 +57,22 @@ uint64_t mr_limit_until(mr_lua *l) {
       until = later(m->until, grace);
     }
   }
-  l->fiber.masked = (unsigned char)masked;
+  *is_masked = masked;
   if (!masked || !mr_fiber_ending(&l->fiber)) return until;
   uint64_t end = mr_limit_end(l);
   return end < until ? end : until;
+}
+
+uint64_t mr_limit_until(mr_lua *l) {
+  int masked;
+  return until_when(l, &masked);
+}
+
+int mr_limit_open(mr_lua *l) {
+  int masked;
+  uint64_t until = until_when(l, &masked);
+  l->fiber.masked = (unsigned char)masked;
+  return until > port_now();
 }
 
 uint64_t mr_limit_end(mr_lua *l) {
@@ -61,6 +83,8 @@ uint64_t mr_limit_end(mr_lua *l) {
   if (!b->noticed) b->noticed = port_now();
   return later(b->noticed, grace);
 }
+
+int mr_limit_noticed(mr_lua *l) { return bounds(l)->noticed != 0; }
 
 uint64_t mr_limit_deadline(mr_lua *l) {
   uint64_t least = UINT64_MAX;

@@ -25,11 +25,14 @@ typedef struct mr_limit {
 
 void mr_limit_enter(mr_limit *l, mr_lua *of, lua_State *on);
 void mr_limit_leave(mr_limit *l);    /* idempotent */
+void mr_limits_forget(mr_lua *l);    /* the fiber has ended; a coroutine that others have may still be in one of its limits */
 
 /* ---- for waits; only where the fiber is `bounded`, on the fiber's own thread ---- */
-/* Until when it may wait now: the earliest of what is in force, UINT64_MAX: no limit. Sets the fiber's `masked`. */
+/* Until when it may wait now: the earliest of what is in force, UINT64_MAX: no limit. */
 uint64_t mr_limit_until(mr_lua *l);
+int      mr_limit_open(mr_lua *l);   /* a wait is about to be opened: 0: its time is over. Sets `masked`, which others read from then on */
 uint64_t mr_limit_end(mr_lua *l);    /* it is to end: until when masks keep that from it; in the past: they don't */
+int      mr_limit_noticed(mr_lua *l);    /* being masked it has learnt that it is to end: its grace runs */
 uint64_t mr_limit_deadline(mr_lua *l);   /* the earliest deadline in force, whether masked or not; UINT64_MAX: none */
 
 /* It is to end, and no mask in force keeps that from it. */
@@ -39,7 +42,7 @@ static inline int mr_lua_due(mr_lua *l) {
   return mr_limit_end(l) <= port_now();
 }
 
-/* mr_wake: but a time that is over because of a limit is none of the operation's. */
+/* mr_wake, for every wait in which mr_park may have been: but a time that is over because of a limit is none of the operation's. */
 static inline mr_reason mr_lua_wake(mr_fiber *f) {
   mr_reason why = mr_wake(f);
   if (PORT_UNLIKELY(f->limited)) {

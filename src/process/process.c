@@ -81,6 +81,8 @@ void mr_proc_abandon(void) {
       mr_crew_each(&p->job, close_ticket, NULL);
       mr_proc_observe(p);
       atomic_store(&p->status, PROC_FAILED);
+      mr_job_settle(&p->job);
+      mr_control_forget(p);
       if (p->group) mr_group_forget(p->group);
     }
     port_unlock(&mr_all.shard[i].lock);
@@ -326,7 +328,7 @@ int mr_proc_outcome(mr_proc *p, int status, int nres) {
   } else if (status == LUA_OK) {
     end = collect(p, L, nres);
   } else {
-    p->trace = mr_trace(L);
+    if (!p->trace) p->trace = mr_trace(L);       /* close_here may have taken it */
     if (lua_status(L) != LUA_OK) mr_hooks.reset(L);
     lua_checkstack(L, 8);
     end = fail(p, L);
@@ -347,10 +349,9 @@ void mr_proc_close(mr_thread *t, mr_proc *p) {
   if (PORT_UNLIKELY(mr_run_dead())) mr_exit(p->end != PROC_DONE);
   mr_group *group = p->group;
   int end = p->end;
-  int killed = mr_job_ends(&p->job) == JOB_KILLED;
-  if (PORT_UNLIKELY(p->exits) && !killed) mr_hooks.exits(p);
+  if (PORT_UNLIKELY(p->exits) && mr_job_ends(&p->job) != JOB_KILLED) mr_hooks.exits(p);
   if (p->main.L) {
-    mr_state_close(p, killed, &mr_kit_of(t)->ended);
+    mr_state_close(p, mr_job_ends(&p->job) == JOB_KILLED, &mr_kit_of(t)->ended);
     t->left = 1;
   }
   if (p->known) mr_known_drop(p);

@@ -99,8 +99,9 @@ struct mr_proc {
   atomic_uchar joining;              /* a host: waits for the end of all processes */
   atomic_uchar leaving;              /* a host: its program exits, so its end waits for nothing */
   atomic_uchar observed;             /* somebody learnt of its end */
+  atomic_uchar deaf;                 /* DEAF_*: it is to end, and does it hear of that? See mr_ending_report */
   unsigned char offered;             /* (owner) its group's library is still to be made */
-  unsigned char exits;               /* (owner) it has functions to be called at its end */
+  unsigned char exits;               /* (owner) 1: it has functions to be called at its end, 2: they are called */
   port_lock lock;                    /* guards: waiters, and the change of status to an end */
   mr_heap *heap;                     /* NULL: no state, or a host */
   mr_message *start;                 /* function and arguments, until it starts; NULL for hosts */

@@ -1,6 +1,7 @@
 /* strand: see strand.h. How one of several fibers of a process begins, goes on and ends, in Lua's terms. */
 #include "process/rt.h"
 #include "process/strand.h"
+#include "process/limit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,6 +130,7 @@ static void end_strand(mr_fiber *f, int status) {
     s->observed = f->told;                       /* who made it end knows */
   }
   if (l->held_from) mr_hooks.mail_back(f);
+  mr_limits_forget(l);
   mark(l, 3, 0);
   /* All of it before the event: who is woken by that may be elsewhere, and read it, at once. */
   atomic_store_explicit(&f->state, FIBER_DONE, memory_order_relaxed);

@@ -76,6 +76,7 @@ struct mr_job {
   mr_fiber *fiber;                   /* (owner) the one that runs, or ran last */
   mr_fiber *first;                   /* for good */
   uint64_t id;
+  _Atomic uint64_t asked;            /* when it was first asked to end, in port_now() time; 0: never */
   mr_job *next;                      /* (idle lock) a host's: in the list of hosts */
   mr_seat *seats;                    /* (owner) where it shares work with other jobs: see seat.h */
   port_lock lock;                    /* guards first->crew against others than the owner */
@@ -129,6 +130,9 @@ static inline void mr_wait_begin(mr_fiber *f) {
   atomic_store_explicit(&f->state, FIBER_PARKING, memory_order_relaxed);
   atomic_store_explicit(&f->ticket, t, memory_order_release);
 }
+
+/* Between mr_wait_begin and parking, where no lock is taken: who parks looks once more whether it is to end (process/park.c, ending.c). */
+static inline void mr_wait_fence(mr_fiber *f) { atomic_fetch_add(&f->ticket, 0); }
 
 int mr_set_claim(mr_wait *w);
 /* The node has just been taken out of its object's queue, whose lock is held. 1: its fiber is the caller's to wake. */

@@ -118,6 +118,16 @@ static int kick_all(void) {
   return n;
 }
 
+/* They are told each round; who does not hear it is looked for less often. */
+static int see_ending(uint64_t now) {
+  static uint64_t last;
+  if (now - last >= MR_ENDING_LOOK) {
+    last = now;
+    mr_run_body.ending();
+  }
+  return kick_all();
+}
+
 /* ---- rounds ---- */
 
 static int look_round(uint64_t now) {
@@ -137,7 +147,7 @@ static int look_round(uint64_t now) {
     mr_settled();
   }
   for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) busy += look_at(&r->worker[i], now, urgent);
-  if (PORT_UNLIKELY(atomic_load(&r->nending)) && kick_all()) busy++;
+  if (PORT_UNLIKELY(atomic_load(&r->nending)) && see_ending(now)) busy++;
   if (atomic_load(&r->interrupted)) {
     mr_run_body.interrupt();
     busy++;

@@ -56,6 +56,8 @@ typedef struct mr_runtime {
   mr_thread *all;                              /* (idle lock) every record of a thread, by `record` */
 } mr_runtime;
 
+#define MR_ENDING_LOOK 1000000000u   /* ns between two calls of the body's `ending` */
+
 enum { LIST_NONE, LIST_IDLE, LIST_SPARE };
 #define TURNS 64                     /* every so many dispatches: timers, who is due, the global queue and the own queue's head first */
 #define PREFETCH_FROM 300            /* jobs from which their memory is not in a near cache any more */

@@ -90,6 +90,10 @@ static void recycle(mr_worker *w, mr_thread *t) {
 static void flush(mr_worker *w) { (void)w; }
 static void prefetch(const mr_fiber *f) { (void)f; }
 static void kick(void) {}
+static void (*on_ending)(void);
+static void ending(void) {
+  if (on_ending) on_ending();
+}
 static void interrupt(void) {
   mr_run_interrupted(1);
   if (on_interrupt) on_interrupt();
@@ -106,7 +110,7 @@ static int deadlock(mr_fiber **told, int most) {
 
 const mr_body mr_run_body = {
   .thread_size = sizeof(mr_thread), .equip = equip, .get = get, .resume = resume, .end = end, .recycle = recycle, .flush = flush,
-  .prefetch = prefetch, .kick = kick, .interrupt = interrupt, .deadlock = deadlock,
+  .prefetch = prefetch, .kick = kick, .interrupt = interrupt, .ending = ending, .deadlock = deadlock,
 };
 
 /* ---- making them ---- */
