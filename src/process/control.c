@@ -1,7 +1,9 @@
 /* control: see control.h. */
 #include "process/control.h"
 #include "process/rt.h"
+#include "run/crew.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* One end of a bond: its place in the list of `of`. */
@@ -32,6 +34,9 @@ static mr_control *control_of(mr_proc *p) {
 
 /* ---- why ---- */
 
+/* Of who was asked without a reason: it counts as the first all the same. */
+static mr_why no_reason = { .kind = WHY_CANCELLED };
+
 mr_why *mr_why_new(int kind) {
   mr_why *w = calloc(1, sizeof *w);
   if (w) w->kind = (unsigned char)kind;
@@ -39,7 +44,7 @@ mr_why *mr_why_new(int kind) {
 }
 
 void mr_why_free(mr_why *w) {
-  if (!w) return;
+  if (!w || w == &no_reason) return;
   mr_mail_drop(&w->reason);
   if (w->dead) mr_release(&w->dead->shared);
   free(w);
@@ -84,17 +89,52 @@ void mr_cause_of_process(mr_proc *p, mr_cause *c) {
 
 /* Before the process is asked: who learns that it is to end finds the reason. */
 int mr_cancel(mr_proc *p, mr_why *why, mr_fiber *near) {
-  if (p->job.host) {                             /* its thread is not ours */
+  if (p->job.host || mr_job_ends(&p->job) == JOB_OVER) {         /* a host's thread is not ours */
     mr_why_free(why);
     return 0;
   }
-  mr_control *c = why ? control_of(p) : NULL;
+  mr_control *c = control_of(p);
   mr_why *none = NULL;
+  if (c && !why) why = &no_reason;
   if (!c || !atomic_compare_exchange_strong(&c->why, &none, why)) mr_why_free(why);
   return mr_job_end(&p->job, JOB_CANCELLED, near);
 }
 
 int mr_kill(mr_proc *p, mr_fiber *near) { return mr_job_end(&p->job, JOB_KILLED, near); }
+
+/* ---- who does not hear it ---- */
+
+#define DEAF_AFTER 5000000000u       /* ns */
+
+enum { DEAF_MOST = 8 };
+typedef struct { uint64_t now; int n; char line[DEAF_MOST][256]; } deaf_report;
+
+/* (its shard's lock) Nothing is written here. */
+static void look_for_deaf(mr_proc *p, void *ud) {
+  deaf_report *r = ud;
+  unsigned ends = mr_job_ends(&p->job);
+  uint64_t asked = atomic_load(&p->job.asked);
+  if (ends == 0 || ends == JOB_OVER || r->n == DEAF_MOST) return;
+  if (asked == 0 || r->now - asked < DEAF_AFTER || mr_job_busy(&p->job) != JOB_RUNS) {
+    mr_ending_heard(p);
+    return;
+  }
+  unsigned char was = DEAF_NO;
+  if (atomic_compare_exchange_strong(&p->deaf, &was, DEAF_ASKED) || was != DEAF_ASKED) return;
+  if (!atomic_compare_exchange_strong(&p->deaf, &was, DEAF_REPORTED)) return;
+  snprintf(r->line[r->n++], sizeof r->line[0],
+           "mare: process #%llu%s%.60s%s was %s %u seconds ago, but is still in a finaliser, a debug hook or a C function, where nothing can end it\n",
+           (unsigned long long)p->job.id, p->name ? " '" : "", p->name ? p->name : "", p->name ? "'" : "", ends == JOB_KILLED ? "killed" : "cancelled",
+           (unsigned)((r->now - asked) / 1000000000u));
+}
+
+void mr_ending_report(void) {
+  static deaf_report r;                          /* the monitor's */
+  r.now = port_now();
+  r.n = 0;
+  mr_proc_each(look_for_deaf, &r);
+  for (int i = 0; i < r.n; i++) fputs(r.line[i], stderr);
+}
 
 /* ---- bonds (control lock) ---- */
 
@@ -117,11 +157,22 @@ static void delist(end *e) {
 
 static int over(mr_proc *p) { return atomic_load(&p->control)->over || atomic_load(&p->status) >= PROC_DONE; }
 
-/* Of p: the bond of that kind with `with` (NULL: with anybody) in which p is at end `at` (-1: either). */
+static int fits(const end *e, const mr_proc *other, int kind, int at) {
+  return e->bond->kind == kind && (!other || other_of(e) == other) && (at < 0 || e == &e->bond->end[at]);
+}
+
+/*
+ * Of p: the bond of that kind with `with` (NULL: with anybody) in which p is at end `at` (-1: either). Both lists are walked side by side, and the
+ * shorter one decides: a process may have a hundred thousand bonds with others that have one.
+ */
 static bond *find(mr_proc *p, mr_proc *with, int kind, int at) {
-  end *head = &atomic_load(&p->control)->bonds;
-  for (end *e = head->next; e != head; e = e->next)
-    if (e->bond->kind == kind && (!with || other_of(e) == with) && (at < 0 || e == &e->bond->end[at])) return e->bond;
+  mr_control *its = with ? atomic_load(&with->control) : NULL;
+  if (with && !its) return NULL;
+  end *head = &atomic_load(&p->control)->bonds, *tail = its ? &its->bonds : NULL;
+  for (end *e = head->next, *g = tail ? tail->next : NULL; e != head && (!g || g != tail); e = e->next, g = g ? g->next : NULL) {
+    if (fits(e, with, kind, at)) return e->bond;
+    if (g && fits(g, p, kind, at < 0 ? -1 : 1 - at)) return g->bond;
+  }
   return NULL;
 }
 
@@ -163,6 +214,7 @@ int mr_give(mr_proc *a, mr_proc *b, mr_proc *to) {
   int err = MR_EOWNED;
   port_acquire(&lock);
   bond *found = find(a, b, TIE_OWNED, 0);
+  if (!found && atomic_load(&b->control) && over(b)) err = MR_OK;       /* it has ended in between: nobody owns it */
   if (found && (err = over(to) ? MR_ECLOSED : MR_OK) == MR_OK) {
     delist(&found->end[0]);
     enlist(found, 0, to);
@@ -269,6 +321,21 @@ void mr_control_ended(mr_proc *p, int failed, mr_fiber *near) {
     mr_release(&q->shared);
     free(b);
   }
+}
+
+/* Nobody is told. */
+void mr_control_forget(mr_proc *p) {
+  mr_control *c = atomic_load(&p->control);
+  if (!c) return;
+  port_acquire(&lock);
+  c->over = 1;
+  while (c->bonds.next != &c->bonds) {
+    bond *b = c->bonds.next->bond;
+    delist(&b->end[0]);
+    delist(&b->end[1]);
+    free(b);
+  }
+  port_unlock(&lock);
 }
 
 void mr_control_free(mr_proc *p) {
