@@ -138,6 +138,7 @@ mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
     mr_retain(&p->shared);
     mr_all.main = p;
   }
+  if (PORT_UNLIKELY(s->level != LEVEL_NORMAL)) mr_job_level(&p->job, s->level);
   list(p);
   mr_job_start(&p->job, near);
   return p;

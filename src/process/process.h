@@ -135,6 +135,7 @@ typedef struct mr_spawn {
   mr_budget *budget;                 /* or NULL; one reference, likewise, and mr_spawn_bytes that were taken from it */
   int tree;                          /* `limit` is of a budget of its own */
   int system_heap;
+  int level;                         /* LEVEL_* */
   int kind;                          /* PROC_PLAIN or PROC_MAIN */
   struct mr_group *group;            /* or NULL */
 } mr_spawn;
