@@ -29,6 +29,24 @@ end
 
 local work = {}
 
+function work.names()
+  local names, gate = {}, channel.new()
+  local p = ok(process.spawn(function() gate:receive() end))
+  local guard <close> = setmetatable({}, { __close = function()   -- luacheck: ignore guard
+    for i = 1, #names do process.unregister(names[i]) end
+    gate:close()
+    joined(p)
+  end })
+  for i = 1, 40 do
+    process.register("oom " .. i, p)
+    names[i] = "oom " .. i
+  end
+  process.register "oom self"
+  names[41] = "oom self"
+  for i = 1, 40 do assert(process.whereis(names[i]) == p) end
+  assert(process.whereis "oom self" == process.self())
+end
+
 function work.messages()
   local c = channel.new(2)
   local shared = { 1, 2.5, "three", { deep = { true } } }

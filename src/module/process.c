@@ -316,12 +316,13 @@ static int l_memory(lua_State *L) {
 
 static const luaL_Reg functions[] = {
   { "spawn", l_spawn },     { "self", l_self },   { "yield", l_yield },   { "workers", l_workers },
-  { "recycle", l_recycle }, { "count", l_count }, { "memory", l_memory }, { NULL, NULL }
+  { "recycle", l_recycle }, { "count", l_count }, { "memory", l_memory },
+  { "register", mr_name_l_register }, { "unregister", mr_name_l_unregister }, { "whereis", mr_name_l_whereis }, { NULL, NULL }
 };
 
 int luaopen_mare_process(lua_State *L) {
   mr_host_ensure(L);
-  lua_createtable(L, 0, 8);
+  lua_createtable(L, 0, 11);
   mr_set_functions(L, functions);
   mr_module_guard(L);
   return 1;

@@ -10,6 +10,7 @@
 #include "base/rank.h"
 #include "process/rt.h"
 #include "process/group.h"
+#include "process/names.h"
 #include "process/strand.h"
 #include "run/seat.h"
 
@@ -79,6 +80,7 @@ void mr_proc_abandon(void) {
       if (atomic_load(&p->status) >= PROC_DONE) continue;
       mr_crew_each(&p->job, close_ticket, NULL);
       mr_proc_observe(p);
+      mr_names_end(p);
       atomic_store(&p->status, PROC_FAILED);
       if (p->group) mr_group_forget(p->group);
     }
@@ -311,6 +313,7 @@ int mr_proc_outcome(mr_proc *p, int status, int nres) {
 }
 
 void mr_proc_finish(mr_proc *p, int status) {
+  mr_names_end(p);
   port_acquire(&p->lock);
   atomic_store(&p->status, (unsigned char)status);
   port_unlock(&p->lock);

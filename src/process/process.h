@@ -92,6 +92,7 @@ struct mr_proc {
   atomic_uchar leaving;              /* a host: its program exits, so its end waits for nothing */
   atomic_uchar observed;             /* somebody learnt of its end */
   unsigned char offered;             /* (owner) its group's library is still to be made */
+  atomic_uchar named;                /* it has, or had, names: see names.c */
   port_lock lock;                    /* guards: waiters, and the change of status to an end */
   mr_heap *heap;                     /* NULL: no state, or a host */
   mr_message *start;                 /* function and arguments, until it starts; NULL for hosts */

@@ -63,6 +63,23 @@ function process.workers(n) end
 ---@return integer before the change
 function process.recycle(n) end
 
+---Gives a process a name, by which `whereis` finds it until it ends. It may have several. Raises an error when another
+---process has that name, or the same one, and when the process has ended.
+---@param name string without zero bytes
+---@param handle? mare.handle by default the process that calls
+function process.register(name, handle) end
+
+---Frees a name, whoever has it.
+---@param name string
+---@return boolean had somebody had it
+function process.unregister(name) end
+
+---The process of that name, or nil.
+---@param name string
+---@return mare.handle?
+---@nodiscard
+function process.whereis(name) end
+
 ---How many processes have not ended.
 ---@return integer
 ---@nodiscard
