@@ -29,22 +29,13 @@ end
 
 local work = {}
 
+local names = {}
+for i = 1, 40 do names[i] = "name " .. i end
 function work.names()
-  local names, gate = {}, channel.new()
-  local p = ok(process.spawn(function() gate:receive() end))
-  local guard <close> = setmetatable({}, { __close = function()   -- luacheck: ignore guard
-    for i = 1, #names do process.unregister(names[i]) end
-    gate:close()
-    joined(p)
-  end })
-  for i = 1, 40 do
-    process.register("oom " .. i, p)
-    names[i] = "oom " .. i
-  end
-  process.register "oom self"
-  names[41] = "oom self"
-  for i = 1, 40 do assert(process.whereis(names[i]) == p) end
-  assert(process.whereis "oom self" == process.self())
+  for _, name in ipairs(names) do process.unregister(name) end   -- what a run without memory has left
+  for _, name in ipairs(names) do process.register(name) end
+  for _, name in ipairs(names) do assert(process.whereis(name) == process.self()) end
+  for _, name in ipairs(names) do assert(process.unregister(name) and not process.whereis(name)) end
 end
 
 function work.messages()
