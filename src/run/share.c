@@ -235,7 +235,8 @@ int mr_share_heed(mr_thread *t, mr_worker *w, mr_fiber *f) {
  */
 static void low_earns(mr_worker *w, uint64_t now) {
   uint64_t passed = now - w->low_seen;
-  if (passed > (uint64_t)LOW_WAIT) w->low_credit = -2 * (int64_t)mr_rt.quantum;
+  int64_t first = -2 * (int64_t)mr_rt.quantum;
+  if (passed > (uint64_t)LOW_WAIT && w->low_credit > first) w->low_credit = first;
   w->low_credit += (int64_t)(passed < mr_rt.quantum ? passed : mr_rt.quantum);
   if (w->low_credit > LOW_WAIT) w->low_credit = LOW_WAIT;
   w->low_seen = now;
