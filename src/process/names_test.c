@@ -42,7 +42,7 @@ static void test_one_has_a_name_at_a_time(void) {
 
 static void test_all_names_go_with_the_process(void) {
   mr_proc *a = born(NULL), *b = born(NULL);
-  char name[16];
+  char name[32];
   mr_retain(&a->shared);
   for (int i = 0; i < 2000; i++) {
     snprintf(name, sizeof name, "%d", i);
@@ -64,7 +64,7 @@ enum { THREADS = 4, TURNS = 1500, NAMES = 12 };
 /* Its own, and those that others find, are named by it, too. */
 static void live_and_die(void *arg) {
   uint64_t seed = (uintptr_t)arg;
-  char name[16], text[160];
+  char name[32], text[160];
   for (int i = 0; i < TURNS; i++) {
     mr_proc *p = born(i % 2 ? "worker" : NULL);
     for (unsigned n = (unsigned)(test_random(&seed) % 8); n > 0; n--) {
@@ -86,7 +86,7 @@ static void live_and_die(void *arg) {
 
 static void test_threads_share_names(void) {
   port_thread t[THREADS];
-  char name[16];
+  char name[32];
   for (uintptr_t i = 0; i < THREADS; i++) CHECK(port_thread_fork(&t[i], live_and_die, (void *)(i + 1), "names") == 0);
   for (int i = 0; i < THREADS; i++) port_thread_join(&t[i]);
   for (int i = 0; i < NAMES; i++) {
