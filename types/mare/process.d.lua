@@ -18,6 +18,11 @@ local handle = {}
 ---| '"done"'    # it has returned
 ---| '"failed"'  # it has ended with an error
 
+---@alias mare.priority
+---| '"high"'   # its turn comes before all others'
+---| '"normal"' # what a process has that was told nothing
+---| '"low"'    # its turn comes when there is no other; at least a 16th of the time
+
 ---@class mare.budget
 ---@field [1] number bytes
 ---@field tree? boolean true: the process, its children, theirs, and what all of them have queued keep the limit together
@@ -28,6 +33,7 @@ local handle = {}
 ---@field name? string for reports of failures and deadlocks
 ---@field memory? number|mare.budget the most bytes it may have in use; beyond, it alone gets "not enough memory"
 ---@field heap? '"own"'|'"system"' an arena of its own (default), or `malloc`
+---@field priority? mare.priority of the ready ones the highest run first
 
 ---Starts a process that calls `main` with the arguments. Never waits.
 ---
@@ -57,6 +63,23 @@ function process.workers(n) end
 ---@return integer before the change
 function process.recycle(n) end
 
+---Gives a process a name, by which `whereis` finds it until it ends. It may have several. Raises an error when another
+---process has that name, or the same one, and when the process has ended.
+---@param name string without zero bytes
+---@param handle? mare.handle by default the process that calls
+function process.register(name, handle) end
+
+---Frees a name, whoever has it.
+---@param name string
+---@return boolean had somebody had it
+function process.unregister(name) end
+
+---The process of that name, or nil.
+---@param name string
+---@return mare.handle?
+---@nodiscard
+function process.whereis(name) end
+
 ---How many processes have not ended.
 ---@return integer
 ---@nodiscard
@@ -84,5 +107,10 @@ function handle:wait(seconds) end
 ---@return mare.status
 ---@nodiscard
 function handle:status() end
+
+---The priority of the process; with `word` sets it, at any time.
+---@param word? mare.priority
+---@return mare.priority before the change
+function handle:priority(word) end
 
 return process
