@@ -1,11 +1,11 @@
 --[[
 mare.scope, which is process.scope: processes and fibers that live as long as a function (structured concurrency).
 
- - The function runs in a fiber of its own, so that the failure of a child reaches it wherever it waits. The caller's fiber watches: one selector has all
-   that live, so a child costs nothing while nothing happens to it.
+ - The function runs in a fiber of its own, so that the failure of a child reaches it wherever it waits. The caller's fiber watches: one selector has
+   all that live, so a child costs nothing while nothing happens to it.
  - A selector belongs to its fiber: a new child is put into `new`, and `bell` tells the watcher.
- - `live` counts the children, the function among them, whose end the watcher has not seen. It doesn't leave before that is 0: however it is made to, it
-   first cancels all that lives, waits, masked, and kills the processes that have not ended within the grace.
+ - `live` counts the children, the function among them, whose end the watcher has not seen. It doesn't leave before that is 0: however it is made to,
+   it first cancels all that lives, waits, masked, and kills the processes that have not ended within the grace.
  - Processes are owned, so they end with this process even when it is killed.
 ]]
 local mare = require "mare"

@@ -68,8 +68,8 @@ function supervisor.named(name) end
 ---In a child with `ready`: the supervisor may go on with the next.
 function supervisor.ready() end
 
----Starts a supervisor, or takes one, and waits for its end. In the main script TERM and INT shut it down in order and end the program with 0. Raises what
----the supervisor failed of.
+---Starts a supervisor, or takes one, and waits for its end. In the main script TERM and INT shut it down in order and end the program with 0. Raises
+---what the supervisor failed of.
 ---@param options mare.supervisor.options|mare.supervisor
 ---@param exit? boolean false: the program goes on
 ---@return string? signal that ended it
