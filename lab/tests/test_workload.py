@@ -9,9 +9,9 @@ import subprocess
 import sys
 
 import pytest
-from tracing import BUILD, assert_sound, descriptions, record
+from tracing import BUILD, assert_sound, case, descriptions, record
 
-from marelab import native, workload
+from marelab import native, replay, workload
 from marelab.errors import LabError
 
 PLAIN = dict(os.environ)
@@ -112,10 +112,17 @@ def test_the_exact_peak_of_a_small_program_is_right_to_a_page():
     options = ("--allocations", 300, "--min-size", 1000, "--max-size", 1000, "--long-share", 1, "--exact-peak")
     seen = [run(*options)["peak_bytes"] for _ in range(3)]
     assert all(300_000 <= peak <= 300_000 + 40 * 4096 for peak in seen) and max(seen) - min(seen) <= 2 * 4096
-    many = run("--allocations", 20000, "--min-size", 1000, "--max-size", 1000, "--long-share", 1, "--threads", 2, "--exact-peak")
+    many = run("--allocations", 20000, "--min-size", 1000, "--max-size", 1000, "--long-share", 1, "--exact-peak")
     assert many["peak_bytes"] == pytest.approx(20.3e6, rel=0.05)
     spike = run("--allocations", 3, "--min-size", 50_000_000, "--max-size", 50_000_000, "--long-share", 0, "--exact-peak")  # between two looks
     assert spike["peak_bytes"] == pytest.approx(50e6, rel=0.05)
+
+
+def test_the_exact_peak_counts_what_all_threads_hold(tmp_path):
+    t = record(tmp_path, case("together"), 2, 10000, 1000)
+    _, script = replay.make_script(t.main(), tmp_path)
+    peaks = [run("--replay", script, "--paced", "--exact-peak")["peak_bytes"] for _ in range(3)]
+    assert peaks == [pytest.approx(20.5e6, rel=0.05)] * 3  # the pace lets all allocate before any frees
 
 
 def test_a_parent_of_400_megabytes_is_not_inherited():

@@ -36,8 +36,8 @@ static pthread_barrier_t ready, done, leave;
 static _Atomic int stop; /* an allocation failed: nobody goes on waiting */
 static uint64_t clock_cost;
 static cpu_set_t cpus_allowed;
-static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t most_seen, seen_before; /* anonymous memory, by those who looked; before the timed part */
+static _Atomic uint64_t most_seen;
+static uint64_t seen_before; /* anonymous memory, by those who looked; before the timed part */
 
 static uint64_t now_ns(void)
 {
@@ -150,14 +150,13 @@ __attribute__((always_inline)) static inline int do_one(worker *w, const sc_op *
 
 /*
  * VmHWM is off by what the kernel has not yet added up, and holds code that happened to be touched before or not: both may be more than a small
- * program needs. So one run looks by itself, every so often.
+ * program needs. So one run looks by itself, every so often. No thread waits for another that looks: then they would allocate one after the other,
+ * and the peak would be that of another program.
  */
 static void look(void)
 {
-  pthread_mutex_lock(&looking);
-  uint64_t now = mem_anonymous();
-  if (now > most_seen) most_seen = now;
-  pthread_mutex_unlock(&looking);
+  uint64_t now = mem_anonymous(), most = atomic_load(&most_seen);
+  while (now > most && !atomic_compare_exchange_weak(&most_seen, &most, now)) { }
 }
 
 static void work_and_look(worker *w, const sc_op *op, const sc_op *end)
@@ -170,6 +169,7 @@ static void *work(void *data)
 {
   worker *w = data;
   if (w->cpu_count) pthread_setaffinity_np(pthread_self(), sizeof cpus_allowed, &cpus_allowed);
+  if (w->looks) mem_anonymous(); /* so that what a look touches is there before the timed part */
   pthread_barrier_wait(&ready);
   pthread_barrier_wait(&ready);
   w->began = now_ns();

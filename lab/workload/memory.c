@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static char text[1 << 16];
+static _Thread_local char text[4096]; /* both files have less than 2,000 bytes */
 
 static int read_file(const char *path)
 {

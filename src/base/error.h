@@ -14,6 +14,9 @@
   X(MR_ESTOPPED,  "mare is stopping") \
   X(MR_ECANCELLED, "the fiber was cancelled") \
   X(MR_EENDED,    "the process has failed in its main function; its other fibers end") \
+  X(MR_ENDING, "the process was cancelled") \
+  X(MR_EDEADLINE, "the deadline is over") \
+  X(MR_EOWNED, "the process belongs to another one") \
   X(MR_ECLOSING,  "mare is closed in this state, which is about to end") \
   X(MR_EDEADLOCK, "deadlock: every process waits and nothing can wake one") \
   X(MR_EINTR,     "interrupted!") \

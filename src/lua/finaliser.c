@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lua/probe.h"
+#include "lua/layout.h"
 #include "port/port.h"
 
 enum { MAXWORDS = 512, ROUNDS = 4 };
@@ -116,4 +117,39 @@ int mr_finaliser_found(void) { return atomic_load_explicit(&known, memory_order_
 int mr_finaliser_has(lua_State *L) {
   const uintptr_t *w = (const uintptr_t *)(void *)L;
   return !mr_finaliser_found() || w[word_listed] != 0 || w[word_waiting] != 0;
+}
+
+/* Of the objects in a list, by their metatables. */
+static void mute_list(lua_State *L, const raw_object *o) {
+  for (; o; o = o->next) {
+    raw_push(L, (uint8_t)(o->tt | RAW_COLLECTABLE), (uint64_t)(uintptr_t)o);
+    if (lua_getmetatable(L, -1)) {
+      lua_pushliteral(L, "__gc");
+      lua_rawget(L, -2);
+      int stays = lua_isnil(L, -1) || lua_iscfunction(L, -1);
+      lua_pop(L, 1);
+      if (!stays) {
+        lua_pushliteral(L, "__gc");
+        lua_pushnil(L);
+        lua_rawset(L, -3);
+      }
+      lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+  }
+}
+
+static int l_mute(lua_State *L) {
+  uintptr_t *w = lua_touserdata(L, 1);
+  lua_gc(L, LUA_GCSTOP, 0);
+  mute_list(L, (const raw_object *)(void *)w[word_listed]);
+  mute_list(L, (const raw_object *)(void *)w[word_waiting]);
+  return 0;
+}
+
+void mr_finaliser_mute(lua_State *L) {
+  if (!mr_finaliser_found() || !mr_layout || !lua_checkstack(L, 8)) return;
+  lua_pushcfunction(L, l_mute);
+  lua_pushlightuserdata(L, L);
+  if (lua_pcall(L, 1, 0, 0) != LUA_OK) lua_pop(L, 1);
 }

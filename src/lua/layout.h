@@ -111,6 +111,10 @@ static inline void raw_push(lua_State *L, uint8_t tt, uint64_t bits) {
   s->top->tt = tt;
   s->top++;
 }
+/* A coroutine that died of an error in a hook has hooks switched off for good, though its pending variables are still to be closed. */
+static inline void mr_lua_allow_hooks(lua_State *L) {
+  if (mr_layout) ((raw_state *)L)->allowhook = 1;
+}
 static inline void raw_pop(lua_State *L) { ((raw_state *)L)->top--; }
 
 #endif

@@ -18,6 +18,11 @@ void *mr_probe_alloc(void *probe, void *ptr, size_t osize, size_t nsize);   /* l
 void mr_finaliser_find(void);                  /* before the first state whose finalisers are asked for */
 int  mr_finaliser_found(void);                 /* for tests: 1, else every state counts as having some */
 int  mr_finaliser_has(lua_State *L);           /* something in L, a main thread, has a finaliser still to run; or it can't be told */
+/*
+ * L, a main thread, is about to be closed: finalisers that are not C functions are taken away. Where Lua's lists can't be read (mr_layout is 0, or
+ * they were not found) nothing is done.
+ */
+void mr_finaliser_mute(lua_State *L);
 
 /* ---- count.c ---- */
 void mr_count_find(void);                      /* before the first use of mr_count_at */

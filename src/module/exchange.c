@@ -9,6 +9,7 @@
  * being unpacked is then not in `held`, and no packer is read after such a call.
  */
 #include "module/exchange.h"
+#include "process/limit.h"
 
 #define STRING_LOAN 4096               /* a parked sender lends strings from this size on instead of copying them */
 
@@ -186,7 +187,7 @@ int mr_exchange_receive(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadl
 
 int mr_exchange_received(lua_State *L, mr_fiber *f, const mr_words *w) {
   mr_channel *c = (mr_channel *)f->on;
-  mr_reason r = mr_wake(f);
+  mr_reason r = mr_lua_wake(f);
   if (PORT_LIKELY(r == MR_WOKEN)) return push_mail(L, f, &mr_lua_of(f)->mail, c);
   mr_channel_unwait(c, &f->wait);
   if (r == MR_AGAIN) return mr_exchange_receive(L, f, c, f->deadline, w);
@@ -355,7 +356,7 @@ int mr_exchange_send(lua_State *L, mr_fiber *f, mr_channel *c, int first, uint64
 
 int mr_exchange_sent(lua_State *L, mr_fiber *f, const mr_words *w) {
   mr_channel *c = (mr_channel *)f->on;
-  mr_reason r = mr_wake(f);
+  mr_reason r = mr_lua_wake(f);
   if (PORT_LIKELY(r == MR_WOKEN)) {
     mr_lua_of(f)->mail.kind = MAIL_NONE;
     lua_pushboolean(L, 1);

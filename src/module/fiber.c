@@ -6,6 +6,8 @@
  * can't leave its process.
  */
 #include "module/module.h"
+#include "process/control.h"
+#include "process/limit.h"
 #include "state/state.h"
 #include "process/strand.h"
 
@@ -16,7 +18,7 @@
 #define TNAME "fiber"
 
 /* Keys of the registry. Not strings: an ended fiber looks there outside protected mode, and must not need memory. */
-static const char strands_key, storage_key;
+static const char strands_key, storage_key, reasons_key;
 
 static const mr_class class;
 
@@ -116,8 +118,10 @@ static int fiber_end_push(lua_State *L, mr_strand *s) {
   int base = lua_gettop(co) - n;
   for (int i = 1; i <= n; i++) lua_pushvalue(co, base + i);
   lua_xmove(co, L, n);
-  if (s->failed && s->lua.fiber.cancelled && lua_isnil(L, -1)) {         /* closed without having been told */
-    lua_pushstring(L, mr_err_text(MR_ECANCELLED));
+  if (s->lua.told == TOLD_CLOSED) {              /* and has no error of its own */
+    mr_cause c;
+    mr_cause_of_fiber(&s->lua.fiber, &c);
+    mr_hooks.error(L, &c);
     lua_replace(L, -2);
   }
   if (s->failed) lua_pushstring(L, s->trace);
@@ -144,13 +148,31 @@ static int l_handle_wait(lua_State *L) {
   return mr_await(L, f, &ending, &s->shared, mr_deadline(L, 2));
 }
 
-/* handle:cancel() -> boolean (it had not ended) */
+void mr_fiber_reason_push(lua_State *L, mr_fiber *f) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &reasons_key) != LUA_TTABLE) {
+    lua_pop(L, 1);
+    lua_pushnil(L);
+    return;
+  }
+  lua_rawgetp(L, -1, f);
+  lua_remove(L, -2);
+}
+
+/* handle:cancel([reason]) -> boolean (it had not ended) */
 static int l_handle_cancel(lua_State *L) {
   mr_strand *s = fiber_check(L, 1);
+  lua_settop(L, 2);
   mr_fiber *self = mr_self_fiber(L);
   if (self == &s->lua.fiber) return luaL_error(L, "a fiber can't cancel itself; let it raise an error");
   if (mr_lua_in_finaliser(L)) return luaL_error(L, "cannot cancel a fiber in a finaliser (__gc)");
-  if (!s->done && !s->lua.fiber.cancelled) mr_fiber_cancel(&s->lua.fiber, self);
+  if (!s->done && !s->lua.fiber.cancelled) {
+    if (!lua_isnil(L, 2)) {
+      push_kept(L, &reasons_key);
+      lua_pushvalue(L, 2);
+      lua_rawsetp(L, -2, s);
+    }
+    mr_fiber_cancel(&s->lua.fiber, self);
+  }
   lua_pushboolean(L, !s->done);
   return 1;
 }
@@ -240,6 +262,10 @@ static void destroy(mr_shared *o) {
     lua_pushnil(co);
     lua_rawsetp(co, -2, s);
   }
+  if (lua_rawgetp(co, LUA_REGISTRYINDEX, &reasons_key) == LUA_TTABLE) {
+    lua_pushnil(co);
+    lua_rawsetp(co, -2, s);
+  }
   lua_settop(co, 0);
   mr_strand_free(s);
 }
@@ -274,7 +300,7 @@ static int l_yield(lua_State *L) {
   lua_settop(L, 0);
   mr_fiber *f = mr_self_fiber(L);
   if (PORT_UNLIKELY(mr_lua_of(f)->relief != NULL)) mr_fiber_relieve(f);
-  if (PORT_UNLIKELY(f->cancelled)) return mr_raise(L, MR_EENDED);
+  if (PORT_UNLIKELY(mr_lua_due(mr_lua_of(f)))) return mr_raise(L, MR_EENDED);
   return mr_yield(L, f, 0, yield_k);
 }
 

@@ -131,6 +131,10 @@ int mr_wait_fd(lua_State *L);
 int mr_host_descriptor(lua_State *L);
 int mr_host_step(lua_State *L);
 
+/* ---- ends ---- */
+void mr_process_error_push(lua_State *L, mr_proc *p);                    /* process.c: the error value of one that has failed */
+void mr_fiber_reason_push(lua_State *L, mr_fiber *f);                    /* fiber.c: what its cancel was given, or nil */
+
 /* ---- fibers (fiber.c) ---- */
 struct mr_strand *mr_fiber_spawn(lua_State *L, int n, const char *name);  /* of the function and n - 1 arguments on top; leaves its handle */
 

@@ -4,7 +4,9 @@
  * A handle is a shared object: it can be sent, stored, compared. What a process starts with is packed at once, so later
  * changes to its arguments don't reach it, and what can't travel is an error of spawn.
  */
-#include "module/module.h"
+#include "module/control.h"
+#include "process/control.h"
+#include "process/limit.h"
 #include "state/state.h"
 
 #include <string.h>
@@ -52,11 +54,11 @@ static size_t memory_field(lua_State *L, int *tree) {
 }
 
 static void check_fields(lua_State *L) {
-  static const char *const known[] = { "main", "args", "name", "memory", "heap", NULL };
+  static const char *const known[] = { "main", "args", "name", "memory", "heap", "linked", "owned", NULL };
   for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
     int ok = 0;
     for (int i = 0; known[i] && !ok; i++) ok = lua_type(L, -2) == LUA_TSTRING && strcmp(lua_tostring(L, -2), known[i]) == 0;
-    if (!ok) luaL_error(L, "spawn: unknown field '%s'; there are main, args, name, memory, heap", luaL_tolstring(L, -2, NULL));
+    if (!ok) luaL_error(L, "spawn: unknown field '%s'; there are main, args, name, memory, heap, linked, owned", luaL_tolstring(L, -2, NULL));
   }
 }
 
@@ -85,6 +87,7 @@ static void options(lua_State *L, mr_spawn *s) {
       luaL_error(L, "spawn: 'name' must be a string without zero bytes");
     s->name = lua_tostring(L, -1);
   }
+  s->ties = mr_ties_field(L, 1);
   size_t least = mr_spawn_bytes(s);              /* so a budget of its own has enough for its beginning */
   if (s->tree && s->limit < least) luaL_error(L, "spawn: 'memory' must be at least %I bytes with tree = true", (LUAI_UACINT)least);
   main_field(L);
@@ -159,19 +162,33 @@ static int l_spawn(lua_State *L) {
 
 /* ---- handles ---- */
 
-/* true, results… | false, error, traceback */
-static int process_end_push(lua_State *L, mr_proc *p) {
-  int failed = atomic_load(&p->status) == PROC_FAILED, top = lua_gettop(L);
-  mr_proc_observe(p);
-  lua_pushboolean(L, !failed);
+static void made_to_end_push(lua_State *L, mr_proc *p) {
+  mr_cause c;
+  mr_cause_of_process(p, &c);
+  mr_hooks.error(L, &c);
+}
+
+/* Its results, or its error. */
+static void outcome_push(lua_State *L, mr_proc *p, int failed) {
   switch (p->result.kind) {
     case MAIL_SCALARS:
       for (int i = 0; i < p->result.n; i++) mr_scalar_push(L, &p->result.u.s[i]);
       break;
     case MAIL_STRING: lua_pushlstring(L, p->result.u.str.p, p->result.u.str.len); break;
     case MAIL_MESSAGE: mr_unpack(L, p->result.u.m); break;
+    case MAIL_ENDED: made_to_end_push(L, p); break;
     default: if (failed) lua_pushnil(L);
   }
+}
+
+void mr_process_error_push(lua_State *L, mr_proc *p) { outcome_push(L, p, 1); }
+
+/* true, results… | false, error, traceback */
+static int process_end_push(lua_State *L, mr_proc *p) {
+  int failed = atomic_load(&p->status) == PROC_FAILED, top = lua_gettop(L);
+  mr_proc_observe(p);
+  lua_pushboolean(L, !failed);
+  outcome_push(L, p, failed);
   if (failed) lua_pushstring(L, p->trace);
   return lua_gettop(L) - top;
 }
@@ -218,7 +235,11 @@ static int l_handle_tostring(lua_State *L) {
 }
 
 static const luaL_Reg meta[] = { { "__index", l_handle_index }, { "__tostring", l_handle_tostring }, { NULL, NULL } };
-static const luaL_Reg methods[] = { { "wait", l_handle_wait }, { "status", l_handle_status }, { NULL, NULL } };
+static const luaL_Reg methods[] = {
+  { "wait", l_handle_wait },       { "status", l_handle_status },   { "cancel", mr_process_cancel }, { "kill", mr_process_kill },
+  { "link", mr_process_link },     { "unlink", mr_process_unlink }, { "give", mr_process_give },     { "owner", mr_process_owner },
+  { NULL, NULL }
+};
 
 static void process_push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
 static const mr_class class = { { .name = "process", .destroy = mr_proc_destroy, .push = process_push }, TNAME, meta, methods, NULL, &ending };
@@ -241,6 +262,7 @@ static int yield_k(lua_State *L, int status, lua_KContext ctx) {
 /* process.yield() */
 static int l_yield(lua_State *L) {
   lua_settop(L, 0);
+  if (PORT_UNLIKELY(mr_lua_due(mr_lua_of(mr_self_fiber(L))))) return mr_raise(L, MR_EENDED);
   return mr_yield(L, mr_self_fiber(L), 0, yield_k);
 }
 
@@ -312,15 +334,20 @@ static int l_scope(lua_State *L) {
 static const luaL_Reg functions[] = {
   { "scope", l_scope },
   { "spawn", l_spawn },     { "self", l_self },   { "yield", l_yield },   { "workers", l_workers },
-  { "recycle", l_recycle }, { "count", l_count }, { "memory", l_memory }, { NULL, NULL }
+  { "recycle", l_recycle }, { "count", l_count }, { "memory", l_memory },
+  { "masked", mr_process_masked }, { "deadline", mr_process_deadline }, { "remaining", mr_process_remaining },
+  { "on_exit", mr_process_on_exit }, { "trap", mr_process_trap }, { NULL, NULL }
 };
 
 int luaopen_mare_process(lua_State *L) {
   mr_host_ensure(L);
-  lua_createtable(L, 0, 8);
+  lua_createtable(L, 0, 12);
   mr_set_functions(L, functions);
   mr_module_guard(L);
   return 1;
 }
 
-void mr_process_setup(void) { mr_proc_type = &class.share; }
+void mr_process_setup(void) {
+  mr_proc_type = &class.share;
+  mr_control_setup();
+}

@@ -113,6 +113,14 @@ void port_event_set(port_event *e);
 int  port_event_wait(port_event *e, uint64_t deadline);
 int  port_event_spin(port_event *e, uint64_t ns);   /* the same, without sleeping */
 void port_pause(void);                        /* one turn of a spin loop */
+/* What was stored before some lock was taken is seen by all others before what is loaded from here on. (There, taking a lock is a full barrier.) */
+static inline void port_fence_after_lock(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  atomic_signal_fence(memory_order_seq_cst);
+#else
+  atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
 void port_sleep(uint64_t ns);
 PORT_NORETURN void port_quit(int code);       /* _exit: no handlers, nothing flushed */
 void port_at_fork(void (*child)(void));       /* runs in children of fork() */

@@ -1,29 +1,51 @@
 /* await: see await.h, whose steps the numbers name. */
 #include "process/await.h"
+#include "process/control.h"
+#include "process/limit.h"
+#include "process/rt.h"
 #include "process/strand.h"
 
 #include "lua/compat.h"
 
 /* ---- errors ---- */
 
-/* What ends f, or all its process: told once, then it ends where it waits again (strand.c). */
+/*
+ * What ends f: it is told once, by an error that it may catch. At its next wait it ends where it is, past every pcall: it yields for the last time
+ * (strand.c); where it can't, it gets another error. Who is killed is not told.
+ */
 static int raise_ended(lua_State *L, mr_fiber *f) {
-  if (mr_lua_of(f)->told && mr_can_yield(f, L)) {
+  mr_lua *l = mr_lua_of(f);
+  int killed = mr_job_ends(f->job) == JOB_KILLED;
+  mr_cause c;
+  if ((l->told || killed) && mr_can_yield(f, L)) {
+    l->told = TOLD_LAST;
     f->sysyield = SYS_AGAIN;
     return lua_yield(L, 0);
   }
-  mr_lua_of(f)->told = 1;
-  return luaL_error(L, "%s", mr_err_text(f->crew->ending == CREW_FAILED ? MR_EENDED : MR_ECANCELLED));
+  if (killed) mr_hook_kill(L);
+  l->told = TOLD;
+  mr_cause_of_fiber(f, &c);
+  mr_hooks.error(L, &c);
+  return lua_error(L);
+}
+
+static int raise_deadline(lua_State *L, mr_fiber *f) {
+  mr_cause c = { .kind = "deadline", .message = mr_err_text(MR_EDEADLINE), .proc = mr_proc_of(f), .fiber = f };
+  mr_hooks.error(L, &c);
+  return lua_error(L);
 }
 
 int mr_raise(lua_State *L, int err) {
   if (PORT_UNLIKELY(err == MR_EENDED)) return raise_ended(L, mr_self_fiber(L));
+  if (PORT_UNLIKELY(err == MR_EDEADLINE)) return raise_deadline(L, mr_self_fiber(L));
   return luaL_error(L, "%s", mr_err_text(err));
 }
 
+/* MR_STOPPED: it is to end, or a limit is over, or the program ends. */
 void mr_raise_reason(lua_State *L, mr_fiber *f, mr_reason r) {
   if (r == MR_INTERRUPTED) mr_raise(L, MR_EINTR);
-  if (r == MR_STOPPED && mr_fiber_ending(f)) raise_ended(L, f);
+  if (r == MR_STOPPED && mr_lua_due(mr_lua_of(f))) raise_ended(L, f);
+  if (r == MR_STOPPED && mr_lua_of(f)->limits && mr_limit_until(mr_lua_of(f)) <= port_now()) raise_deadline(L, f);
   if (r == MR_STOPPED) mr_raise(L, MR_ESTOPPED);
   if (r == MR_DEADLOCK) luaL_error(L, "%s", mr_proc_of(f)->text ? mr_proc_of(f)->text : mr_err_text(MR_EDEADLOCK));
 }
@@ -47,7 +69,7 @@ static int await_stay(lua_State *L, int status, lua_KContext ctx) {
 
 /* 5, 6. */
 static mr_reason await_ended(mr_fiber *f, const mr_waitclass *k, void *o) {
-  mr_reason why = mr_wake(f);
+  mr_reason why = mr_lua_wake(f);
   if (why != MR_WOKEN || k->run.each) k->run.unlink(o, &f->wait);
   return why == MR_TIMEOUT && mr_lua_of(f)->early ? MR_AGAIN : why;
 }
@@ -55,7 +77,7 @@ static mr_reason await_ended(mr_fiber *f, const mr_waitclass *k, void *o) {
 /* 3 gave 1. Our own claim loses where another node was queued before, or somebody interrupts us: then that is how the wait has ended. */
 static mr_reason await_cancel(mr_fiber *f, const mr_waitclass *k, void *o) {
   mr_wait_cancel(f);
-  mr_reason why = mr_wake(f);
+  mr_reason why = mr_lua_wake(f);
   if (k->run.each) k->run.unlink(o, &f->wait);
   return why;
 }

@@ -27,6 +27,10 @@ static PORT_NOINLINE int begin(mr_lua *l) {
   f->fresh = 0;
   mr_job_begun(f->job);
   l->nres = 0;
+  if (PORT_UNLIKELY(mr_job_ends(f->job))) {
+    l->told = TOLD_CLOSED;
+    return LUA_ERRRUN;
+  }
   if ((status = mr_proc_begin(mr_proc_of(f), &nargs)) != LUA_OK) return status;
   f->sysyield = SYS_NONE;
   l->top_ok = 1;
@@ -38,7 +42,7 @@ static int resume(mr_fiber *f) {
   l->top_ok = 1;
   l->top = l->L;
   if (PORT_UNLIKELY(f->fresh)) return begin(l);
-  if (PORT_UNLIKELY(f->crew != NULL)) return mr_strand_resume(l);
+  if (PORT_UNLIKELY(f->crew != NULL) || PORT_UNLIKELY(atomic_load_explicit(&f->ends, memory_order_relaxed))) return mr_strand_resume(l);
   f->sysyield = SYS_NONE;
   return mr_lua_resume(l->L, NULL, 0, &l->nres);
 }

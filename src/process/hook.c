@@ -22,8 +22,11 @@
  * Builds in which a busy loop gets no signal (ThreadSanitizer) keep give_way, or the line events, set all the time instead.
  */
 #include "process/rt.h"
+#include "process/await.h"
+#include "process/limit.h"
 #include "process/strand.h"
 
+#include "lua/layout.h"
 #include "lua/probe.h"
 
 #include <string.h>
@@ -34,6 +37,7 @@ enum { LEVELS = 200 };               /* of calls that are looked at before a fib
 /* ---- arming ---- */
 
 static void give_way(lua_State *L, lua_Debug *ar);
+static void kill_here(lua_State *L, lua_Debug *ar);
 
 void mr_hook_start(lua_State *L) {
   if (PERMANENT_HOOK) lua_sethook(L, give_way, LUA_MASKCOUNT, EVERY);
@@ -51,7 +55,7 @@ void mr_hook_set(lua_State *L, int mask, int count) {
 
 int mr_hook_is_ours(lua_State *L) {
   lua_Hook now = lua_gethook(L);
-  return now == NULL || now == give_way;
+  return now == NULL || now == give_way || now == kill_here;
 }
 
 /* With other events, the same hook goes on where it is. */
@@ -97,9 +101,10 @@ static int take_interrupt(mr_fiber *f, unsigned poke) {
   return !mr_interrupt_held() && mr_interrupt_take();
 }
 
-/* What is to be raised instead, or MR_OK. */
+/* What is to be raised instead, or MR_OK. Who has been told that it is to end is left alone until it waits. */
 static int error_for(mr_fiber *f, unsigned poke) {
   if (PORT_UNLIKELY(take_interrupt(f, poke))) return MR_EINTR;
+  if (PORT_UNLIKELY(mr_job_ends(f->job)) && (!mr_lua_of(f)->told || mr_job_ends(f->job) == JOB_KILLED) && mr_lua_due(mr_lua_of(f))) return MR_EENDED;
   if (PORT_LIKELY(!f->crew || !f->crew->ending || !(poke & POKE_PREEMPT))) return MR_OK;
   atomic_fetch_and(&f->thread->poke, ~(unsigned)POKE_PREEMPT);
   return MR_EENDED;
@@ -109,17 +114,44 @@ static int may_give_way(const mr_fiber *f, lua_State *L, unsigned poke) {
   return (poke & POKE_PREEMPT) && !mr_lua_seen(f)->keeps && mr_can_yield(f, L);
 }
 
+static void raise(lua_State *L, mr_fiber *f, int err) {
+  if (err == MR_EINTR) luaL_error(L, "%s", mr_err_text(err));
+  if (mr_job_ends(f->job) != JOB_KILLED) mr_raise(L, err);
+  kill_here(L, NULL);
+}
+
+/*
+ * Every instruction of who is killed ends here: it yields, and is not resumed; where it can't, it gets an error, and another one
+ * wherever that is caught, so that not one instruction of a __close runs either. C functions do.
+ */
+static void kill_here(lua_State *L, lua_Debug *ar) {
+  mr_fiber *f = mr_fiber_here(L);
+  (void)ar;
+  if (f->thread == mr_this_thread && mr_can_yield(f, L)) {
+    f->sysyield = SYS_AGAIN;
+    lua_yield(L, 0);
+  } else {
+    lua_sethook(L, kill_here, LUA_MASKCOUNT, 1);
+    luaL_error(L, "the process was killed");
+  }
+}
+
+void mr_hook_kill(lua_State *L) {
+  mr_lua_allow_hooks(L);
+  lua_sethook(L, kill_here, LUA_MASKCOUNT, 1);
+}
+
 static void give_way(lua_State *L, lua_Debug *ar) {
   mr_fiber *f = mr_fiber_here(L);
   unsigned poke = atomic_load_explicit(&f->thread->poke, memory_order_relaxed);
-  int err = poke ? error_for(f, poke) : MR_OK;
+  int err = error_for(f, poke);
   (void)ar;
   if (!err && may_give_way(f, L, poke)) {
     preempt(L, f);                   /* it fires once more, after the instruction where it goes on, and then goes */
     return;
   }
   mr_hook_none(L);
-  if (err) luaL_error(L, "%s", mr_err_text(err));
+  if (err) raise(L, f, err);
 }
 
 /*
@@ -155,8 +187,8 @@ void mr_hook_after(lua_State *L, const mr_traced *h) {
   mr_fiber *f = mr_fiber_here(L);
   unsigned poke = atomic_load_explicit(&f->thread->poke, memory_order_relaxed);
   int ours = h->last == LUA_HOOKLINE && !(h->mask & LUA_MASKLINE);
-  int err = poke ? error_for(f, poke) : MR_OK;
-  if (err) luaL_error(L, "%s", mr_err_text(err));
+  int err = error_for(f, poke);
+  if (err) raise(L, f, err);
   if (!may_give_way(f, L, poke)) {
     if (ours) drop_lines(L);         /* the monitor asks again, or takes the worker away */
   } else if (h->last != LUA_HOOKLINE) {

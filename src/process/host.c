@@ -9,6 +9,7 @@
  * keeps a start and a stop apart. The record is counted like a process's, for its handles; its state holds one reference until the
  * state's last block is freed (mr_host_free), because finalisers may call mare after the host was closed: they get an error.
  */
+#include "process/control.h"
 #include "process/rt.h"
 #include "process/strand.h"
 #include "run/seat.h"
@@ -158,6 +159,7 @@ void mr_host_close(mr_proc *h) {
   port_acquire(&listing);
   nopen--;
   port_unlock(&listing);
+  mr_control_ended(h, 0, NULL);                  /* before it waits for what it owns */
   mr_strands_abandon(h);                         /* its fibers end with the script: they don't run while it waits here */
   if (!leaving && wait_for_all(h, 1) == MR_EDEADLOCK) mr_report_print(h->text);
   if (h->main.held_from) mr_hooks.mail_back(&h->main.fiber);

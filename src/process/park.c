@@ -1,6 +1,7 @@
 /* park: see park.h. All that Lua has to do with waiting. */
 #include "process/rt.h"
 #include "process/strand.h"
+#include "process/limit.h"
 #include "lua/layout.h"
 
 #include <string.h>
@@ -60,7 +61,8 @@ static inline int choose_mode(mr_fiber *f, lua_State *L) {
 int mr_wait_open(mr_fiber *f, lua_State *L) {
   mr_lua *l = mr_lua_of(f);
   if (PORT_UNLIKELY(l->relief != NULL)) mr_fiber_relieve(f);
-  if (PORT_UNLIKELY(mr_fiber_ending(f))) return MR_EENDED;
+  if (PORT_UNLIKELY(mr_lua_due(l))) return MR_EENDED;
+  if (PORT_UNLIKELY(l->limits != NULL) && mr_limit_until(l) <= port_now()) return MR_EDEADLINE;
   int err = choose_mode(f, L);
   if (PORT_UNLIKELY(err)) return err;
   f->wait.mail = &l->mail;
@@ -75,10 +77,29 @@ static PORT_NOINLINE void first_park(mr_lua *l, lua_State *L) {
   else l->hint = mr_lua_stack_hint(L);
 }
 
+/*
+ * Somebody on another thread may have asked the process to end after mr_wait_open had looked, and not yet have found the ticket open: then he
+ * relies on us to look once more. The ticket was opened before an object was locked, and a lock taken is a full barrier, or we make one.
+ */
+static inline void see_end(mr_fiber *f) {
+  port_fence_after_lock();
+  if (PORT_LIKELY(!mr_fiber_ending(f)) || f->masked || !mr_fiber_claim(f)) return;
+  mr_ready(f, MR_STOPPED, NULL);                /* it is PARKING: it will find that it is READY, and go on */
+}
+
+/* Its deadline, or the time when a limit is over. */
+static PORT_NOINLINE uint64_t limited(mr_lua *l, uint64_t deadline) {
+  uint64_t until = mr_limit_until(l);
+  l->limited = until < deadline;
+  return l->limited ? until : deadline;
+}
+
 int mr_park(lua_State *L, mr_fiber *f, uint64_t deadline, lua_KContext ctx, lua_KFunction k) {
   mr_lua *l = mr_lua_of(f);
   l->parked_L = L;
+  if (PORT_UNLIKELY(l->limits != NULL)) deadline = limited(l, deadline);
   if (deadline != UINT64_MAX && f->mode != WAIT_HOST) mr_wait_until(f, deadline);
+  see_end(f);
   if (PORT_LIKELY(f->mode == WAIT_YIELD)) {
     if (PORT_UNLIKELY(!l->hint)) first_park(l, L);
     f->sysyield = SYS_PARK;                     /* it parks when its thread is out of the state: mr_fiber_parked */

@@ -5,7 +5,7 @@
  *   lock the object; if it can complete: mr_wait_abandon(f), unlock, done
  *   link f->wait into the object's queue; unlock                         <- from here others can claim
  *   return mr_park(L, f, deadline, ctx, k)
- *   k: mr_wake(f) gives the reason; if it is not MR_WOKEN the node may still be linked: lock, unlink if linked, unlock
+ *   k: mr_lua_wake(f) gives the reason; if it is not MR_WOKEN the node may still be linked: lock, unlink if linked, unlock
  */
 #ifndef MR_PROCESS_PARK_H
 #define MR_PROCESS_PARK_H

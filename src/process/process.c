@@ -9,6 +9,7 @@
  */
 #include "base/rank.h"
 #include "process/rt.h"
+#include "process/control.h"
 #include "process/group.h"
 #include "process/strand.h"
 #include "run/seat.h"
@@ -128,16 +129,23 @@ mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
   p->start = s->start;
   p->package = s->package;
   p->limit = s->limit;
-  p->group = s->group;
-  if (p->group) mr_group_enter(p->group);
-  p->budget = s->budget;
-  p->charged = s->budget ? mr_spawn_bytes(s) : 0;
   p->system_heap = (unsigned char)s->system_heap;
+  if (near) p->parent = near->job->id;
   mr_retain(&p->shared);                       /* one for the caller, one while it lives */
+  if (PORT_UNLIKELY(s->ties) && (*err = mr_control_born(p, mr_proc_of(near), s->ties)) != MR_OK) {
+    mr_control_free(p);
+    free(p->name);
+    free(p);
+    return NULL;
+  }
   if (s->kind == PROC_MAIN) {
     mr_retain(&p->shared);
     mr_all.main = p;
   }
+  p->budget = s->budget;
+  p->charged = s->budget ? mr_spawn_bytes(s) : 0;
+  p->group = s->group;
+  if (p->group) mr_group_enter(p->group);
   list(p);
   mr_job_start(&p->job, near);
   return p;
@@ -288,6 +296,22 @@ static void wake_waiters(mr_proc *p, mr_fiber *near) {
   }
 }
 
+/* It was made to end, and has no error value of its own: who asks for it gets one made of `why`. */
+static int ended(mr_proc *p, lua_State *L, int how) {
+  mr_cause c;
+  if (!p->trace) p->trace = mr_trace(L);
+  if (lua_status(L) != LUA_OK) {
+    mr_hook_kill(L);
+    mr_hooks.reset(L);
+  }
+  p->result.kind = MAIL_ENDED;
+  p->result.n = (unsigned char)how;
+  mr_cause_of_process(p, &c);
+  if (!p->text) p->text = copy_text(c.message, mr_proc_keep(p, strlen(c.message)));
+  mr_proc_observe(p);
+  return PROC_FAILED;
+}
+
 int mr_proc_outcome(mr_proc *p, int status, int nres) {
   lua_State *L = p->main.L;
   if (!L) {
@@ -296,14 +320,17 @@ int mr_proc_outcome(mr_proc *p, int status, int nres) {
   }
   p->main.top_ok = 0;                          /* from here on nothing can yield */
   p->main.top = L;
-  int end;
-  if (status == LUA_OK) {
+  int end, killed = mr_job_ends(&p->job) == JOB_KILLED;
+  if (killed || (status != LUA_OK && p->main.told == TOLD_CLOSED)) {
+    end = ended(p, L, killed ? JOB_KILLED : JOB_CANCELLED);
+  } else if (status == LUA_OK) {
     end = collect(p, L, nres);
   } else {
     p->trace = mr_trace(L);
     if (lua_status(L) != LUA_OK) mr_hooks.reset(L);
     lua_checkstack(L, 8);
     end = fail(p, L);
+    if (p->main.told) mr_proc_observe(p);      /* who made it end knows */
   }
   if (p->main.held_from) mr_hooks.mail_back(&p->main.fiber);
   return end;
@@ -320,8 +347,10 @@ void mr_proc_close(mr_thread *t, mr_proc *p) {
   if (PORT_UNLIKELY(mr_run_dead())) mr_exit(p->end != PROC_DONE);
   mr_group *group = p->group;
   int end = p->end;
+  int killed = mr_job_ends(&p->job) == JOB_KILLED;
+  if (PORT_UNLIKELY(p->exits) && !killed) mr_hooks.exits(p);
   if (p->main.L) {
-    mr_state_close(p, &mr_kit_of(t)->ended);
+    mr_state_close(p, killed, &mr_kit_of(t)->ended);
     t->left = 1;
   }
   if (p->known) mr_known_drop(p);
@@ -335,9 +364,11 @@ void mr_proc_close(mr_thread *t, mr_proc *p) {
   p->package = NULL;
   atomic_store_explicit(&t->current, NULL, memory_order_relaxed);
   atomic_store_explicit(&p->main.fiber.state, FIBER_DONE, memory_order_relaxed);
+  mr_job_settle(&p->job);
   if (end == PROC_DONE) unlist(p);
   else if (p->kind == PROC_MAIN || group) mr_proc_print(p);
   mr_proc_finish(p, end);
+  mr_control_ended(p, end == PROC_FAILED, &p->main.fiber);
   if (group) mr_group_leave(group, &p->main.fiber);
   mr_release(&p->shared);
   if (mr_job_over()) {
@@ -456,6 +487,7 @@ void mr_proc_destroy(mr_shared *o) {
   }
   mr_mail_drop(&p->result);
   if (PORT_UNLIKELY(p->budget != NULL)) mr_proc_unbudget(p);
+  mr_control_free(p);
   free(p->name);
   free(p->text);
   free(p->trace);

@@ -22,10 +22,11 @@
 #include "run/worker.h"
 
 typedef struct mr_proc mr_proc;
+struct mr_cause;
 
 /* Mail: a message on its way, small ones without any block. */
 #define MR_INLINE 2
-enum { MAIL_NONE, MAIL_SCALARS, MAIL_MESSAGE, MAIL_AUX, MAIL_STRING };
+enum { MAIL_NONE, MAIL_SCALARS, MAIL_MESSAGE, MAIL_AUX, MAIL_STRING, MAIL_ENDED };   /* ENDED, of a result: see control.h */
 typedef struct mr_mail {
   unsigned char kind;
   unsigned char n;                  /* values, of MAIL_SCALARS and MAIL_AUX */
@@ -43,7 +44,8 @@ typedef struct mr_lua {
   unsigned char top_ok;              /* (owner) every link below `top` can yield */
   unsigned char want_aux;            /* (owner) it got a packed message: an auxiliary thread would pay */
   unsigned char keeps;               /* (owner) it is not interrupted: below `top` is a debug hook that would notice */
-  unsigned char told;                /* (owner) it has got the error that it is to end: see mr_fiber_ending */
+  unsigned char told;                /* (owner) TOLD_*: it has got the error that it is to end: see mr_fiber_ending */
+  unsigned char limited;             /* (owner) its open wait ends before the operation's deadline, as a limit is over then */
   unsigned char early;               /* (owner) its open wait ends before the deadline, to ask again: see await.h */
   lua_State *L;                      /* the coroutine on which the body runs; of the first fiber: the state's main thread */
   lua_State *volatile top;           /* (owner) the coroutine that runs: top of the chain */
@@ -57,8 +59,11 @@ typedef struct mr_lua {
   mr_fiber *relief;                  /* (owner) a resting sibling, its strand counted: woken when this one waits */
   const struct mr_waitclass *awaits; /* (owner) in mr_await: what it waits for, see await.h */
   void *object;                      /* (owner) and of what */
+  struct mr_limit *limits;           /* (owner) deadlines and masks in which it is, the innermost first: see limit.h */
+  uint64_t noticed;                  /* (owner) when a masked one learnt that it is to end; 0: it has not */
   int nres;                          /* (owner) results of the last resume */
 } mr_lua;
+enum { TOLD = 1, TOLD_LAST, TOLD_CLOSED };   /* LAST: it is closed at its next turn; CLOSED: it was, without an error of its own */
 static inline mr_lua *mr_lua_of(mr_fiber *f) { return (mr_lua *)(void *)f; }
 static inline const mr_lua *mr_lua_seen(const mr_fiber *f) { return (const mr_lua *)(const void *)f; }
 
@@ -92,6 +97,7 @@ struct mr_proc {
   atomic_uchar leaving;              /* a host: its program exits, so its end waits for nothing */
   atomic_uchar observed;             /* somebody learnt of its end */
   unsigned char offered;             /* (owner) its group's library is still to be made */
+  unsigned char exits;               /* (owner) it has functions to be called at its end */
   port_lock lock;                    /* guards: waiters, and the change of status to an end */
   mr_heap *heap;                     /* NULL: no state, or a host */
   mr_message *start;                 /* function and arguments, until it starts; NULL for hosts */
@@ -105,6 +111,8 @@ struct mr_proc {
   struct mr_late *late;              /* (owner) references that no finaliser will drop: taken while the state closes */
   struct mr_known *known;            /* (owner) named objects it has found, or NULL */
   struct mr_group *group;            /* the one it belongs to, or NULL; see group.h */
+  _Atomic(struct mr_control *) control;  /* who it is tied to, and why it is to end; NULL: nothing of that. See control.h */
+  uint64_t parent;                   /* the id of the process that has made it; 0: none */
   unsigned group_waits;              /* (group's lock) fibers of it that wait for the others */
   uint64_t strands;                  /* (owner) fibers made besides the first: their numbers */
   mr_mail result;                    /* fixed at the end: results, or the error value */
@@ -137,6 +145,7 @@ typedef struct mr_spawn {
   int system_heap;
   int kind;                          /* PROC_PLAIN or PROC_MAIN */
   struct mr_group *group;            /* or NULL */
+  unsigned ties;                     /* TIE_*: how it is tied to its parent from the beginning */
 } mr_spawn;
 /* What a process takes from a budget at its birth: its record, and a beginning for its heap. */
 #define MR_HEAP_BYTES 8192
@@ -186,6 +195,9 @@ typedef struct mr_state_hooks {
   void (*unlink)(mr_fiber *f);                   /* a fiber with a `set` never goes on */
   void (*mail_back)(mr_fiber *f);                /* gives the message that its fiber holds back to its channel */
   lua_Hook traced;                               /* runs a debug hook of the program's, see hook.c */
+  void (*error)(lua_State *L, const struct mr_cause *c);   /* pushes the error object; may raise, for want of memory */
+  void (*exits)(mr_proc *p);                     /* calls what is to be called at its end; L is p->main.L, nothing of it runs */
+  int (*post)(mr_shared *channel, mr_message *m, mr_fiber *near);    /* sends it without waiting, and owns it; 0 or MR_ENOMEM */
 } mr_state_hooks;
 extern mr_state_hooks mr_hooks;
 #define MR_KEEP 64                               /* at most so many recycled states a worker */
@@ -207,6 +219,7 @@ typedef struct mr_traced {
   unsigned char silent;              /* inherited by a new coroutine, so there is no function: debug.gethook tells of it, nothing is set */
 } mr_traced;
 void mr_hook_set(lua_State *L, int mask, int count);     /* mr_hooks.traced, so that L can give way all the same; mask is not 0 */
+void mr_hook_kill(lua_State *L);                         /* nothing in Lua runs in this coroutine any more */
 void mr_hook_none(lua_State *L);                         /* nothing of the program's */
 int  mr_hook_is_ours(lua_State *L);                      /* no hook, for the program */
 int  mr_hook_keeps(lua_State *L, const mr_traced *h);    /* L's hook would notice if what L calls now were interrupted */

@@ -30,7 +30,7 @@ void mr_shard_check(unsigned at);              /* (its lock) */
 /* state.c */
 void mr_state_setup(void);                     /* tries to make the image */
 int  mr_state_get(unsigned worker, mr_proc *p);/* (its holder) gives p a state: 0 or MR_ENOMEM */
-void mr_state_close(mr_proc *p, mr_spare *left);               /* runs finalisers; then the state is only bytes */
+void mr_state_close(mr_proc *p, int killed, mr_spare *left);   /* runs finalisers (killed: those in C); then the state is only bytes */
 void mr_state_keep(unsigned worker, mr_spare *s);              /* (its holder) for the next one, if there is room; else as mr_state_drop */
 void mr_state_drop(mr_spare *s);
 void mr_state_flush(unsigned worker);          /* (its holder) drops what it keeps */

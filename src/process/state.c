@@ -8,6 +8,7 @@
  * What is kept for a worker belongs to its holder; a thread that lost its worker drops its state instead.
  */
 #include "process/rt.h"
+#include "lua/probe.h"
 
 #include <stdlib.h>
 
@@ -63,8 +64,9 @@ int mr_state_get(unsigned worker, mr_proc *p) {
 }
 
 /* Runs what has to run in the state at its end; after it the state is only bytes. */
-void mr_state_close(mr_proc *p, mr_spare *left) {
+void mr_state_close(mr_proc *p, int killed, mr_spare *left) {
   lua_State *L = p->main.L;
+  if (killed) mr_finaliser_mute(L);
   int finalisers = p->finalisers || mr_hooks.finalisers(L);
   left->heap = p->heap;
   left->L = image && !p->system_heap ? L : NULL;   /* NULL: can't be rewound */

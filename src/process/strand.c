@@ -40,17 +40,29 @@ void mr_strand_start(mr_strand *s) {
 /* ---- running ---- */
 
 /*
- * All are to end, or this one was cancelled. One that waited is resumed to get its error, and may clean up; one that did not
- * begin or waits once more ends here, as coroutine.close does it, and so does one that computes in a process that failed: no pcall can
- * keep it alive.
+ * A fiber that is to end. One that waited is resumed to get its error, and may clean up; one that did not begin, or that has been told and waits
+ * once more, ends here, as coroutine.close does it; no pcall can keep it alive. In a process that failed so does one that computes. Who is
+ * killed is not resumed at all.
  */
-static int closes(const mr_lua *l) { return l->fiber.crew->ending || (l->fiber.cancelled && (l->told || lua_status(l->L) == LUA_OK)); }
+static int closes(const mr_lua *l, int parked) {
+  const mr_fiber *f = &l->fiber;
+  if (mr_job_ends(f->job) == JOB_KILLED || l->told == TOLD_LAST) return 1;
+  if (parked) return 0;
+  if (f != f->job->first && lua_status(l->L) == LUA_OK) return 1;
+  return f->crew && f->crew->ending && !l->limits;       /* what is masked goes on until its next wait */
+}
 
 static int close_here(mr_lua *l) {
+  mr_fiber *f = &l->fiber;
   lua_State *L = l->L;
+  int killed = mr_job_ends(f->job) == JOB_KILLED;
+  char **trace = f == f->job->first ? &mr_proc_of(f)->trace : &mr_strand_at(f)->trace;
   l->top_ok = 0;
-  l->told = mr_hooks.close_fiber(&l->fiber) == LUA_OK;   /* an error of a pending variable's __close is its own */
-  if (l->told) {
+  if (!*trace) *trace = mr_trace(L);
+  if (killed) mr_hook_kill(L);
+  int ok = mr_hooks.close_fiber(f) == LUA_OK || killed;
+  l->told = ok ? TOLD_CLOSED : 0;              /* an error of a pending variable's __close is its own */
+  if (ok) {
     lua_settop(L, 0);
     lua_pushnil(L);
   }
@@ -62,11 +74,11 @@ static int close_here(mr_lua *l) {
 int mr_strand_resume(mr_lua *l) {
   mr_fiber *f = &l->fiber;
   lua_State *L = l->L;
-  int parked = f->sysyield == SYS_PARK, nargs = 0;
+  int parked = f->sysyield == SYS_PARK, nargs = 0, first = f == f->job->first;
   f->sysyield = SYS_NONE;
-  if (f == f->job->first) return mr_lua_resume(L, NULL, 0, &l->nres);
-  mark(l, 0, 1);
-  if (PORT_UNLIKELY(f->crew->ending | f->cancelled) && !parked && closes(l)) return close_here(l);
+  if (!first) mark(l, 0, 1);
+  if (PORT_UNLIKELY(mr_fiber_ending(f)) && closes(l, parked)) return close_here(l);
+  if (first) return mr_lua_resume(L, NULL, 0, &l->nres);
   if (lua_status(L) == LUA_OK) nargs = lua_gettop(L) - 1;
   int status = mr_lua_resume(L, NULL, nargs, &l->nres);
   if (status == LUA_YIELD) mark(l, 1, 0);
@@ -108,8 +120,11 @@ static void end_strand(mr_fiber *f, int status) {
   if (status == LUA_OK) {
     s->nres = l->nres;
   } else {
-    s->trace = mr_trace(L);
-    if (lua_status(L) != LUA_OK) mr_hooks.reset(L);    /* leaves the error value on top */
+    if (!s->trace) s->trace = mr_trace(L);
+    if (lua_status(L) != LUA_OK) {
+      if (mr_job_ends(f->job) == JOB_KILLED) mr_hook_kill(L);
+      mr_hooks.reset(L);                         /* leaves the error value on top */
+    }
     s->failed = 1;
     s->nres = 1;
     s->observed = l->told;                       /* who made it end knows */

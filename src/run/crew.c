@@ -150,7 +150,7 @@ void mr_crew_end_all(mr_crew *c, int why, mr_fiber *near) {
   while (all.first) {
     mr_fiber *f = all.first;
     all.first = f->next;
-    mr_ready(f, MR_STOPPED, near);
+    mr_ready(f, f->masked ? MR_AGAIN : MR_STOPPED, near);
   }
 }
 
@@ -169,7 +169,7 @@ int mr_fiber_wake(mr_fiber *f, mr_fiber *near) {
 
 void mr_fiber_cancel(mr_fiber *f, mr_fiber *near) {
   f->cancelled = 1;
-  if (mr_fiber_claim(f)) mr_ready(f, MR_STOPPED, near);
+  if (mr_fiber_claim(f)) mr_ready(f, f->masked ? MR_AGAIN : MR_STOPPED, near);
 }
 
 /* ---- hosts ---- */

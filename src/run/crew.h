@@ -53,8 +53,8 @@ unsigned   mr_crew_step(mr_job *host);                   /* a host's thread: run
 int        mr_crew_state(mr_job *j);                     /* CREW_*, -1: it has none */
 int        mr_crew_bell(mr_crew *c);                     /* the descriptor, or -1 */
 
-/* Its waits fail: all are to end, or a sibling has cancelled it. */
-static inline int mr_fiber_ending(const mr_fiber *f) { return f->crew && (f->crew->ending || f->cancelled); }
+/* Its waits fail: its job or all its siblings are to end, or one of them has cancelled it. */
+static inline int mr_fiber_ending(const mr_fiber *f) { return mr_job_ends(f->job) || (f->crew && (f->crew->ending || f->cancelled)); }
 int        mr_fiber_wake(mr_fiber *f, mr_fiber *near);     /* a resting sibling; 0: it doesn't rest */
 void       mr_fiber_cancel(mr_fiber *f, mr_fiber *near);   /* a sibling of `near`, which runs; it has not ended */
 

@@ -41,6 +41,8 @@ struct mr_fiber {
   /* of one with siblings: see crew.h */
   unsigned char cancelled;           /* (owner) by a sibling, for good */
   unsigned char resting;             /* (owner) its open wait ends when a sibling wakes it: mr_fiber_wake */
+  unsigned char masked;              /* (owner) its open wait goes on though it is to end: who claims it for that tells it MR_AGAIN */
+  atomic_uchar ends;                 /* of a job's first: JOB_*, what was asked of the whole job */
   unsigned char daemon;              /* (owner) it keeps nothing alive: it is to end when only such are left */
   struct mr_crew *crew;              /* (owner; set for good) NULL: it is its job's only one */
   mr_job *job;
@@ -85,6 +87,15 @@ void mr_job_start(mr_job *j, mr_fiber *near);
 void mr_job_begun(mr_job *j);                    /* its body begins */
 int  mr_job_over(void);                          /* one is over: 1: it was the last */
 size_t mr_job_count(void);                       /* those that are not over */
+/* ending.c. Values of `ends`: they only grow. */
+enum { JOB_CANCELLED = 1, JOB_KILLED, JOB_OVER };
+/*
+ * By who has a reference to j, on any thread: j is to end. What waits is woken with MR_STOPPED (or MR_AGAIN if it is masked, and not killed); what
+ * runs is asked to come back until j is over. What becomes of that is the body's matter. `near`: the running fiber or NULL. 0: j is over.
+ */
+int  mr_job_end(mr_job *j, int how, mr_fiber *near);
+void mr_job_settle(mr_job *j);                   /* j is about to be over: nothing can be asked of it any more */
+static inline unsigned mr_job_ends(const mr_job *j) { return atomic_load_explicit(&j->first->ends, memory_order_relaxed); }
 enum { JOB_IDLE, JOB_READY, JOB_RUNS };
 int  mr_job_busy(mr_job *j);                     /* JOB_IDLE: all of it waits; JOB_READY: something waits for a worker only */
 int  mr_job_crowded(const mr_job *j);            /* so many of its children wait for their first turn that it should give way to them */

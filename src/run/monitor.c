@@ -90,6 +90,22 @@ void mr_run_poke(mr_fiber *f, unsigned what) {
   }
 }
 
+/* ---- jobs that are to end ---- */
+
+/* All that run, those without a worker too, are asked to come back: see ending.c. */
+static int kick_all(void) {
+  int n = 0;
+  port_acquire(&mr_rt.ilock);
+  mr_thread *t = mr_rt.all;
+  port_unlock(&mr_rt.ilock);
+  for (; t; t = t->record) {
+    if (!atomic_load_explicit(&t->current, memory_order_relaxed)) continue;
+    if (!MR_DEAF) port_thread_kick(&t->os);
+    n++;
+  }
+  return n;
+}
+
 /* ---- rounds ---- */
 
 static int look_round(uint64_t now) {
@@ -109,6 +125,7 @@ static int look_round(uint64_t now) {
     mr_settled();
   }
   for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) busy += look_at(&r->worker[i], now, urgent);
+  if (PORT_UNLIKELY(atomic_load(&r->nending)) && kick_all()) busy++;
   if (atomic_load(&r->interrupted)) {
     mr_run_body.interrupt();
     busy++;

@@ -52,6 +52,8 @@ typedef struct mr_runtime {
   port_event monitor_event;
   _Atomic uint64_t monitor_until;
   atomic_int interrupted;
+  atomic_uint nending;                         /* jobs that were asked to end and are not over: see ending.c */
+  mr_thread *all;                              /* (idle lock) every record of a thread, by `record` */
 } mr_runtime;
 
 enum { LIST_NONE, LIST_IDLE, LIST_SPARE };

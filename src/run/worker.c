@@ -18,13 +18,23 @@
 
 static mr_thread *retired;                     /* records for reuse (idle lock) */
 
+static mr_thread *record_new(void) {
+  mr_thread *t = calloc(1, mr_run_body.thread_size);
+  if (!t) return NULL;
+  port_acquire(&mr_rt.ilock);
+  t->record = mr_rt.all;
+  mr_rt.all = t;
+  port_unlock(&mr_rt.ilock);
+  return t;
+}
+
 mr_thread *mr_thread_new(void) {
   mr_runtime *r = &mr_rt;
   port_acquire(&r->ilock);
   mr_thread *t = retired;
   if (t) retired = t->next;
   port_unlock(&r->ilock);
-  if (!t) t = calloc(1, mr_run_body.thread_size);
+  if (!t) t = record_new();
   if (!t) return NULL;
   t->next = NULL;
   t->listed = LIST_NONE;

@@ -39,6 +39,7 @@ struct mr_thread {
   mr_worker *worker;                 /* (own) what it holds or believes to hold */
   _Atomic(mr_fiber *) current;       /* the running fiber; written by its own thread, read by the signal handler and the monitor */
   mr_thread *next;                   /* in the spare or idle list (idle lock) */
+  mr_thread *record;                 /* for good: the record that was made before this one */
   unsigned char gave_way;            /* (own) how its last fiber stopped: GAVE_WAY it went back to the queue, LONG_TURN, TIMED */
   unsigned char timing;              /* (own) it reads the clock after this turn, or after all: see share.c */
   unsigned char seasoned;            /* (own) it has had a worker */

@@ -70,6 +70,7 @@ static int reset(mr_fiber *f, lua_State *L, lua_State *co) {
   unsigned char ok = l->top_ok;
   l->top_ok = 0;
   l->top = co;
+  if (PORT_UNLIKELY(mr_job_ends(f->job) == JOB_KILLED)) mr_hook_kill(co);
   int status = mr_lua_closethread(co, L);
   l->top = top;
   l->top_ok = ok;

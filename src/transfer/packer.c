@@ -226,6 +226,27 @@ mr_message *mr_packer_seal(mr_packer *p) {
   return m;
 }
 
+mr_message *mr_message_of(mr_shared *o) {
+  const mr_def def = { .kind = KIND_SHARED, .u.object = o };
+  const uint8_t tags[8] = { TAG_OBJECT };
+  const uint64_t slot = 0;
+  size_t size = sizeof(mr_message) + sizeof o + sizeof def + sizeof tags + sizeof slot;
+  mr_message *m = calloc(1, size);
+  if (!m) return NULL;
+  m->size = size;
+  m->nvalues = m->nobjects = m->nshared = 1;
+  m->words[DEF] = sizeof def / 8;
+  m->words[BODY] = (sizeof tags + sizeof slot) / 8;
+  char *to = (char *)(m + 1);
+  mr_retain(o);
+  memcpy(to, &o, sizeof o);
+  memcpy(to += sizeof o, &def, sizeof def);
+  memcpy(to += sizeof def, tags, sizeof tags);
+  memcpy(to + sizeof tags, &slot, sizeof slot);
+  message_check(m);
+  return m;
+}
+
 /* ---- in a budget ---- */
 
 /* What a message has taken from a budget goes with it as one more shared object: others pay nothing for that. */

@@ -1,0 +1,60 @@
+/* limit: see limit.h. */
+#include "process/limit.h"
+#include "run/crew.h"
+
+void mr_limit_enter(mr_limit *l, mr_lua *of, lua_State *on) {
+  l->of = of;
+  l->on = on;
+  l->inner = NULL;
+  l->outer = of->limits;
+  if (l->outer) l->outer->inner = l;
+  of->limits = l;
+}
+
+void mr_limit_leave(mr_limit *l) {
+  if (!l->of) return;
+  if (l->inner) l->inner->outer = l->outer;
+  else l->of->limits = l->outer;
+  if (l->outer) l->outer->inner = l->inner;
+  if (!l->of->limits) l->of->fiber.masked = 0;
+  l->of = NULL;
+}
+
+/* The coroutines that wait, or resume one that does, are not suspended for Lua while their fiber runs. */
+static int in_force(const mr_limit *l) { return lua_status(l->on) == LUA_OK; }
+
+static uint64_t later(uint64_t t, uint64_t by) { return t > UINT64_MAX - by ? UINT64_MAX : t + by; }
+
+/* What lies outside a mask reaches the inside later, by the longest grace of the masks between. */
+uint64_t mr_limit_until(mr_lua *l) {
+  uint64_t until = UINT64_MAX, grace = 0;
+  int masked = 0;
+  for (const mr_limit *m = l->limits; m; m = m->outer) {
+    if (!in_force(m)) continue;
+    if (m->until == UINT64_MAX) {
+      masked = 1;
+      if (m->grace > grace) grace = m->grace;
+    } else if (later(m->until, grace) < until) {
+      until = later(m->until, grace);
+    }
+  }
+  l->fiber.masked = (unsigned char)masked;
+  if (!masked || !mr_fiber_ending(&l->fiber)) return until;
+  uint64_t end = mr_limit_end(l);
+  return end < until ? end : until;
+}
+
+uint64_t mr_limit_end(mr_lua *l) {
+  uint64_t grace = 0;
+  for (const mr_limit *m = l->limits; m; m = m->outer)
+    if (m->until == UINT64_MAX && m->grace > grace && in_force(m)) grace = m->grace;
+  if (!l->noticed) l->noticed = port_now();
+  return later(l->noticed, grace);
+}
+
+uint64_t mr_limit_deadline(mr_lua *l) {
+  uint64_t least = UINT64_MAX;
+  for (const mr_limit *m = l->limits; m; m = m->outer)
+    if (in_force(m) && m->until < least) least = m->until;
+  return least;
+}
