@@ -202,8 +202,8 @@ describe("a scope", function()
       if process.count() <= before and fiber.count() <= fibers then break end
       mare.sleep(0.01)
     end
-    assert.equal(before, process.count())
-    assert.equal(fibers, fiber.count())
+    assert.is_true(process.count() <= before)     -- of what earlier tests left something may have ended meanwhile
+    assert.is_true(fiber.count() <= fibers)
   end)
 
   it("works in a coroutine and in a process", function()

@@ -20,7 +20,7 @@ local PAUSE = 0.01                             -- seconds before a start that fa
 
 -------------------------------------------------------------------------------------------------------------- telling
 
-local function title(t) return t.name and ("supervisor '%s'"):format(t.name) or "supervisor " .. process.self().id end
+local function title(t) return t.name and ("supervisor '%s'"):format(t.name) or "supervisor #" .. process.self().id end
 
 local function to_stderr(event)
   local text = ("mare: %s: %s (%s) %s: %s"):format(event.supervisor, event.child, tostring(event.process), event.what, tostring(event.error))
@@ -147,15 +147,15 @@ local function spawn(t, child)
   return up
 end
 
--- A restart; raises when there have been too many.
-local function count_restart(t, child, err)
+-- One restart more. Gives an error when there have been too many.
+local function counted(t, child, err)
   if t.intensity == math.huge then return end
   local now = mare.clock()
   local oldest = t.ring[t.at]
   if t.intensity == 0 or oldest and now - oldest <= t.period then
-    error(errors.new { kind = "intensity", reason = err, child = child.id, where = false,
+    return errors.new { kind = "intensity", reason = err, child = child.id, where = false,
       message = ("%s: more than %d restart%s in %g s, the last of %s"):format(title(t), t.intensity, t.intensity == 1 and "" or "s", t.period,
-        children.name(child)) }, 0)
+        children.name(child)) }
   end
   t.ring[t.at] = now
   t.at = t.at % t.intensity + 1
@@ -203,13 +203,15 @@ function strategies.rest_for_one(t, child) restart_from(t, child) end
 local function lost(t, child, handle, ok, err, traceback)
   local restart = child.plan.restart
   local again = restart == "permanent" or restart == "transient" and not ordered(ok, err)
-  if not ordered(ok, err) then report(t, child, handle, again and "failed, is started again" or "failed", err, traceback) end
+  local too_many = again and counted(t, child, err)
+  if not ordered(ok, err) then
+    report(t, child, handle, again and not too_many and "failed, is started again" or "failed", err, traceback)
+  end
+  if too_many then error(too_many, 0) end
   if not again then
     if restart == "temporary" or child.id == nil then t.children:remove(child) end
     return
   end
-  if not ok then t.last_error = err end
-  count_restart(t, child, err)
   strategies[t.strategy](t, child)
 end
 
@@ -340,10 +342,7 @@ local function told(t, handle)
     if handle:status() == "done" then return lost(t, child, handle, true) end
     return lost(t, child, handle, how(pcall(handle.wait, handle, 0)))
   end
-  if handle == t.parent and handle:status() == "failed" then
-    local _, err = handle:wait(0)
-    error(errors.new { kind = "linked", message = ("%s: who started it failed"):format(title(t)), reason = err, where = false }, 0)
-  end
+  if handle == t.parent and handle:status() == "failed" then t.over = true end
 end
 
 local function asked_for(t, kind, reply, id, ...)
@@ -366,7 +365,7 @@ end
 
 local function live(t)
   local news = mare.selector { t.trap, t.inbox }
-  while true do
+  while not t.over do
     local a = t.awaited
     if a then
       process.masked(math.huge, awaited, t, a, select { a.up, a.handle, timeout = a.child.plan.ready })
