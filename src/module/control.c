@@ -285,7 +285,7 @@ static void run_exits(mr_proc *p) {
   mr_limit_leave(&mask);
 }
 
-void mr_control_setup(void) {
+void mr_control_hooks(void) {
   mr_hooks.exits = run_exits;
   mr_hooks.post = post;
 }

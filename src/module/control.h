@@ -16,6 +16,6 @@ int mr_process_deadline(lua_State *L);
 int mr_process_remaining(lua_State *L);
 int mr_process_on_exit(lua_State *L);
 unsigned mr_ties_field(lua_State *L, int idx); /* the options linked and owned of spawn, at idx: TIE_* */
-void mr_control_setup(void);
+void mr_control_hooks(void);
 
 #endif

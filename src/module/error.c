@@ -81,6 +81,14 @@ static int l_tostring(lua_State *L) {
   return 1;
 }
 
+/* As with errors that are texts: "it failed: " .. err */
+static int l_concat(lua_State *L) {
+  luaL_tolstring(L, 1, NULL);
+  luaL_tolstring(L, 2, NULL);
+  lua_concat(L, 2);
+  return 1;
+}
+
 /* ---- made by mare ---- */
 
 static void push_mail_copy(lua_State *L, const mr_mail *m) {
@@ -128,7 +136,7 @@ static void push_error(lua_State *L, const mr_cause *c) {
   lua_setfield(L, -2, "message");
   push_reason(L, c);
   lua_setfield(L, -2, "reason");
-  if (c->fiber) push_where(L);
+  if (c->raised) push_where(L);
   else lua_pushnil(L);
   lua_setfield(L, -2, "where");
   push_name(L, c->proc);
@@ -184,6 +192,8 @@ static int open_class(lua_State *L) {
   lua_setfield(L, -2, "__name");
   lua_pushcfunction(L, l_tostring);
   lua_setfield(L, -2, "__tostring");
+  lua_pushcfunction(L, l_concat);
+  lua_setfield(L, -2, "__concat");
   return 1;
 }
 

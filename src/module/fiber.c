@@ -121,6 +121,7 @@ static int fiber_end_push(lua_State *L, mr_strand *s) {
   if (s->lua.told == TOLD_CLOSED) {              /* and has no error of its own */
     mr_cause c;
     mr_cause_of_fiber(&s->lua.fiber, &c);
+    c.raised = 0;
     mr_hooks.error(L, &c);
     lua_replace(L, -2);
   }

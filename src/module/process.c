@@ -349,5 +349,5 @@ int luaopen_mare_process(lua_State *L) {
 
 void mr_process_setup(void) {
   mr_proc_type = &class.share;
-  mr_control_setup();
+  mr_control_hooks();
 }

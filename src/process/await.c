@@ -30,7 +30,7 @@ static int raise_ended(lua_State *L, mr_fiber *f) {
 }
 
 static int raise_deadline(lua_State *L, mr_fiber *f) {
-  mr_cause c = { .kind = "deadline", .message = mr_err_text(MR_EDEADLINE), .proc = mr_proc_of(f), .fiber = f };
+  mr_cause c = { .kind = "deadline", .message = mr_err_text(MR_EDEADLINE), .proc = mr_proc_of(f), .fiber = f, .raised = 1 };
   mr_hooks.error(L, &c);
   return lua_error(L);
 }

@@ -73,11 +73,13 @@ void mr_cause_of_fiber(mr_fiber *f, mr_cause *c) {
     c->message = mr_err_text(!f->cancelled && f->crew->ending == CREW_FAILED ? MR_EENDED : MR_ECANCELLED);
   }
   c->fiber = f;
+  c->raised = 1;
 }
 
 void mr_cause_of_process(mr_proc *p, mr_cause *c) {
   cause_of(p, p->result.n == JOB_KILLED, c);
   c->fiber = NULL;
+  c->raised = 0;
 }
 
 /* Before the process is asked: who learns that it is to end finds the reason. */

@@ -31,7 +31,8 @@ typedef struct mr_cause {
   const char *kind, *message;
   const mr_why *why;                           /* or NULL */
   mr_proc *proc;
-  mr_fiber *fiber;                             /* who gets it; NULL: somebody else learns of proc's end */
+  mr_fiber *fiber;                             /* which is to end; NULL: proc has ended */
+  int raised;                                  /* the error is raised where the program is; else somebody learns of it later */
 } mr_cause;
 void mr_cause_of_fiber(mr_fiber *f, mr_cause *c);
 void mr_cause_of_process(mr_proc *p, mr_cause *c);     /* its result is MAIL_ENDED */

@@ -210,6 +210,11 @@ static int l_failure(lua_State *L) {
     lua_pushfstring(L, "(error object is a table value)");
   else
     luaL_tolstring(L, 1, NULL);
+  if (lua_type(L, 1) == LUA_TTABLE) {            /* it may bring a traceback from elsewhere */
+    lua_pushliteral(L, "traceback");
+    if (lua_rawget(L, 1) == LUA_TSTRING) lua_pushfstring(L, "%s\n%s", lua_tostring(L, -2), lua_tostring(L, -1)), lua_replace(L, -3);
+    lua_pop(L, 1);
+  }
   const char *s = lua_tolstring(L, -1, &len);
   mr_budget *over;
   p->text = copy_text(s, mr_proc_keep(p, len));

@@ -41,13 +41,13 @@ void mr_strand_start(mr_strand *s) {
 
 /*
  * A fiber that is to end. One that waited is resumed to get its error, and may clean up; one that did not begin, or that has been told and waits
- * once more, ends here, as coroutine.close does it; no pcall can keep it alive. In a process that failed so does one that computes. Who is
- * killed is not resumed at all.
+ * once more, ends here, as coroutine.close does it; no pcall can keep it alive. In a process that failed so does one that computes. One that
+ * waited and is killed is resumed as well, so that its wait lets go of what it is linked to; then nothing of it runs any more (raise_ended, mr_hook_kill).
  */
 static int closes(const mr_lua *l, int parked) {
   const mr_fiber *f = &l->fiber;
-  if (mr_job_ends(f->job) == JOB_KILLED || l->told == TOLD_LAST) return 1;
   if (parked) return 0;
+  if (mr_job_ends(f->job) == JOB_KILLED || l->told == TOLD_LAST) return 1;
   if (f != f->job->first && lua_status(l->L) == LUA_OK) return 1;
   return f->crew && f->crew->ending && !l->limits;       /* what is masked goes on until its next wait */
 }
@@ -78,6 +78,7 @@ int mr_strand_resume(mr_lua *l) {
   f->sysyield = SYS_NONE;
   if (!first) mark(l, 0, 1);
   if (PORT_UNLIKELY(mr_fiber_ending(f)) && closes(l, parked)) return close_here(l);
+  if (PORT_UNLIKELY(mr_job_ends(f->job) == JOB_KILLED)) mr_hook_kill(l->parked_L);
   if (first) return mr_lua_resume(L, NULL, 0, &l->nres);
   if (lua_status(L) == LUA_OK) nargs = lua_gettop(L) - 1;
   int status = mr_lua_resume(L, NULL, nargs, &l->nres);

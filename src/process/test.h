@@ -10,6 +10,7 @@
 
 #include "port/test.h"
 #include "lua/probe.h"
+#include "process/control.h"
 #include "process/await.h"
 #include "process/group.h"
 #include "process/rt.h"
@@ -318,12 +319,15 @@ static inline void test_start(lua_State *L, mr_proc *p) {
 static inline int test_reset(lua_State *L) { return mr_lua_closethread(L, NULL); }
 static inline int test_close_fiber(mr_fiber *f) { return mr_lua_closethread(mr_lua_of(f)->L, NULL); }
 
+static inline void test_error(lua_State *L, const mr_cause *c) { lua_pushstring(L, c->message); }
+
 static const mr_sharetype test_proc_type = { .name = "process", .destroy = mr_proc_destroy };
 
 /* Before everything else; and again, to set the events back. */
 static inline void test_setup(void) {
   mr_proc_type = &test_proc_type;
-  mr_hooks = (mr_state_hooks){ .open = test_open, .start = test_start, .finalisers = mr_finaliser_has, .reset = test_reset, .close_fiber = test_close_fiber };
+  mr_hooks = (mr_state_hooks){ .open = test_open, .start = test_start, .finalisers = mr_finaliser_has, .reset = test_reset, .close_fiber = test_close_fiber,
+                               .error = test_error };
   for (size_t i = 0; i < sizeof test_event / sizeof *test_event; i++) mr_event_init(&test_event[i]);
   atomic_store(&test_finalised, 0);
   atomic_store(&test_closed, 0);
