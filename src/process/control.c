@@ -117,11 +117,22 @@ static void delist(end *e) {
 
 static int over(mr_proc *p) { return atomic_load(&p->control)->over || atomic_load(&p->status) >= PROC_DONE; }
 
-/* Of p: the bond of that kind with `with` (NULL: with anybody) in which p is at end `at` (-1: either). */
+static int fits(const end *e, const mr_proc *other, int kind, int at) {
+  return e->bond->kind == kind && (!other || other_of(e) == other) && (at < 0 || e == &e->bond->end[at]);
+}
+
+/*
+ * Of p: the bond of that kind with `with` (NULL: with anybody) in which p is at end `at` (-1: either). Both lists are walked side by side, and the
+ * shorter one decides: a process may have a hundred thousand bonds with others that have one.
+ */
 static bond *find(mr_proc *p, mr_proc *with, int kind, int at) {
-  end *head = &atomic_load(&p->control)->bonds;
-  for (end *e = head->next; e != head; e = e->next)
-    if (e->bond->kind == kind && (!with || other_of(e) == with) && (at < 0 || e == &e->bond->end[at])) return e->bond;
+  mr_control *its = with ? atomic_load(&with->control) : NULL;
+  if (with && !its) return NULL;
+  end *head = &atomic_load(&p->control)->bonds, *tail = its ? &its->bonds : NULL;
+  for (end *e = head->next, *g = tail ? tail->next : NULL; e != head && (!g || g != tail); e = e->next, g = g ? g->next : NULL) {
+    if (fits(e, with, kind, at)) return e->bond;
+    if (g && fits(g, p, kind, at < 0 ? -1 : 1 - at)) return g->bond;
+  }
   return NULL;
 }
 
