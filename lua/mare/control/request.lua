@@ -13,7 +13,8 @@ local process, channel, select = mare.process, mare.channel, mare.select
 
 local request = {}
 
-local free, serial = {}, 0                     -- reply channels of this process; the number of its last question
+-- Questions of this process that were answered, to be used again: { object, id, deadline, cases = { reply, handle } }. The number of its last one.
+local free, serial = {}, 0
 
 local function inbox_name(name) return "mare.inbox:" .. name end
 
@@ -67,25 +68,28 @@ local await
 
 -- What select gave. A late answer to an earlier question has another number.
 local function judge(asked, which, id, ...)
-  local reply = asked.reply
   if which == 1 then
     if id == asked.id then
-      free[#free + 1] = reply
+      asked.object = nil
+      free[#free + 1] = asked
       return ...
     elseif id == -asked.id then
-      free[#free + 1] = reply
+      free[#free + 1] = asked
       error((...), 0)
     end
     return await(asked)
   elseif which == 2 then                       -- id is how it ended
-    asked.handle = nil
-    if #reply > 0 then return await(asked) end -- it had answered before
+    asked.cases[2] = nil
+    if #asked.cases[1] > 0 then return await(asked) end    -- it had answered before
     error(down(asked.object, id and "it was stopped" or (...)), 0)
   end
   return nil, "timeout"
 end
 
-function await(asked) return judge(asked, select { asked.reply, asked.handle, timeout = left(asked.deadline) }) end
+function await(asked)
+  asked.cases.timeout = left(asked.deadline)
+  return judge(asked, select(asked.cases))
+end
 
 -- Puts a message into the inbox; waits while that is full. true | nil, "timeout" | nil, "down".
 local function put(handle, inbox, deadline, ...)
@@ -106,17 +110,17 @@ function request.ask(object, seconds, kind, ...)
   local handle, inbox = find(object)
   if not handle then error(down(object), 0) end
   local deadline = seconds and seconds < math.huge and mare.clock() + seconds or nil
-  local reply = table.remove(free) or channel.new(1)
+  local asked = table.remove(free) or { cases = { channel.new(1) } }
   serial = serial + 1
-  local id = serial
-  local ok, why = put(handle, inbox, deadline, kind, reply, id, ...)
+  asked.object, asked.id, asked.deadline = object, serial, deadline
+  asked.cases[2] = handle ~= process.self() and handle or nil      -- it may be another fiber of the same process
+  local ok, why = put(handle, inbox, deadline, kind, asked.cases[1], serial, ...)
   if not ok then
     if why == "timeout" then return nil, why end
     if why == "full" then error("the mailbox of this process is full, and only it could empty it", 0) end
     error(down(object), 0)
   end
-  if handle == process.self() then handle = nil end      -- another fiber of the same process
-  return await { object = object, reply = reply, id = id, handle = handle, deadline = deadline }
+  return await(asked)
 end
 
 --- Says something and waits only while the inbox is full. true | nil, "down".

@@ -121,6 +121,7 @@ local function next_of(t)
       return child
     end
   end
+  t.head, t.tail = 1, 0
 end
 
 local function answer(child, ...)
