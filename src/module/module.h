@@ -52,6 +52,10 @@ static inline void mr_metatable_set(lua_State *L, const char *name) {
   if (luaL_getmetatable(L, name) != LUA_TTABLE) luaL_error(L, "registry[\"%s\"] was replaced", name);
   lua_setmetatable(L, -2);
 }
+/* Gives the value on top a metatable with this one function in it, which lies in the registry under `key`. */
+void       mr_meta_set(lua_State *L, const void *key, const char *event, lua_CFunction f);
+/* In a __gc, which anybody may call: the userdata at 1 if that is its own (mr_is_own), else NULL; so also in a forked child (shared.c). */
+void      *mr_gc_own(lua_State *L, size_t size, lua_CFunction gc);
 /* As mr_shared_push, for an object just made whose only reference becomes the userdata's; also when this raises. */
 void       mr_shared_push_new(lua_State *L, mr_shared *o);
 
