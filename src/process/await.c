@@ -13,7 +13,7 @@
  * What ends f: it is told once, by an error that it may catch. At its next wait it ends where it is, past every pcall: it yields for the last time
  * (strand.c); where it can't, it gets another error. Who is killed is not told.
  */
-static int raise_ended(lua_State *L, mr_fiber *f) {
+int mr_raise_ended(lua_State *L, mr_fiber *f) {
   mr_lua *l = mr_lua_of(f);
   int killed = mr_job_ends(f->job) == JOB_KILLED;
   mr_cause c;
@@ -36,7 +36,7 @@ static int raise_deadline(lua_State *L, mr_fiber *f) {
 }
 
 int mr_raise(lua_State *L, int err) {
-  if (PORT_UNLIKELY(err == MR_EENDED)) return raise_ended(L, mr_self_fiber(L));
+  if (PORT_UNLIKELY(err == MR_EENDED)) return mr_raise_ended(L, mr_self_fiber(L));
   if (PORT_UNLIKELY(err == MR_EDEADLINE)) return raise_deadline(L, mr_self_fiber(L));
   return luaL_error(L, "%s", mr_err_text(err));
 }
@@ -44,7 +44,7 @@ int mr_raise(lua_State *L, int err) {
 /* MR_STOPPED: it is to end, or a limit is over, or the program ends. */
 void mr_raise_reason(lua_State *L, mr_fiber *f, mr_reason r) {
   if (r == MR_INTERRUPTED) mr_raise(L, MR_EINTR);
-  if (r == MR_STOPPED && mr_lua_due(mr_lua_of(f))) raise_ended(L, f);
+  if (r == MR_STOPPED && mr_lua_due(mr_lua_of(f))) mr_raise_ended(L, f);
   if (r == MR_STOPPED && mr_lua_of(f)->limits && mr_limit_until(mr_lua_of(f)) <= port_now()) raise_deadline(L, f);
   if (r == MR_STOPPED) mr_raise(L, MR_ESTOPPED);
   if (r == MR_DEADLOCK) luaL_error(L, "%s", mr_proc_of(f)->text ? mr_proc_of(f)->text : mr_err_text(MR_EDEADLOCK));

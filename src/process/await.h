@@ -84,6 +84,7 @@ static inline int mr_await(lua_State *L, mr_fiber *f, const mr_waitclass *k, voi
 
 int  mr_timed_out(lua_State *L);     /* nil, "timeout" */
 int  mr_raise(lua_State *L, int err);
+int  mr_raise_ended(lua_State *L, mr_fiber *f);      /* from hooks too, where no C function of ours calls */
 /* For reasons that are not the operation's own: raises MR_INTERRUPTED, MR_STOPPED and MR_DEADLOCK as errors; else returns. */
 void mr_raise_reason(lua_State *L, mr_fiber *f, mr_reason r);
 

@@ -116,7 +116,7 @@ static int may_give_way(const mr_fiber *f, lua_State *L, unsigned poke) {
 
 static void raise(lua_State *L, mr_fiber *f, int err) {
   if (err == MR_EINTR) luaL_error(L, "%s", mr_err_text(err));
-  if (mr_job_ends(f->job) != JOB_KILLED) mr_raise(L, err);
+  if (mr_job_ends(f->job) != JOB_KILLED) mr_raise_ended(L, f);          /* not mr_raise: in a hook it is no C function that calls */
   kill_here(L, NULL);
 }
 
