@@ -15,7 +15,7 @@ local mare = require "mare"
 local net = require "mare.net"
 local process, channel, server, supervisor = mare.process, mare.channel, mare.server, mare.supervisor
 
-local KILLS, CLIENTS = 100, 4
+local KILLS, CLIENTS, PATIENCE = 100, 4, 2       -- seconds that a client waits for an answer before it asks on a new connection
 
 ------------------------------------------------------------------------------------------------------- the children
 
@@ -83,8 +83,8 @@ local function asker(port)
   local conn = nil
   return function(line)
     while true do
-      conn = conn or net.connect { host = "127.0.0.1", port = port, timeout = 5 }
-      local answer = conn and conn:write(line, "\n") and conn:read("l")
+      conn = conn or net.connect { host = "127.0.0.1", port = port, timeout = PATIENCE }
+      local answer = conn and conn:timeout(PATIENCE):write(line, "\n") and conn:read("l")
       if answer then return answer end
       if conn then conn:close() end
       conn = nil

@@ -55,9 +55,12 @@ function request.open(name, capacity)
   local old = channel.find(inbox_name(name))
   if old then
     old:close()
+    local found = false
     for _, reply, id in old:each() do
       if reply then reply:try_send(-id, down({ name = name }, "it was started again")) end
+      found = true
     end
+    if found then collectgarbage() end         -- connections that came with questions are closed now
   end
   return channel.named(inbox_name(name), capacity)
 end
