@@ -1,6 +1,5 @@
 -- Embedding: C programs with one or more host states, C modules, forked children, and the ways in which programs with mare end.
 -- runs under: mare
--- time limit: 180 s
 local process = require "mare".process
 local proc = require "spec.support.proc"
 

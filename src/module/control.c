@@ -237,7 +237,7 @@ int mr_process_on_exit(lua_State *L) {
   }
   lua_pushvalue(L, 1);
   lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
-  p->exits = 1;
+  if (!p->exits) p->exits = 1;
   return 0;
 }
 
@@ -248,19 +248,21 @@ static void print_error(lua_State *L, const mr_proc *p) {
   lua_pop(L, 1);
 }
 
+static int killed(const mr_proc *p) { return mr_job_ends(&p->job) == JOB_KILLED; }
+
 /* process: the last function that was given comes first; one may give others. */
 static int l_exits(lua_State *L) {
   mr_proc *p = lua_touserdata(L, 1);
   lua_Unsigned n;
   luaL_checkstack(L, 10, NULL);
-  while (lua_rawgetp(L, LUA_REGISTRYINDEX, &exits_key) == LUA_TTABLE && (n = lua_rawlen(L, -1)) > 0) {
+  while (!killed(p) && lua_rawgetp(L, LUA_REGISTRYINDEX, &exits_key) == LUA_TTABLE && (n = lua_rawlen(L, -1)) > 0) {
     int top = lua_gettop(L), values = 1;
     lua_rawgeti(L, top, (lua_Integer)n);
     lua_pushnil(L);
     lua_rawseti(L, top, (lua_Integer)n);
     lua_pushboolean(L, p->end == PROC_DONE);
     if (p->end != PROC_DONE) mr_process_error_push(L, p), values = 2;
-    if (lua_pcall(L, values, 0, 0) != LUA_OK) print_error(L, p);
+    if (lua_pcall(L, values, 0, 0) != LUA_OK && !killed(p)) print_error(L, p);
     lua_settop(L, 1);
   }
   return 0;
@@ -271,14 +273,15 @@ static void run_exits(mr_proc *p) {
   lua_State *L = p->main.L;
   mr_limit mask = { .until = UINT64_MAX, .grace = MR_GRACE }, least = { .until = port_now() + MR_GRACE };
   if (!L || !lua_checkstack(L, 4)) return;
-  p->main.noticed = 0;
+  p->bounds.noticed = 0;
+  p->exits = 2;
   atomic_store(&p->main.fiber.state, FIBER_RUNNING);
   mr_limit_enter(&mask, &p->main, L);
   mr_limit_enter(&least, &p->main, L);
   lua_pushcfunction(L, l_exits);
   lua_pushlightuserdata(L, p);
   if (lua_pcall(L, 1, 0, 0) != LUA_OK) {
-    print_error(L, p);
+    if (!killed(p)) print_error(L, p);
     lua_pop(L, 1);
   }
   mr_limit_leave(&least);

@@ -66,6 +66,7 @@ mr_strand *mr_fiber_spawn(lua_State *L, int n, const char *name) {
   mr_fiber *f = mr_self_fiber(L);
   mr_check_forked(L);
   if (f->crew && f->crew->ending) mr_raise(L, MR_EENDED);
+  if (mr_proc_of(f)->exits == 2) luaL_error(L, "cannot spawn a fiber in a function given to on_exit: the process has no turn for it any more");
   if (mr_lua_in_finaliser(L))           /* it may run on the thread of a sender, or while the state closes */
     luaL_error(L, "cannot spawn a fiber in a finaliser (__gc); spawn it before, and send to it there with try_send");
   luaL_checkstack(L, 8, NULL);
@@ -118,7 +119,7 @@ static int fiber_end_push(lua_State *L, mr_strand *s) {
   int base = lua_gettop(co) - n;
   for (int i = 1; i <= n; i++) lua_pushvalue(co, base + i);
   lua_xmove(co, L, n);
-  if (s->lua.told == TOLD_CLOSED) {              /* and has no error of its own */
+  if (s->lua.fiber.told == TOLD_CLOSED) {              /* and has no error of its own */
     mr_cause c;
     mr_cause_of_fiber(&s->lua.fiber, &c);
     c.raised = 0;
@@ -223,7 +224,7 @@ static const char *text_of(mr_strand *s, char *other, size_t size) {
   if (lua_type(co, -1) == LUA_TSTRING) return lua_tostring(co, -1);
   snprintf(other, size, "(error object is a %s value)", luaL_typename(co, -1));
   if (!lua_checkstack(co, LUA_MINSTACK)) return other;
-  s->lua.fiber.cancelled = s->lua.told = 1;        /* it has ended: nothing waits in its name */
+  s->lua.fiber.cancelled = s->lua.fiber.told = 1;        /* it has ended: nothing waits in its name */
   s->lua.top_ok = 0;
   uintptr_t *space = mr_lua_word(co), marked = *space;
   if (mr_proc_of(&s->lua.fiber)->kind != PROC_HOST) *space = marked & ~(uintptr_t)3;     /* while it runs, see mr_strand_resume */
@@ -309,6 +310,7 @@ static int l_yield(lua_State *L) {
 static int rest_link(void *o, mr_wait *w) {
   (void)o;
   w->fiber->resting = 1;
+  mr_wait_fence(w->fiber);
   return 0;
 }
 

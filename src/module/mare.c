@@ -21,7 +21,7 @@ static int l_clock(lua_State *L) {
 /* Nothing but the time ends it. */
 static int sleep_link(void *o, mr_wait *w) {
   (void)o;
-  (void)w;
+  mr_wait_fence(w->fiber);
   return 0;
 }
 

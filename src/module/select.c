@@ -238,6 +238,7 @@ static int select_link(void *o, mr_wait *w) {
   set *s = o;
   int r = 0;
   s->linked = 1;
+  if (PORT_UNLIKELY(s->n == 0)) mr_wait_fence(w->fiber);
   if (PORT_UNLIKELY(w->fiber->job->host && w->fiber != w->fiber->job->first)) hold(s, 1);
   for (int i = 0; i < s->n; i++) {                 /* all: those behind a ready one are unlinked too */
     mr_case *c = &s->order[i]->c;

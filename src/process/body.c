@@ -6,6 +6,7 @@
  */
 #include "process/rt.h"
 #include "process/strand.h"
+#include "process/control.h"
 
 #include <stdlib.h>
 
@@ -28,7 +29,7 @@ static PORT_NOINLINE int begin(mr_lua *l) {
   mr_job_begun(f->job);
   l->nres = 0;
   if (PORT_UNLIKELY(mr_job_ends(f->job))) {
-    l->told = TOLD_CLOSED;
+    l->fiber.told = TOLD_CLOSED;
     return LUA_ERRRUN;
   }
   if ((status = mr_proc_begin(mr_proc_of(f), &nargs)) != LUA_OK) return status;
@@ -72,5 +73,5 @@ static void prefetch(const mr_fiber *f) { mr_state_prefetch(mr_proc_of(f)); }
 
 const mr_body mr_run_body = {
   .thread_size = sizeof(mr_kit), .equip = equip, .get = get, .resume = resume, .end = end, .recycle = recycle, .flush = flush,
-  .prefetch = prefetch, .kick = mr_hook_kick, .interrupt = mr_interrupt_main, .deadlock = mr_deadlock,
+  .prefetch = prefetch, .kick = mr_hook_kick, .interrupt = mr_interrupt_main, .ending = mr_ending_report, .deadlock = mr_deadlock,
 };

@@ -1,7 +1,9 @@
 /* control: see control.h. */
 #include "process/control.h"
 #include "process/rt.h"
+#include "run/crew.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* One end of a bond: its place in the list of `of`. */
@@ -32,6 +34,9 @@ static mr_control *control_of(mr_proc *p) {
 
 /* ---- why ---- */
 
+/* Of who was asked without a reason: it counts as the first all the same. */
+static mr_why no_reason = { .kind = WHY_CANCELLED };
+
 mr_why *mr_why_new(int kind) {
   mr_why *w = calloc(1, sizeof *w);
   if (w) w->kind = (unsigned char)kind;
@@ -39,7 +44,7 @@ mr_why *mr_why_new(int kind) {
 }
 
 void mr_why_free(mr_why *w) {
-  if (!w) return;
+  if (!w || w == &no_reason) return;
   mr_mail_drop(&w->reason);
   if (w->dead) mr_release(&w->dead->shared);
   free(w);
@@ -84,17 +89,52 @@ void mr_cause_of_process(mr_proc *p, mr_cause *c) {
 
 /* Before the process is asked: who learns that it is to end finds the reason. */
 int mr_cancel(mr_proc *p, mr_why *why, mr_fiber *near) {
-  if (p->job.host) {                             /* its thread is not ours */
+  if (p->job.host || mr_job_ends(&p->job) == JOB_OVER) {         /* a host's thread is not ours */
     mr_why_free(why);
     return 0;
   }
-  mr_control *c = why ? control_of(p) : NULL;
+  mr_control *c = control_of(p);
   mr_why *none = NULL;
+  if (c && !why) why = &no_reason;
   if (!c || !atomic_compare_exchange_strong(&c->why, &none, why)) mr_why_free(why);
   return mr_job_end(&p->job, JOB_CANCELLED, near);
 }
 
 int mr_kill(mr_proc *p, mr_fiber *near) { return mr_job_end(&p->job, JOB_KILLED, near); }
+
+/* ---- who does not hear it ---- */
+
+#define DEAF_AFTER 5000000000u       /* ns */
+
+enum { DEAF_MOST = 8 };
+typedef struct { uint64_t now; int n; char line[DEAF_MOST][256]; } deaf_report;
+
+/* (its shard's lock) Nothing is written here. */
+static void look_for_deaf(mr_proc *p, void *ud) {
+  deaf_report *r = ud;
+  unsigned ends = mr_job_ends(&p->job);
+  uint64_t asked = atomic_load(&p->job.asked);
+  if (ends == 0 || ends == JOB_OVER || r->n == DEAF_MOST) return;
+  if (asked == 0 || r->now - asked < DEAF_AFTER || mr_job_busy(&p->job) != JOB_RUNS) {
+    mr_ending_heard(p);
+    return;
+  }
+  unsigned char was = DEAF_NO;
+  if (atomic_compare_exchange_strong(&p->deaf, &was, DEAF_ASKED) || was != DEAF_ASKED) return;
+  if (!atomic_compare_exchange_strong(&p->deaf, &was, DEAF_REPORTED)) return;
+  snprintf(r->line[r->n++], sizeof r->line[0],
+           "mare: process #%llu%s%.60s%s was %s %u seconds ago, but is still in a finaliser, a debug hook or a C function, where nothing can end it\n",
+           (unsigned long long)p->job.id, p->name ? " '" : "", p->name ? p->name : "", p->name ? "'" : "", ends == JOB_KILLED ? "killed" : "cancelled",
+           (unsigned)((r->now - asked) / 1000000000u));
+}
+
+void mr_ending_report(void) {
+  static deaf_report r;                          /* the monitor's */
+  r.now = port_now();
+  r.n = 0;
+  mr_proc_each(look_for_deaf, &r);
+  for (int i = 0; i < r.n; i++) fputs(r.line[i], stderr);
+}
 
 /* ---- bonds (control lock) ---- */
 
@@ -174,6 +214,7 @@ int mr_give(mr_proc *a, mr_proc *b, mr_proc *to) {
   int err = MR_EOWNED;
   port_acquire(&lock);
   bond *found = find(a, b, TIE_OWNED, 0);
+  if (!found && atomic_load(&b->control) && over(b)) err = MR_OK;       /* it has ended in between: nobody owns it */
   if (found && (err = over(to) ? MR_ECLOSED : MR_OK) == MR_OK) {
     delist(&found->end[0]);
     enlist(found, 0, to);
@@ -280,6 +321,21 @@ void mr_control_ended(mr_proc *p, int failed, mr_fiber *near) {
     mr_release(&q->shared);
     free(b);
   }
+}
+
+/* Nobody is told. */
+void mr_control_forget(mr_proc *p) {
+  mr_control *c = atomic_load(&p->control);
+  if (!c) return;
+  port_acquire(&lock);
+  c->over = 1;
+  while (c->bonds.next != &c->bonds) {
+    bond *b = c->bonds.next->bond;
+    delist(&b->end[0]);
+    delist(&b->end[1]);
+    free(b);
+  }
+  port_unlock(&lock);
 }
 
 void mr_control_free(mr_proc *p) {

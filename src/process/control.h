@@ -57,9 +57,20 @@ int  mr_trap(mr_proc *p, mr_shared *channel, mr_shared **now);         /* 0 or M
 int  mr_trapping(mr_proc *p);
 void mr_tell_over(mr_proc *q, mr_proc *p, mr_fiber *near);   /* q wanted to be linked to p, which is over */
 
+/*
+ * Called once a second while processes are to end. One that computes, and in whose hook nothing has been asked for a second (it is in a finaliser,
+ * in a hook of the program's or in C), can't be ended: after some seconds stderr says so, once.
+ */
+void mr_ending_report(void);
+enum { DEAF_NO, DEAF_ASKED, DEAF_REPORTED };   /* ASKED: since the last look */
+static inline void mr_ending_heard(mr_proc *p) {
+  if (atomic_load_explicit(&p->deaf, memory_order_relaxed) == DEAF_ASKED) atomic_store_explicit(&p->deaf, DEAF_NO, memory_order_relaxed);
+}
+
 /* ---- for process.c ---- */
 int  mr_control_born(mr_proc *p, mr_proc *parent, unsigned ties);   /* before it runs; 0 or MR_ENOMEM */
 void mr_control_ended(mr_proc *p, int failed, mr_fiber *near);      /* its end is published */
+void mr_control_forget(mr_proc *p);            /* it was abandoned: it never ends */
 void mr_control_free(mr_proc *p);              /* its record goes */
 
 #endif

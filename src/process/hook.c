@@ -23,6 +23,7 @@
  */
 #include "process/rt.h"
 #include "process/await.h"
+#include "process/control.h"
 #include "process/limit.h"
 #include "process/strand.h"
 
@@ -104,7 +105,8 @@ static int take_interrupt(mr_fiber *f, unsigned poke) {
 /* What is to be raised instead, or MR_OK. Who has been told that it is to end is left alone until it waits. */
 static int error_for(mr_fiber *f, unsigned poke) {
   if (PORT_UNLIKELY(take_interrupt(f, poke))) return MR_EINTR;
-  if (PORT_UNLIKELY(mr_job_ends(f->job)) && (!mr_lua_of(f)->told || mr_job_ends(f->job) == JOB_KILLED) && mr_lua_due(mr_lua_of(f))) return MR_EENDED;
+  if (PORT_UNLIKELY(mr_job_ends(f->job))) mr_ending_heard(mr_proc_of(f));
+  if (PORT_UNLIKELY(mr_job_ends(f->job)) && (!f->told || mr_job_ends(f->job) == JOB_KILLED) && mr_lua_due(mr_lua_of(f))) return MR_EENDED;
   if (PORT_LIKELY(!f->crew || !f->crew->ending || !(poke & POKE_PREEMPT))) return MR_OK;
   atomic_fetch_and(&f->thread->poke, ~(unsigned)POKE_PREEMPT);
   return MR_EENDED;
@@ -131,12 +133,14 @@ static void kill_here(lua_State *L, lua_Debug *ar) {
     f->sysyield = SYS_AGAIN;
     lua_yield(L, 0);
   } else {
-    lua_sethook(L, kill_here, LUA_MASKCOUNT, 1);
+    mr_hook_kill(L);
     luaL_error(L, "the process was killed");
   }
 }
 
+/* No collection either: it could call finalisers of the program's, in which no hook fires. */
 void mr_hook_kill(lua_State *L) {
+  lua_gc(L, LUA_GCSTOP, 0);
   mr_lua_allow_hooks(L);
   lua_sethook(L, kill_here, LUA_MASKCOUNT, 1);
 }
@@ -183,12 +187,21 @@ static int exact(lua_State *L, const mr_traced *h) {
   return h->before != LUA_HOOKCOUNT && mr_count_at(L) != NULL;
 }
 
+/* Who is killed, or was told before, ends by yielding, which a hook can do at lines and counts only: at others it waits for such an event. */
+static int may_raise(lua_State *L, mr_fiber *f, const mr_traced *h, int err) {
+  if (h->last == LUA_HOOKLINE || h->last == LUA_HOOKCOUNT || err == MR_EINTR || !mr_can_yield(f, L)) return 1;
+  if (mr_job_ends(f->job) == JOB_KILLED) mr_hook_kill(L);
+  else if (!f->told) return 1;
+  else add_lines(L);
+  return 0;
+}
+
 void mr_hook_after(lua_State *L, const mr_traced *h) {
   mr_fiber *f = mr_fiber_here(L);
   unsigned poke = atomic_load_explicit(&f->thread->poke, memory_order_relaxed);
   int ours = h->last == LUA_HOOKLINE && !(h->mask & LUA_MASKLINE);
   int err = error_for(f, poke);
-  if (err) raise(L, f, err);
+  if (err && may_raise(L, f, h, err)) raise(L, f, err);
   if (!may_give_way(f, L, poke)) {
     if (ours) drop_lines(L);         /* the monitor asks again, or takes the worker away */
   } else if (h->last != LUA_HOOKLINE) {

@@ -10,6 +10,7 @@
  * state's last block is freed (mr_host_free), because finalisers may call mare after the host was closed: they get an error.
  */
 #include "process/control.h"
+#include "process/limit.h"
 #include "process/rt.h"
 #include "process/strand.h"
 #include "run/seat.h"
@@ -76,7 +77,7 @@ mr_proc *mr_host_open(lua_State *L, int *err) {
     return h;
   }
   if (t) mr_thread_free(t);
-  free(h);
+  port_lines_free(h);
   return NULL;
 }
 
@@ -132,7 +133,7 @@ static int wait_for_all(mr_proc *h, int last) {
     if (nothing_to_wait_for(last)) mr_wait_abandon(f);
     else mr_park(h->main.L, f, UINT64_MAX, 0, joined);
     joins_no_more(h);
-    if (mr_wake(f) == MR_DEADLOCK) return MR_EDEADLOCK;
+    if (mr_lua_wake(f) == MR_DEADLOCK) return MR_EDEADLOCK;
   }
   return MR_OK;
 }
@@ -160,6 +161,7 @@ void mr_host_close(mr_proc *h) {
   nopen--;
   port_unlock(&listing);
   mr_control_ended(h, 0, NULL);                  /* before it waits for what it owns */
+  mr_limits_forget(&h->main);                    /* os.exit may have been called inside one */
   mr_strands_abandon(h);                         /* its fibers end with the script: they don't run while it waits here */
   if (!leaving && wait_for_all(h, 1) == MR_EDEADLOCK) mr_report_print(h->text);
   if (h->main.held_from) mr_hooks.mail_back(&h->main.fiber);

@@ -1,6 +1,7 @@
 /* park: see park.h. All that Lua has to do with waiting. */
 #include "process/rt.h"
 #include "process/strand.h"
+#include "process/control.h"
 #include "process/limit.h"
 #include "lua/layout.h"
 
@@ -62,7 +63,10 @@ int mr_wait_open(mr_fiber *f, lua_State *L) {
   mr_lua *l = mr_lua_of(f);
   if (PORT_UNLIKELY(l->relief != NULL)) mr_fiber_relieve(f);
   if (PORT_UNLIKELY(mr_lua_due(l))) return MR_EENDED;
-  if (PORT_UNLIKELY(l->limits != NULL) && mr_limit_until(l) <= port_now()) return MR_EDEADLINE;
+  if (PORT_UNLIKELY(f->bounded)) {
+    mr_ending_heard(mr_proc_of(f));
+    if (!mr_limit_open(l)) return MR_EDEADLINE;
+  }
   int err = choose_mode(f, L);
   if (PORT_UNLIKELY(err)) return err;
   f->wait.mail = &l->mail;
@@ -79,25 +83,31 @@ static PORT_NOINLINE void first_park(mr_lua *l, lua_State *L) {
 
 /*
  * Somebody on another thread may have asked the process to end after mr_wait_open had looked, and not yet have found the ticket open: then he
- * relies on us to look once more. The ticket was opened before an object was locked, and a lock taken is a full barrier, or we make one.
+ * relies on us to look once more. The ticket was opened before an object was locked (waitable.h), and a lock taken is a full barrier, or we
+ * make one. A masked wait goes on, but it has to know until when.
  */
+static PORT_NOINLINE void end_seen(mr_fiber *f) {
+  int masked = f->masked && mr_job_ends(f->job) != JOB_KILLED;
+  if (masked && mr_limit_noticed(mr_lua_of(f))) return;  /* `limited` has seen it, too */
+  if (mr_fiber_claim(f)) mr_ready(f, masked ? MR_AGAIN : MR_STOPPED, NULL);   /* it is PARKING: it will find that it is READY, and go on */
+}
+
 static inline void see_end(mr_fiber *f) {
   port_fence_after_lock();
-  if (PORT_LIKELY(!mr_fiber_ending(f)) || f->masked || !mr_fiber_claim(f)) return;
-  mr_ready(f, MR_STOPPED, NULL);                /* it is PARKING: it will find that it is READY, and go on */
+  if (PORT_UNLIKELY(mr_fiber_ending(f))) end_seen(f);
 }
 
 /* Its deadline, or the time when a limit is over. */
 static PORT_NOINLINE uint64_t limited(mr_lua *l, uint64_t deadline) {
   uint64_t until = mr_limit_until(l);
-  l->limited = until < deadline;
-  return l->limited ? until : deadline;
+  l->fiber.limited = until < deadline;
+  return l->fiber.limited ? until : deadline;
 }
 
 int mr_park(lua_State *L, mr_fiber *f, uint64_t deadline, lua_KContext ctx, lua_KFunction k) {
   mr_lua *l = mr_lua_of(f);
   l->parked_L = L;
-  if (PORT_UNLIKELY(l->limits != NULL)) deadline = limited(l, deadline);
+  if (PORT_UNLIKELY(f->bounded)) deadline = limited(l, deadline);
   if (deadline != UINT64_MAX && f->mode != WAIT_HOST) mr_wait_until(f, deadline);
   see_end(f);
   if (PORT_LIKELY(f->mode == WAIT_YIELD)) {

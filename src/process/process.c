@@ -81,6 +81,8 @@ void mr_proc_abandon(void) {
       mr_crew_each(&p->job, close_ticket, NULL);
       mr_proc_observe(p);
       atomic_store(&p->status, PROC_FAILED);
+      mr_job_settle(&p->job);
+      mr_control_forget(p);
       if (p->group) mr_group_forget(p->group);
     }
     port_unlock(&mr_all.shard[i].lock);
@@ -94,16 +96,11 @@ size_t mr_proc_count(void) { return mr_job_count(); }
 /* ---- birth ---- */
 
 mr_proc *mr_proc_new(int kind, const char *name) {
-  mr_proc *p = aligned_alloc(PORT_CACHELINE, (sizeof *p + PORT_CACHELINE - 1) / PORT_CACHELINE * PORT_CACHELINE);
+  mr_proc *p = port_lines_new(sizeof *p);
   if (!p) return NULL;
-  memset(p, 0, sizeof *p);
-  if (name) {
-    p->name = malloc(strlen(name) + 1);
-    if (!p->name) {
-      free(p);
-      return NULL;
-    }
-    strcpy(p->name, name);
+  if (name && (p->name = mr_text_copy(name)) == NULL) {
+    port_lines_free(p);
+    return NULL;
   }
   port_lock_rank(&p->lock, MR_RANK_OBJECT);
   p->shared.type = mr_proc_type;
@@ -326,16 +323,16 @@ int mr_proc_outcome(mr_proc *p, int status, int nres) {
   p->main.top_ok = 0;                          /* from here on nothing can yield */
   p->main.top = L;
   int end, killed = mr_job_ends(&p->job) == JOB_KILLED;
-  if (killed || (status != LUA_OK && p->main.told == TOLD_CLOSED)) {
+  if (killed || (status != LUA_OK && p->main.fiber.told == TOLD_CLOSED)) {
     end = ended(p, L, killed ? JOB_KILLED : JOB_CANCELLED);
   } else if (status == LUA_OK) {
     end = collect(p, L, nres);
   } else {
-    p->trace = mr_trace(L);
+    if (!p->trace) p->trace = mr_trace(L);       /* close_here may have taken it */
     if (lua_status(L) != LUA_OK) mr_hooks.reset(L);
     lua_checkstack(L, 8);
     end = fail(p, L);
-    if (p->main.told) mr_proc_observe(p);      /* who made it end knows */
+    if (p->main.fiber.told) mr_proc_observe(p);      /* who made it end knows */
   }
   if (p->main.held_from) mr_hooks.mail_back(&p->main.fiber);
   return end;
@@ -352,10 +349,9 @@ void mr_proc_close(mr_thread *t, mr_proc *p) {
   if (PORT_UNLIKELY(mr_run_dead())) mr_exit(p->end != PROC_DONE);
   mr_group *group = p->group;
   int end = p->end;
-  int killed = mr_job_ends(&p->job) == JOB_KILLED;
-  if (PORT_UNLIKELY(p->exits) && !killed) mr_hooks.exits(p);
+  if (PORT_UNLIKELY(p->exits) && mr_job_ends(&p->job) != JOB_KILLED) mr_hooks.exits(p);
   if (p->main.L) {
-    mr_state_close(p, killed, &mr_kit_of(t)->ended);
+    mr_state_close(p, mr_job_ends(&p->job) == JOB_KILLED, &mr_kit_of(t)->ended);
     t->left = 1;
   }
   if (p->known) mr_known_drop(p);
@@ -496,5 +492,5 @@ void mr_proc_destroy(mr_shared *o) {
   free(p->name);
   free(p->text);
   free(p->trace);
-  free(p);
+  port_lines_free(p);
 }

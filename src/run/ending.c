@@ -24,7 +24,10 @@ static int ask(mr_job *j, int how) {
   do {
     if (was >= how) return 0;
   } while (!atomic_compare_exchange_weak(&j->first->ends, &was, (unsigned char)how));
-  if (!was) atomic_fetch_add(&mr_rt.nending, 1);
+  if (!was) {
+    atomic_store(&j->asked, port_now());
+    atomic_fetch_add(&mr_rt.nending, 1);
+  }
   return 1;
 }
 

@@ -5,8 +5,8 @@
  * records of its own, which begin with the fiber's. Nothing here reads them.
  *
  * Ownership. Fields marked (owner) belong to the thread that runs the fiber or, while it is parked, to whoever claimed its ticket. The state
- * is one atomic; see park.h. A fiber's `set` of fields is grouped by the part that uses it, those that a hand-over touches first, so that it
- * touches few cache lines.
+ * is one atomic; see park.h. Where a record begins with a cache line, what a hand-over touches of a fiber is its first two (in 64 bits, and
+ * in builds without checks).
  */
 #ifndef MR_FIBER_H
 #define MR_FIBER_H
@@ -24,7 +24,8 @@ enum { SYS_NONE, SYS_PARK, SYS_AGAIN, SYS_PREEMPTED, SYS_CEDED };
 typedef struct mr_timer {
   uint64_t due;                      /* (timers' lock) */
   unsigned at;                       /* (timers' lock) place in the heap, 0 = none */
-  unsigned char kind;                /* TIMER_*: what it is part of */
+  unsigned kind : 8;                 /* TIMER_*: what it is part of */
+  unsigned turn : 24;                /* (timers' lock) of two that are due at one time the one that was set first goes first */
 } mr_timer;
 enum { TIMER_FIBER, TIMER_CLOCK };
 
@@ -44,6 +45,9 @@ struct mr_fiber {
   unsigned char masked;              /* (owner) its open wait goes on though it is to end: who claims it for that tells it MR_AGAIN */
   atomic_uchar ends;                 /* of a job's first: JOB_*, what was asked of the whole job */
   unsigned char daemon;              /* (owner) it keeps nothing alive: it is to end when only such are left */
+  unsigned char told;                /* (owner) its body has got the error that it is to end: see mr_fiber_ending */
+  unsigned char bounded;             /* (owner) its body has limits for its waits: see process/limit.h */
+  unsigned char limited;             /* (owner) its open wait ends before the operation's deadline, as a limit is over then */
   struct mr_crew *crew;              /* (owner; set for good) NULL: it is its job's only one */
   mr_job *job;
   mr_thread *thread;                 /* (owner) who runs it; in WAIT_HANDOVER and WAIT_HOST who waits */
@@ -72,6 +76,7 @@ struct mr_job {
   mr_fiber *fiber;                   /* (owner) the one that runs, or ran last */
   mr_fiber *first;                   /* for good */
   uint64_t id;
+  _Atomic uint64_t asked;            /* when it was first asked to end, in port_now() time; 0: never */
   mr_job *next;                      /* (idle lock) a host's: in the list of hosts */
   mr_seat *seats;                    /* (owner) where it shares work with other jobs: see seat.h */
   port_lock lock;                    /* guards first->crew against others than the owner */
@@ -125,6 +130,9 @@ static inline void mr_wait_begin(mr_fiber *f) {
   atomic_store_explicit(&f->state, FIBER_PARKING, memory_order_relaxed);
   atomic_store_explicit(&f->ticket, t, memory_order_release);
 }
+
+/* Between mr_wait_begin and parking, where no lock is taken: who parks looks once more whether it is to end (process/park.c, ending.c). */
+static inline void mr_wait_fence(mr_fiber *f) { atomic_fetch_add(&f->ticket, 0); }
 
 int mr_set_claim(mr_wait *w);
 /* The node has just been taken out of its object's queue, whose lock is held. 1: its fiber is the caller's to wake. */

@@ -45,11 +45,23 @@ static void rescue_slot(mr_worker *w) {
   mr_settled();
 }
 
+/*
+ * 1: t is in a call that has to be ended, and is told so if it was there in the last round, too. Its worker is not taken away, as nobody would
+ * tell it any more then.
+ */
+static int lingers(mr_worker *w, mr_thread *t) {
+  unsigned now = atomic_load(&t->lingers), was = w->seen.lingers;
+  w->seen.lingers = now;
+  if ((now & 1) && now == was) port_thread_kick(&t->os);
+  return now & 1;
+}
+
 static int look_at(mr_worker *w, uint64_t now, int urgent) {
   mr_runtime *r = &mr_rt;
   uintptr_t held = atomic_load(&w->thread);
   mr_thread *t = (mr_thread *)(held & ~(uintptr_t)1);
   if (!(held & 1)) return 0;
+  if (lingers(w, t)) return 1;
   port_chaos();                                /* t may hand its worker on and end now, and its record get another owner */
   unsigned tick = atomic_load_explicit(&w->tick, memory_order_relaxed);
   if (tick != w->seen.tick || w->seen.since == 0) {
@@ -106,6 +118,16 @@ static int kick_all(void) {
   return n;
 }
 
+/* They are told each round; who does not hear it is looked for less often. */
+static int see_ending(uint64_t now) {
+  static uint64_t last;
+  if (now - last >= MR_ENDING_LOOK) {
+    last = now;
+    mr_run_body.ending();
+  }
+  return kick_all();
+}
+
 /* ---- rounds ---- */
 
 static int look_round(uint64_t now) {
@@ -125,7 +147,7 @@ static int look_round(uint64_t now) {
     mr_settled();
   }
   for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) busy += look_at(&r->worker[i], now, urgent);
-  if (PORT_UNLIKELY(atomic_load(&r->nending)) && kick_all()) busy++;
+  if (PORT_UNLIKELY(atomic_load(&r->nending)) && see_ending(now)) busy++;
   if (atomic_load(&r->interrupted)) {
     mr_run_body.interrupt();
     busy++;

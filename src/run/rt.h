@@ -39,7 +39,7 @@ typedef struct mr_runtime {
 
   port_lock tlock;                             /* timers */
   mr_timer **timer;
-  unsigned ntimers, timer_size;
+  unsigned ntimers, timer_size, timer_turn;
   _Atomic uint64_t next_due;                   /* UINT64_MAX = none */
 
   atomic_int target;                           /* how many workers there should be */
@@ -55,6 +55,8 @@ typedef struct mr_runtime {
   atomic_uint nending;                         /* jobs that were asked to end and are not over: see ending.c */
   mr_thread *all;                              /* (idle lock) every record of a thread, by `record` */
 } mr_runtime;
+
+#define MR_ENDING_LOOK 1000000000u   /* ns between two calls of the body's `ending` */
 
 enum { LIST_NONE, LIST_IDLE, LIST_SPARE };
 #define TURNS 64                     /* every so many dispatches: timers, who is due, the global queue and the own queue's head first */
@@ -75,8 +77,8 @@ void mr_timers_check(void);                    /* (timers' lock) */
 
 /* sched.c */
 void mr_run_thread(void *thread);              /* body of every worker thread */
-void mr_enqueue(mr_worker *w, mr_fiber *f, int front);   /* a READY fiber; w NULL = global; wakes an idle worker if any */
-mr_fiber *mr_ready_due(mr_fiber *f, mr_reason why);      /* as mr_ready, but the caller puts what it returns (NULL: nothing) to the front of a queue */
+void mr_enqueue(mr_worker *w, mr_fiber *f, int due);     /* a READY fiber; w NULL = global; wakes an idle worker if any; due: see mr_row */
+mr_fiber *mr_ready_due(mr_fiber *f, mr_reason why);      /* as mr_ready, but the caller queues what it returns (NULL: nothing), as due */
 void mr_ready_polled(mr_fiber *f, mr_worker *w);         /* as mr_ready(f, MR_WOKEN, …), but wakes no worker */
 mr_fiber *mr_find(mr_thread *t, mr_worker *w);           /* (holder) the next to run, without waiting; NULL: there is none */
 int  mr_fiber_parked(mr_fiber *f);                       /* its thread, after it yielded to wait: 0: woken already, it goes on */

@@ -34,17 +34,17 @@ static PORT_NOINLINE void rescue(mr_worker *w) {
 }
 
 /* A worker that retires clears w->thread and then rescues: so one of the two, it or the caller, finds what has been queued here. */
-static void queue_with(mr_worker *w, mr_fiber *f, int front) {
+static void queue_with(mr_worker *w, mr_fiber *f, int due) {
   if (!w) {
-    mr_queue_add(&mr_rt.queue, f, front);
+    mr_queue_add(&mr_rt.queue, f, due);
     return;
   }
-  mr_queue_add(&w->queue, f, front);
+  mr_queue_add(&w->queue, f, due);
   if (PORT_UNLIKELY(atomic_load(&w->thread) == 0)) rescue(w);
 }
 
-void mr_enqueue(mr_worker *w, mr_fiber *f, int front) {
-  queue_with(w, f, front);
+void mr_enqueue(mr_worker *w, mr_fiber *f, int due) {
+  queue_with(w, f, due);
   mr_wake_idle();
 }
 
@@ -104,7 +104,7 @@ void mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near) {
   else mr_enqueue(NULL, f, 0);
 }
 
-mr_fiber *mr_ready_due(mr_fiber *f, mr_reason why) { return make_ready(f, why, CREW_FIRST); }
+mr_fiber *mr_ready_due(mr_fiber *f, mr_reason why) { return make_ready(f, why, CREW_DUE); }
 
 void mr_ready_polled(mr_fiber *f, mr_worker *w) {
   if ((f = make_ready(f, MR_WOKEN, CREW_LAST)) != NULL) queue_with(w, f, 0);

@@ -76,6 +76,7 @@ void mr_run_forget(void) {
   mr_runtime *r = &mr_rt;
   for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) forget_worker(&r->worker[i]);
   port_acquire(&r->ilock);
+  atomic_store(&r->nending, 0);                  /* what was asked of jobs that never ended */
   r->idle = r->spare = r->watcher = NULL;
   r->nspare = 0;
   r->nactive = r->nused = 0;

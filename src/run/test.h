@@ -70,13 +70,13 @@ static int end(mr_thread *t, mr_fiber *f, int how) {
   if (c && f != j->first) {
     int daemon = f->daemon;
     mr_crew_remove(f);
-    free(f);
+    port_lines_free(f);
     if (mr_crew_ended(c, daemon) > 0) return 0;
   } else if (c && mr_crew_ended(c, 0) > 0) {
     return 0;
   }
   if (c) mr_crew_destroy(c);
-  free(j->first);
+  port_lines_free(j->first);
   t->left = 1;
   if (mr_job_over()) port_event_set(&all_over);
   return 1;
@@ -90,6 +90,10 @@ static void recycle(mr_worker *w, mr_thread *t) {
 static void flush(mr_worker *w) { (void)w; }
 static void prefetch(const mr_fiber *f) { (void)f; }
 static void kick(void) {}
+static void (*on_ending)(void);
+static void ending(void) {
+  if (on_ending) on_ending();
+}
 static void interrupt(void) {
   mr_run_interrupted(1);
   if (on_interrupt) on_interrupt();
@@ -106,13 +110,13 @@ static int deadlock(mr_fiber **told, int most) {
 
 const mr_body mr_run_body = {
   .thread_size = sizeof(mr_thread), .equip = equip, .get = get, .resume = resume, .end = end, .recycle = recycle, .flush = flush,
-  .prefetch = prefetch, .kick = kick, .interrupt = interrupt, .deadlock = deadlock,
+  .prefetch = prefetch, .kick = kick, .interrupt = interrupt, .ending = ending, .deadlock = deadlock,
 };
 
 /* ---- making them ---- */
 
 static inline task *task_new(int (*step)(task *t), void *arg) {
-  task *t = aligned_alloc(PORT_CACHELINE, (sizeof *t + PORT_CACHELINE - 1) / PORT_CACHELINE * PORT_CACHELINE);
+  task *t = port_lines_new(sizeof *t);
   CHECK(t != NULL);
   *t = (task){ .step = step, .arg = arg };
   return t;

@@ -14,7 +14,7 @@
 typedef struct mr_waitops {
   const char *op;                    /* what the fiber does in it, for reports: "read"; NULL: link says so in the fiber */
   /* Queues w, whose fiber and ticket are set: 0. 1: not, o may be ready now: look again; -1: not, there is no memory. */
-  int  (*link)(void *o, mr_wait *w);
+  int  (*link)(void *o, mr_wait *w);  /* takes a lock, or calls mr_wait_fence */
   /* Takes w out, if it is still in; no harm if it never was. Then nobody can claim w any more. */
   void (*unlink)(void *o, mr_wait *w);
   unsigned char each;                /* unlink follows each link, whatever became of it; else only where w may still be in the queue */

@@ -21,21 +21,23 @@ struct mr_worker {
   atomic_uint tick;                  /* dispatches; written by the holder */
   unsigned id;
   unsigned streak;                   /* (holder) fibers taken from the slot in a row */
+  unsigned char turn;                /* (holder) the global queue's turn */
+  unsigned char served;              /* (holder) it had the last one: now the own queue's */
+  /* so far, what each dispatch touches */
   unsigned rng;                      /* (holder) */
   uint64_t moved;                    /* (holder) when it last left a CPU it shared with a host */
   uint64_t due;                      /* (holder) when the busy queue has its turn here */
   uint64_t served_busy;              /* (holder) when it had its last one */
   uint64_t window;                   /* (holder) when the last TURNS dispatches began, 0 = unknown */
   uint64_t exact;                    /* (holder) until when every turn is timed */
-  unsigned char turn;                /* (holder) the global queue's turn */
-  unsigned char served;              /* (holder) it had the last one: now the own queue's */
-  struct { unsigned tick; unsigned tries; uint64_t since, cpu; } seen;   /* (monitor) */
+  struct { unsigned tick, tries, lingers; uint64_t since, cpu; } seen;   /* (monitor) */
   struct { unsigned tick; mr_fiber *slot; } watched[MR_WATCHED];         /* (holder, as the watcher) other workers' slots */
 };
 
 struct mr_thread {
   port_thread os;
   port_event event;
+  atomic_uint poke;                  /* POKE_*: what the body should do when it is next asked */
   mr_worker *worker;                 /* (own) what it holds or believes to hold */
   _Atomic(mr_fiber *) current;       /* the running fiber; written by its own thread, read by the signal handler and the monitor */
   mr_thread *next;                   /* in the spare or idle list (idle lock) */
@@ -45,14 +47,15 @@ struct mr_thread {
   unsigned char seasoned;            /* (own) it has had a worker */
   unsigned char left;                /* (own) a job has ended and left something to be recycled: see body.h */
   unsigned char listed;              /* (idle lock) LIST_* */
+  /* so far, what each dispatch touches */
   mr_thread *reserve;                /* (own) the spare that will take over when this one blocks */
   _Atomic(mr_worker *) given;        /* worker handed to it while it waited */
   uint64_t began, last;              /* (own, timing) when this turn began; until when it has been charged */
   struct { uint64_t at, cpu; long slept; } stamp;   /* (own) the clock, its CPU clock, how often it slept; at 0 = unknown */
   uint64_t spent;                    /* (own) how long the LONG_TURN was */
   uint64_t patience;                 /* (own) ns to spin before sleeping */
-  atomic_uint poke;                  /* POKE_*: what the body should do when it is next asked */
   uint64_t until;                    /* (idle lock) when the watcher wakes */
+  atomic_uint lingers;               /* odd: in a call that the monitor ends; written by its own thread, see mr_linger_begin */
 };
 enum { POKE_PREEMPT = 1, POKE_INTERRUPT = 2 };
 enum { GAVE_WAY = 1, LONG_TURN = 2, TIMED = 4, BUSY_TURN = 8 };   /* BUSY_TURN: of the busy queue */

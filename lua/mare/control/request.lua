@@ -29,12 +29,14 @@ local function find(object)
   if inbox then return handle, inbox end
 end
 
+local HERE = debug.getinfo(1, "S").source:match("^(.*)control/request%.lua$") or "@lua/mare/"      -- where mare's own files are
+
 --- The line of the program that called mare.
 function request.where()
   for level = 2, 20 do
     local info = debug.getinfo(level, "Sl")
     if not info then break end
-    if info.currentline > 0 and not info.short_src:find("^lua/mare/") then return ("%s:%d"):format(info.short_src, info.currentline) end
+    if info.currentline > 0 and info.source:sub(1, #HERE) ~= HERE then return ("%s:%d"):format(info.short_src, info.currentline) end
   end
   return false
 end
