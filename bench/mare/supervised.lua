@@ -52,7 +52,7 @@ function modes.storm()
   local begun = channel.new(math.huge)
   local sup = supervisor.start { intensity = math.huge, report = false, template = { args = { begun }, start = function(c)
     c:send(true)
-    mare.sleep(math.random() * 20)
+    mare.sleep(-10 * math.log(1 - math.random()))            -- at any moment as likely as at any other
     error("x", 0)
   end } }
   for _ = 1, count do sup:spawn() end
@@ -77,6 +77,7 @@ function modes.storm()
   measure.report("slowest", 1000 * slowest, "ms")
   local c = sup:count()
   measure.report("alive", c.active / c.specs, "of the children")
+  sup:shutdown()
 end
 
 modes[arg[1]]()
