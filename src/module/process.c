@@ -336,7 +336,25 @@ static int l_memory(lua_State *L) {
   return 4;
 }
 
+static int scope_k(lua_State *L, int status, lua_KContext ctx) {
+  (void)status;
+  if (ctx) return lua_gettop(L);
+  lua_insert(L, 1);
+  lua_callk(L, lua_gettop(L) - 1, LUA_MULTRET, 1, scope_k);
+  return lua_gettop(L);
+}
+
+/* process.scope(f, …) -> results of f: what the module mare.scope is, loaded when it is called */
+static int l_scope(lua_State *L) {
+  if (mr_in_process(L)) lua_pushcfunction(L, mr_require);
+  else lua_getglobal(L, "require");
+  lua_pushliteral(L, "mare.scope");
+  lua_callk(L, 1, 1, 0, scope_k);
+  return scope_k(L, LUA_OK, 0);
+}
+
 static const luaL_Reg functions[] = {
+  { "scope", l_scope },
   { "spawn", l_spawn },     { "self", l_self },   { "yield", l_yield },   { "workers", l_workers },
   { "recycle", l_recycle }, { "count", l_count }, { "memory", l_memory },
   { "masked", mr_process_masked }, { "deadline", mr_process_deadline }, { "remaining", mr_process_remaining },

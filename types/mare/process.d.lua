@@ -45,6 +45,12 @@ local handle = {}
 ---@overload fun(options: mare.spawn.options): mare.handle
 function process.spawn(main, ...) end
 
+---Calls `f(scope, …)`; what is begun with the scope has ended when this returns. See `mare.scope`.
+---@param f fun(scope: mare.scope, ...: any): ...
+---@param ... any further arguments of f
+---@return any ... results of f
+function process.scope(f, ...) end
+
 ---The handle of the process that calls.
 ---@return mare.handle
 ---@nodiscard
