@@ -313,7 +313,7 @@ static int ended(mr_proc *p, lua_State *L, int how) {
   p->result.n = (unsigned char)how;
   mr_cause_of_process(p, &c);
   if (!p->text) p->text = copy_text(c.message, mr_proc_keep(p, strlen(c.message)));
-  mr_proc_observe(p);
+  if (p->kind != PROC_MAIN) mr_proc_observe(p);   /* who made it end knows, but a program must not end without a word */
   return PROC_FAILED;
 }
 
@@ -463,13 +463,20 @@ static char *group_failure(const mr_group *g, const char *text, const char *trac
   return line;
 }
 
+/* Of most it says nothing that the main process, #1, has spawned them. */
+static void name_failed(const mr_proc *p, char *buf, size_t size) {
+  char by[40] = "";
+  if (p->parent > 1) snprintf(by, sizeof by, p->name ? ", spawned by #%llu" : " (spawned by #%llu)", (unsigned long long)p->parent);
+  if (p->kind == PROC_MAIN) snprintf(buf, size, "mare: ");
+  else if (p->name) snprintf(buf, size, "mare: process '%.60s' (#%llu%s) failed: ", p->name, (unsigned long long)p->job.id, by);
+  else snprintf(buf, size, "mare: process #%llu%s failed: ", (unsigned long long)p->job.id, by);
+}
+
 char *mr_proc_failure(mr_proc *p) {
   if (atomic_exchange(&p->observed, 1)) return NULL;
   atomic_fetch_add(&mr_failures, 1);
-  char who[96];
-  if (p->kind == PROC_MAIN) snprintf(who, sizeof who, "mare: ");
-  else if (p->name) snprintf(who, sizeof who, "mare: process '%.60s' (#%llu) failed: ", p->name, (unsigned long long)p->job.id);
-  else snprintf(who, sizeof who, "mare: process #%llu failed: ", (unsigned long long)p->job.id);
+  char who[160];
+  name_failed(p, who, sizeof who);
   const char *text = p->text ? p->text : mr_err_text(MR_ENOMEM), *trace = p->trace ? p->trace : "";
   if (p->group) return group_failure(p->group, text, trace);
   size_t len = strlen(who) + strlen(text) + strlen(trace) + 3;

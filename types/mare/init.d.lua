@@ -9,6 +9,7 @@
 ---@field select fun(cases: mare.cases): ... what `require "mare.select"` gives
 ---@field selector fun(cases: table): mare.Selector what `require "mare.selector"` gives
 ---@field fiber mare.fiberlib what `require "mare.fiber"` gives
+---@field error mare.errorlib what `require "mare.error"` gives
 ---@field timer mare.timerlib what `require "mare.timer"` gives
 ---@field net mare.netlib what `require "mare.net"` gives
 ---@field tls mare.tlslib what `require "mare.tls"` gives
