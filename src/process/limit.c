@@ -16,7 +16,6 @@ void mr_limit_leave(mr_limit *l) {
   if (l->inner) l->inner->outer = l->outer;
   else l->of->limits = l->outer;
   if (l->outer) l->outer->inner = l->inner;
-  if (!l->of->limits) l->of->fiber.masked = 0;
   l->of = NULL;
 }
 
@@ -26,7 +25,6 @@ void mr_limits_forget(mr_lua *l) {
     l->limits = m->outer;
     m->of = NULL;
   }
-  l->fiber.masked = 0;
 }
 
 /* The coroutines that wait, or resume one that does, are not suspended for Lua while their fiber runs. */
