@@ -142,6 +142,11 @@ void mr_fiber_reason_push(lua_State *L, mr_fiber *f);                    /* fibe
 /* ---- fibers (fiber.c) ---- */
 struct mr_strand *mr_fiber_spawn(lua_State *L, int n, const char *name);  /* of the function and n - 1 arguments on top; leaves its handle */
 
+/* ---- names of processes (names.c) ---- */
+int mr_name_l_register(lua_State *L);
+int mr_name_l_unregister(lua_State *L);
+int mr_name_l_whereis(lua_State *L);
+
 /* ---- spawning (process.c) ---- */
 /*
  * Of the function and its arguments at 1 … n. One reference for the caller; NULL: the reason is *err, or the value that can't travel, if

@@ -25,7 +25,7 @@ void mr_limit_leave(mr_limit *l) {
   if (l->inner) l->inner->outer = l->outer;
   else bounds(l->of)->limits = l->outer;
   if (l->outer) l->outer->inner = l->inner;
-  else if (!l->inner) f->bounded = f->masked = 0;
+  else if (!l->inner) f->bounded = 0;
   l->of = NULL;
 }
 
@@ -36,7 +36,7 @@ void mr_limits_forget(mr_lua *l) {
     b->limits = m->outer;
     m->of = NULL;
   }
-  l->fiber.bounded = l->fiber.masked = 0;
+  l->fiber.bounded = 0;
 }
 
 /* The coroutines that wait, or resume one that does, are not suspended for Lua while their fiber runs. */

@@ -66,6 +66,8 @@ int mr_wait_open(mr_fiber *f, lua_State *L) {
   if (PORT_UNLIKELY(f->bounded)) {
     mr_ending_heard(mr_proc_of(f));
     if (!mr_limit_open(l)) return MR_EDEADLINE;
+  } else {
+    f->masked = 0;                               /* not where the last mask is left: a collector may do that, while the fiber waits */
   }
   int err = choose_mode(f, L);
   if (PORT_UNLIKELY(err)) return err;

@@ -11,6 +11,7 @@
 #include "process/rt.h"
 #include "process/control.h"
 #include "process/group.h"
+#include "process/names.h"
 #include "process/strand.h"
 #include "run/seat.h"
 
@@ -80,6 +81,7 @@ void mr_proc_abandon(void) {
       if (atomic_load(&p->status) >= PROC_DONE) continue;
       mr_crew_each(&p->job, close_ticket, NULL);
       mr_proc_observe(p);
+      mr_names_end(p);
       atomic_store(&p->status, PROC_FAILED);
       mr_job_settle(&p->job);
       mr_control_forget(p);
@@ -143,6 +145,7 @@ mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
   p->charged = s->budget ? mr_spawn_bytes(s) : 0;
   p->group = s->group;
   if (p->group) mr_group_enter(p->group);
+  if (PORT_UNLIKELY(s->level != LEVEL_NORMAL)) mr_job_level(&p->job, s->level);
   list(p);
   mr_job_start(&p->job, near);
   return p;
@@ -339,6 +342,7 @@ int mr_proc_outcome(mr_proc *p, int status, int nres) {
 }
 
 void mr_proc_finish(mr_proc *p, int status) {
+  mr_names_end(p);
   port_acquire(&p->lock);
   atomic_store(&p->status, (unsigned char)status);
   port_unlock(&p->lock);

@@ -102,6 +102,7 @@ struct mr_proc {
   atomic_uchar deaf;                 /* DEAF_*: it is to end, and does it hear of that? See mr_ending_report */
   unsigned char offered;             /* (owner) its group's library is still to be made */
   unsigned char exits;               /* (owner) 1: it has functions to be called at its end, 2: they are called */
+  atomic_uchar named;                /* it has, or had, names: see names.c */
   port_lock lock;                    /* guards: waiters, and the change of status to an end */
   mr_heap *heap;                     /* NULL: no state, or a host */
   mr_message *start;                 /* function and arguments, until it starts; NULL for hosts */
@@ -148,6 +149,7 @@ typedef struct mr_spawn {
   mr_budget *budget;                 /* or NULL; one reference, likewise, and mr_spawn_bytes that were taken from it */
   int tree;                          /* `limit` is of a budget of its own */
   int system_heap;
+  int level;                         /* LEVEL_* */
   int kind;                          /* PROC_PLAIN or PROC_MAIN */
   struct mr_group *group;            /* or NULL */
   unsigned ties;                     /* TIE_*: how it is tied to its parent from the beginning */

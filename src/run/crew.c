@@ -73,6 +73,7 @@ int mr_crew_leave(mr_crew *c) {
 
 static void set_crew(mr_job *j, mr_crew *c) {
   port_acquire(&j->lock);
+  if (c && (mr_fiber_heed(j->first) & HEED_LEVEL)) atomic_fetch_or(&c->token.heed, HEED_LEVEL);
   j->first->crew = c;
   port_unlock(&j->lock);
 }

@@ -73,7 +73,7 @@ static int look_at(mr_worker *w, uint64_t now, int urgent) {
   }
   rescue_slot(w);
   int others = atomic_load(&w->queue.count) || atomic_load(&w->slot) || atomic_load(&r->queue.count) ||
-               atomic_load(&r->nbusy) || w->id >= (unsigned)atomic_load(&r->target);
+               mr_waiting(LEVEL_NORMAL) || mr_waiting(LEVEL_HIGH) || mr_waiting(LEVEL_LOW) || w->id >= (unsigned)atomic_load(&r->target);
   uint64_t limit = urgent ? 0 : mr_share_slice() - r->quantum / 10;
   if (others && now - w->seen.since >= limit) interrupt(w, t, port_thread_cpu(&t->os));
   return 1;
@@ -146,6 +146,7 @@ static int look_round(uint64_t now) {
     urgent += mr_poll(NULL, 0) > 0;
     mr_settled();
   }
+  if (atomic_load_explicit(&r->high_waits, memory_order_relaxed)) urgent += atomic_exchange(&r->high_waits, 0);
   for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) busy += look_at(&r->worker[i], now, urgent);
   if (PORT_UNLIKELY(atomic_load(&r->nending)) && see_ending(now)) busy++;
   if (atomic_load(&r->interrupted)) {
@@ -176,6 +177,11 @@ static void monitor(void *arg) {
     port_event_wait(&r->monitor_event, until);
   }
   mr_run_detach();
+}
+
+void mr_monitor_urge(void) {
+  mr_runtime *r = &mr_rt;
+  if (atomic_load(&r->nidle) == 0 && !atomic_exchange(&r->high_waits, 1)) port_event_set(&r->monitor_event);
 }
 
 void mr_monitor_poke(uint64_t due) {

@@ -43,6 +43,19 @@ static inline void mr_row_add_due(mr_row *l, mr_fiber *f) {
   l->due = f;
 }
 
+/* Wherever it is; 0: it is not there. */
+static inline int mr_row_remove(mr_row *l, mr_fiber *f) {
+  mr_fiber *before = NULL, *at = l->head;
+  for (; at && at != f; at = at->next) before = at;
+  if (!at) return 0;
+  mr_fiber_taken(f);
+  if (before) before->next = f->next;
+  else l->head = f->next;
+  if (l->tail == f) l->tail = before;
+  if (l->due == f) l->due = before;
+  return 1;
+}
+
 static inline mr_fiber *mr_row_first(const mr_row *l) { return l->head; }
 static inline mr_fiber *mr_row_last(const mr_row *l) { return l->tail; }
 static inline void mr_row_clear(mr_row *l) { *l = (mr_row){ NULL, NULL, NULL }; }
@@ -97,6 +110,17 @@ static inline mr_fiber *mr_queue_take(mr_queue *q) {
   MR_CHECK_SOME(32, mr_queue_check(q));
   port_unlock(&q->lock);
   return f;
+}
+
+/* Wherever it is; 0: it is not there. `f` is looked at only if it is. */
+static inline int mr_queue_remove(mr_queue *q, mr_fiber *f) {
+  if (atomic_load(&q->count) == 0) return 0;
+  port_acquire(&q->lock);
+  int there = mr_row_remove(&q->row, f);
+  if (there) atomic_store_explicit(&q->count, atomic_load_explicit(&q->count, memory_order_relaxed) - 1, memory_order_relaxed);
+  MR_CHECK_SOME(32, mr_queue_check(q));
+  port_unlock(&q->lock);
+  return there;
 }
 
 /* Nobody uses it any more: as it was at first. */

@@ -35,11 +35,13 @@ typedef struct task {
   int at;                            /* where it goes on */
   int count;
   void *arg;
+  int kept;                          /* of a job's first: its record stays when the job is over, for those who may still ask it to end */
 } task;
 
 static atomic_int ended, begun, deadlocks;
 static port_event all_over;
 static void (*on_interrupt)(void);
+static atomic_int kicks;
 
 static int equip(mr_thread *t) {
   (void)t;
@@ -76,7 +78,8 @@ static int end(mr_thread *t, mr_fiber *f, int how) {
     return 0;
   }
   if (c) mr_crew_destroy(c);
-  port_lines_free(j->first);
+  mr_job_settle(j);
+  if (!((task *)(void *)j->first)->kept) port_lines_free(j->first);
   t->left = 1;
   if (mr_job_over()) port_event_set(&all_over);
   return 1;
@@ -89,7 +92,7 @@ static void recycle(mr_worker *w, mr_thread *t) {
 
 static void flush(mr_worker *w) { (void)w; }
 static void prefetch(const mr_fiber *f) { (void)f; }
-static void kick(void) {}
+static void kick(void) { atomic_fetch_add(&kicks, 1); }
 static void (*on_ending)(void);
 static void ending(void) {
   if (on_ending) on_ending();
@@ -122,13 +125,13 @@ static inline task *task_new(int (*step)(task *t), void *arg) {
   return t;
 }
 
-static inline task *spawn(int (*step)(task *t), void *arg, mr_fiber *near) {
+static inline task *spawn_as(task *t, mr_fiber *near) {
   static _Atomic uint64_t ids;
-  task *t = task_new(step, arg);
   mr_job_init(&t->job, &t->fiber, atomic_fetch_add(&ids, 1) + 1, 0);
   mr_job_start(&t->job, near);
   return t;
 }
+static inline task *spawn(int (*step)(task *t), void *arg, mr_fiber *near) { return spawn_as(task_new(step, arg), near); }
 
 /* A fiber beside those of the job that runs. */
 static inline task *spawn_beside(task *first, int (*step)(task *t), void *arg) {

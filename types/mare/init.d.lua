@@ -17,6 +17,9 @@
 ---@field orb mare.orblib what `require "mare.orb"` gives
 ---@field file mare.filelib what `require "mare.file"` gives
 ---@field subprocess mare.subprocesslib what `require "mare.subprocess"` gives
+---@field scope fun(f: fun(scope: mare.scope, ...: any): ..., ...: any): ... what `require "mare.scope"` gives: `process.scope`
+---@field server mare.serverlib what `require "mare.server"` gives
+---@field supervisor mare.supervisorlib what `require "mare.supervisor"` gives
 ---@field signal mare.signallib what `require "mare.signal"` gives
 local mare = {}
 

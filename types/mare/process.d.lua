@@ -18,6 +18,11 @@ local handle = {}
 ---| '"done"'    # it has returned
 ---| '"failed"'  # it has ended with an error
 
+---@alias mare.priority
+---| '"high"'   # its turn comes before all others'
+---| '"normal"' # what a process has that was told nothing
+---| '"low"'    # its turn comes when there is no other; at least a 16th of the time
+
 ---@class mare.budget
 ---@field [1] number bytes
 ---@field tree? boolean true: the process, its children, theirs, and what all of them have queued keep the limit together
@@ -30,6 +35,7 @@ local handle = {}
 ---@field linked? boolean linked with the caller from birth, as by `handle:link()`
 ---@field owned? boolean it is cancelled when the caller's process ends, in whatever way
 ---@field heap? '"own"'|'"system"' an arena of its own (default), or `malloc`
+---@field priority? mare.priority of the ready ones the highest run first
 
 ---Starts a process that calls `main` with the arguments. Never waits.
 ---
@@ -40,6 +46,12 @@ local handle = {}
 ---@return mare.handle
 ---@overload fun(options: mare.spawn.options): mare.handle
 function process.spawn(main, ...) end
+
+---Calls `f(scope, …)`; what is begun with the scope has ended when this returns. See `mare.scope`.
+---@param f fun(scope: mare.scope, ...: any): ...
+---@param ... any further arguments of f
+---@return any ... results of f
+function process.scope(f, ...) end
 
 ---The handle of the process that calls.
 ---@return mare.handle
@@ -58,6 +70,23 @@ function process.workers(n) end
 ---@param n? integer 0 or more; above 64 means 64
 ---@return integer before the change
 function process.recycle(n) end
+
+---Gives a process a name, by which `whereis` finds it until it ends. It may have several. Raises an error when another
+---process has that name, or the same one, and when the process has ended.
+---@param name string without zero bytes
+---@param handle? mare.handle by default the process that calls
+function process.register(name, handle) end
+
+---Frees a name, whoever has it.
+---@param name string
+---@return boolean had somebody had it
+function process.unregister(name) end
+
+---The process of that name, or nil.
+---@param name string
+---@return mare.handle?
+---@nodiscard
+function process.whereis(name) end
 
 ---How many processes have not ended.
 ---@return integer
@@ -86,6 +115,11 @@ function handle:wait(seconds) end
 ---@return mare.status
 ---@nodiscard
 function handle:status() end
+
+---The priority of the process; with `word` sets it, at any time.
+---@param word? mare.priority
+---@return mare.priority before the change
+function handle:priority(word) end
 
 ---Calls f. Each wait in it, of the calling fiber, ends `seconds` from now at the latest, by an error of kind "deadline"; of nested deadlines the
 ---earliest counts. A call's own limit of time still gives `nil, "timeout"`.
