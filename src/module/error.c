@@ -44,8 +44,8 @@ static void push_name(lua_State *L, const mr_proc *p) {
   else lua_pushfstring(L, "process #%I", (LUAI_UACINT)p->job.id);
 }
 
-/* mare's own files, as the build names them (cmake). */
-static int is_own(const lua_Debug *ar) { return strncmp(ar->source, "@lua/mare/", 10) == 0; }
+/* mare's own files: those in the binary, and those of a source tree that Lua reads them from. */
+static int is_own(const lua_Debug *ar) { return *ar->source == '@' && strstr(ar->source, "lua/mare/") != NULL; }
 
 /* "file:line" of the innermost Lua function of the program that runs, else of mare's own, or nil. */
 static void push_where(lua_State *L) {
