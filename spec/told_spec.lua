@@ -22,7 +22,7 @@ describe("the main process", function()
     local err, out, code = script "process.self():cancel('enough')"
     assert.matches("^mare: [^\n]*:2: the process was cancelled: enough\n$", err)
     assert.equal(1, code)
-    err, out, code = script "local main = process.self() process.spawn(function() main:cancel() end)\n print(pcall(mare.sleep, 1000)) mare.sleep(1000)"
+    err, out, code = script "local main = process.self() process.spawn(function() repeat mare.sleep(0.01) until main:status() == 'waiting' main:cancel() end)\n print(pcall(mare.sleep, 1000)) mare.sleep(1000)"
     assert.matches("^false\t[^\n]*:3: the process was cancelled\n$", out)
     assert.matches("^mare: the process was cancelled\n$", err)
     assert.equal(1, code)
