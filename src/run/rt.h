@@ -105,6 +105,8 @@ void mr_share_born(mr_job *j, const mr_fiber *near);     /* before its first fib
 void mr_share_forget(void);
 
 /* worker.c */
+/* How many threads of ours, but for the calling one and the monitor, run or could with a CPU; how many there are, and the CPU time they have had. */
+unsigned   mr_threads_runnable(unsigned *living, uint64_t *cpu);
 mr_thread *mr_spare_get(void);                 /* a thread without a worker, new if need be; NULL: none to be had */
 void mr_spare_put(mr_thread *t);
 int  mr_spare_wait(mr_thread *t);              /* own thread: until it is given a worker; 0: it is not needed any more */
