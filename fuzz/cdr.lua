@@ -2,7 +2,8 @@
 --
 -- The first byte chooses the types (an operation's arguments or results, an exception), the second the codec, the rest is decoded. What could be
 -- decoded must encode, and from then on stay the same, byte for byte. The fourth and the fifth say how many TypeCodes there are around the one that
--- follows (16 for each one counted, the sixth chooses their kinds), as no input is long enough for the depths that are allowed.
+-- follows (the sixth chooses their kinds), as no input is long enough for the depths that are allowed. Few of what is made up goes that deep, as
+-- each level costs some microseconds: the others are about where recursion ends and the loops take over (type.h).
 local cdr = require "mare.orb.cdr"
 local idl = require "mare.orb.idl"
 
@@ -107,10 +108,10 @@ end
 
 local KINDS = { "s", "t", "a", "u", "l", "st", "stluasltas", "ll", "su", "as" }
 
--- Not so many that the next input would wait for this one.
 local function deepened(data)
-  local levels = ((data:byte(4) or 0) | (data:byte(5) or 0) << 8) * 16 % 10500
-  if levels == 0 or #data < 9 then return data end
+  local less, more = data:byte(4, 5)
+  if #data < 9 or less | more == 0 then return data end
+  local levels = more >= 240 and less * 42 or less % 64
   local kinds = KINDS[data:byte(6) % #KINDS + 1]
   return data:sub(1, 8) .. nest.typecode(kinds:rep(levels // #kinds + 1):sub(1, levels), data:sub(9)), data:byte(1) % 2 == 0 and "f_any>" or "f_code>"
 end

@@ -87,13 +87,17 @@ for _, path in ipairs(captures) do
 end
 
 -- TypeCodes and anys far inside others: a value of none of the levels, and one of each.
-for levels = 1, 600, 97 do
-  for nested = 0, 9 do
-    for which = 0, 1 do
-      seed("cdr", string.char(which, 28, 0) .. string.pack("<I2", levels) .. string.char(nested, 0, 0) .. "\3\0\0\0" .. ("\1\0\0\0"):rep(40))
-    end
+local function deep(less, more, nested)
+  for which = 0, 1 do
+    seed("cdr", string.char(which, 28, 0, less, more, nested, 0, 0) .. "\3\0\0\0" .. ("\1\0\0\0"):rep(40))
   end
 end
+for nested = 0, 9 do
+  for _, levels in ipairs { 1, 31, 32, 33, 63 } do deep(levels, 0, nested) end
+  deep(60, 240, nested)
+end
+deep(238, 240, 6)                                -- all kinds, 9,996 levels
+deep(239, 240, 6)                                -- more than are allowed
 
 local large = core.request(2, true, 3, "key", "operation", { { 1, "\1\0\0\0\1\0\1\5\9\1\1\0" } }, 7, ("b"):rep(90))
 local pieces = "GIOP\1\2\3\0" .. string.pack("<I4", 52) .. large:sub(13, 64) .. "GIOP\1\2\3\7" .. string.pack("<I4I4", 20, 7) .. large:sub(65, 80)

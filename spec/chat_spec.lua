@@ -1,5 +1,4 @@
 -- The chat server from outside: members as sockets, who see what is said in their room and nothing else.
--- time limit: 180 s
 -- runs under: mare
 local net, subprocess = require "mare.net", require "mare.subprocess"
 local proc = require "spec.support.proc"

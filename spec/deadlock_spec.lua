@@ -1,4 +1,5 @@
 -- Deadlock: when everything waits for ever, the program says who waits for what.
+-- runs under: mare
 local proc = require "spec.support.proc"
 
 local function mare(text, options) return proc.mare(text, {}, options) end

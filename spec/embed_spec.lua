@@ -1,6 +1,5 @@
 -- Embedding: C programs with one or more host states, C modules, forked children, and the ways in which programs with mare end.
 -- runs under: mare
--- time limit: 180 s
 local process = require "mare".process
 local proc = require "spec.support.proc"
 
@@ -37,6 +36,7 @@ describe("a C program", function()
 
   it("that forks has a child in which mare's calls say so", function() passes(c_program("states", "fork")) end)
   it("that forks inside a process likewise", function() passes(c_program("states", "fork in a process")) end)
+  it("that forks keeps what its child's state closes", function() passes(c_program("states", "fork while it waits")) end)
 end)
 
 describe("mare.h", function()

@@ -1,6 +1,5 @@
 -- Exit: however a program ends, whatever its processes do then, it ends promptly, does not crash, and tells the right code.
 -- runs under: mare
--- time limit: 300 s
 --
 -- Every cell is a program of its own. What the end waits for is docs/embedding.md; where it waits for processes, these are finite here,
 -- else they would go on for ever.

@@ -1,5 +1,4 @@
 -- Files and folders: contents, errors, one call at a time, nothing held up, no descriptor left.
--- time limit: 180 s
 local mare = require "mare"
 local file = require "mare.file"
 local proc = require "spec.support.proc"
@@ -32,7 +31,7 @@ describe("files", function()
   after_each(function()
     collectgarbage()
     collectgarbage()
-    local limit = mare.clock() + 10               -- closing is done by another thread
+    local limit = mare.clock() + 60               -- closing is done by another thread
     while open_below() > 0 and mare.clock() < limit do mare.sleep(0.01) end
     assert.equal(0, open_below())
   end)
@@ -331,7 +330,7 @@ describe("files", function()
 
   describe("while they are read", function()
     it("hold nobody up", function()
-      -- One worker: a ticker and readers of uncached and cached files share it.
+      -- One worker, which readers of a large file leave to others while the system reads: there are many turns of these for each read.
       local name = path "big"
       assert(file.write(name, ("x"):rep(1 << 24)))
       local r = proc.mare([[
@@ -345,11 +344,13 @@ describe("files", function()
             done:send(true)
           end)
         end
-        local start, ticks, finished = mare.clock(), 0, 0
+        local turns, finished = 0, 0
         while finished < 4 do
-          if done:receive(0.01) then finished = finished + 1 else ticks = ticks + 1 end
+          if done:try_receive() then finished = finished + 1 end
+          turns = turns + 1
+          mare.process.yield()
         end
-        print(ticks * 0.01 > 0.1 * (mare.clock() - start))   -- most of the time it was on time, on a loaded machine too
+        print(turns > 200 or turns)                          -- tens of thousands; one for each of the 20 if they held it
       ]], { name }, { workers = 1, timeout = 60 })
       assert.equal("true\n", r.out .. r.err)
     end)

@@ -1,6 +1,6 @@
 -- luacheck: ignore 211 311 331 542 631
--- time limit: 300 s
 -- Debug hooks of programs while mare interrupts them: they see what plain Lua shows.
+-- runs under: mare
 local proc = require "spec.support.proc"
 
 -- A function that runs the same work under hooks of all kinds and tells all they saw; text of a program.

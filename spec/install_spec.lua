@@ -1,5 +1,4 @@
 -- What is installed, and what those are told who have another Lua: make install and uninstall, pkg-config, CMake, the rock.
--- time limit: 400 s
 -- runs under: mare
 -- needs: plain
 local proc = require "spec.support.proc"

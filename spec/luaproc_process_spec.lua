@@ -4,18 +4,7 @@ local luaproc = require "luaproc"
 local mare = require "mare"
 local proc = require "spec.support.proc"
 
-local serial = 0
-
-local function fresh(async)
-  serial = serial + 1
-  local name = "process spec " .. serial
-  assert.is_true(luaproc.newchannel(name, async))
-  return name
-end
-
-local function results(...)
-  return { n = select("#", ...), ... }
-end
+local fresh, results = require "spec.support.channels" "process spec ", table.pack
 
 local in_file = { env = { LUA_PATH = (os.getenv("MARE_ROOT") or ".") .. "/lua/?.lua;;" } }
 
@@ -237,16 +226,16 @@ describe("a process of luaproc", function()
       assert.is_false((f:wait()))
     end
     -- had the barrier kept its place, the next one would go through alone
-    local passed = 0
+    local passed, list = 0, {}
     for i = 1, 2 do
       assert.equal(0, passed)
-      fiber.spawn(function()
+      list[i] = fiber.spawn(function()
         assert(luaproc.barrier(name, 2))
         passed = passed + i
       end)
       mare.sleep(0)
     end
-    mare.sleep(0)
+    for i = 1, 2 do assert.is_true((list[i]:wait())) end
     assert.equal(3, passed)
   end)
 end)

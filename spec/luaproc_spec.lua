@@ -1,19 +1,17 @@
 -- luaproc on mare: results, error returns, and the programs of the two works in small.
 -- Processes are made from code strings, as programs of that time do, and from functions.
 local luaproc = require "luaproc"
+local process = require "mare.process"
 
-local serial = 0
+local fresh, results = require "spec.support.channels" "spec", table.pack
 
--- A channel name of this test's own: names are known in the whole program.
-local function fresh(async)
-  serial = serial + 1
-  local name = "spec" .. serial
-  assert.is_true(luaproc.newchannel(name, async))
-  return name
-end
-
-local function results(...)
-  return { n = select("#", ...), ... }
+-- Deletes a channel once we wait.
+local function delete_under_us(name)
+  local us = process.self()
+  process.spawn(function()
+    while us:status() ~= "waiting" do process.yield() end
+    luaproc.delchannel(name)
+  end)
 end
 
 local function collect(name, count)
@@ -67,7 +65,7 @@ describe("luaproc.newchannel and delchannel", function()
 
   it("wake the main script too", function()
     local name = fresh()
-    luaproc.newproc(('require "mare".sleep(0.05) luaproc.delchannel("%s")'):format(name))
+    delete_under_us(name)
     assert.same(results(nil, ("channel '%s' destroyed while waiting for sender"):format(name)),
       results(luaproc.receive(name)))
   end)
@@ -234,7 +232,7 @@ describe("luaproc.barrier", function()
   it("says that a channel does not exist, and that it was destroyed", function()
     assert.same(results(nil, "channel 'none' does not exist"), results(luaproc.barrier("none", 2)))
     local name = fresh()
-    luaproc.newproc(('require "mare".sleep(0.05) luaproc.delchannel("%s")'):format(name))
+    delete_under_us(name)
     assert.same(results(nil, ("channel '%s' destroyed while waiting at a barrier"):format(name)),
       results(luaproc.barrier(name, 2)))
   end)

@@ -1,12 +1,12 @@
 -- The table of all modules (src/module/modules.def, and the files of lua/mare): what is in it is found wherever modules are looked for.
+-- runs under: mare
 local proc = require "spec.support.proc"
 
 local root = os.getenv("MARE_ROOT") or "."
 
 local function lines_of(command)
-  local list <close> = assert(io.popen("cd '" .. root .. "' && " .. command))
   local all = {}
-  for line in list:lines() do all[#all + 1] = line end
+  for line in proc.run(command, { dir = root }).out:gmatch("[^\n]+") do all[#all + 1] = line end
   return all
 end
 

@@ -1,4 +1,4 @@
--- What omniORB and JacORB sent each other (spec/orb_peers/captures) is understood by mare, and written by it in the same bytes. time limit: 300 s
+-- What omniORB and JacORB sent each other (spec/orb_peers/captures) is understood by mare, and written by it in the same bytes.
 local orb = require "mare.orb"
 local core = require "mare.orb.giop.core"
 local record = require "spec.orb_peers.record"

@@ -1,5 +1,4 @@
 -- Marshalling through Lua's API alone, as it is where Lua's own structures aren't as mare knows them: all specs of it once more.
--- time limit: 300 s
 -- runs under: mare
 local proc = require "spec.support.proc"
 

@@ -1,6 +1,5 @@
 -- Values far inside other values: as many levels as the documentation says, of every kind, on threads with little stack, with the bytes and the
 -- errors that the same values have elsewhere.
--- time limit: 180 s
 local c = require "spec.support.cdr"
 local proc = require "spec.support.proc"
 local random = require "spec.support.cdr_random"

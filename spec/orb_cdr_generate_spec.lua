@@ -1,5 +1,4 @@
 -- Generated marshalling: the same bytes and values as the programs in C, for the types it supports; the others refused by name.
--- time limit: 180 s
 local c = require "spec.support.cdr"
 local random = require "spec.support.cdr_random"
 local generate = require "spec.support.generate"

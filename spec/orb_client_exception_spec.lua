@@ -56,6 +56,8 @@ describe("a system exception", function()
       ["CORBA::MARSHAL (JacORB minor 5, COMPLETED_MAYBE)"] = { "MARSHAL", 0x4a430005, "COMPLETED_MAYBE" },
       ["CORBA::MARSHAL (minor 0x12345678, COMPLETED_YES)"] = { "MARSHAL", 0x12345678, "COMPLETED_YES" },
       ["CORBA::BAD_PARAM (OMG minor 7: no such scheme of references, COMPLETED_NO): because"] = { "BAD_PARAM", 7, "COMPLETED_NO", "because" },
+      ["CORBA::INV_OBJREF (OMG minor 1, COMPLETED_NO): value: the reference names no code set for wide characters"] =
+        { "INV_OBJREF", 1, "COMPLETED_NO", "value: the reference names no code set for wide characters" },
       ["CORBA::UNKNOWN (OMG minor 999, COMPLETED_NO)"] = { "UNKNOWN", 999 },
     } do assert.equal(text, tostring(orb.system(table.unpack(args)))) end
   end)

@@ -35,27 +35,34 @@ describe("a server that floods", function()
   }
   for name, bytes in pairs(floods) do
     it(name .. " keeps no call beyond its time, and no sibling from its turns", function()
-      local broker <close>, hello = calling.proxy(IDL, "Echo", flooding(bytes), { timeout = 0.3 })
-      local turns, over = 0, false
-      local sibling = fiber.spawn(function()
-        while not over do
-          turns = turns + 1
-          mare.sleep(0.005)
+      local timeout = 0.1
+      local turns, what
+      repeat                                                 -- a loaded machine may leave us no turns in so short a time
+        timeout, turns = timeout * 3, 0
+        local broker <close>, hello = calling.proxy(IDL, "Echo", flooding(bytes), { timeout = timeout })
+        local over = false
+        local sibling = fiber.spawn(function()
+          while not over do
+            turns = turns + 1
+            mare.sleep(0.005)
+          end
+        end)
+        local began = mare.clock()
+        what = raised(hello.say, hello, "x")
+        over = true
+        assert.is_true(mare.clock() - began < LIMIT + timeout)
+        if name ~= "with pieces of one reply" and what == "TIMEOUT 0 COMPLETED_MAYBE" then
+          broker.transport.links[next(broker.transport.links)].used = 0
+          what = raised(hello.say, hello, "x")
         end
-      end)
-      local began = mare.clock()
-      local what = raised(hello.say, hello, "x")
-      over = true
-      assert.is_true(mare.clock() - began < LIMIT)
-      if name ~= "with pieces of one reply" then           -- those are refused: no message began
+        sibling:wait()
+      until name == "with pieces of one reply" or what == "TIMEOUT 0 COMPLETED_MAYBE" and turns > 5 or timeout > 5
+      if name == "with pieces of one reply" then           -- those are refused: no message began
+        assert.equal("COMM_FAILURE 0 COMPLETED_MAYBE", what)
+      else
         assert.equal("TIMEOUT 0 COMPLETED_MAYBE", what)
         assert.is_true(turns > 5, turns .. " turns")
-        broker.transport.links[next(broker.transport.links)].used = 0
-        assert.equal("TIMEOUT 0 COMPLETED_MAYBE", (raised(hello.say, hello, "x")))
-      else
-        assert.equal("COMM_FAILURE 0 COMPLETED_MAYBE", what)
       end
-      sibling:wait(LIMIT)
     end)
   end
 end)
@@ -82,10 +89,11 @@ describe("a connection that takes long to be made", function()
   it("is out of time for who has no more of it, not for others that wait for it", function()
     local listener = assert(net.listen { host = "127.0.0.1", port = 0, backlog = 1 })
     local host, port = listener:address()
-    local full = {}
-    repeat                                                 -- what the system accepts by itself
-      full[#full + 1] = net.connect(host, port, { timeout = 0.05 }) or false
-    until not full[#full] or #full > 20
+    local full, missed = {}, 0
+    repeat                                                 -- what the system accepts by itself; one may be late on a loaded machine
+      local c = net.connect(host, port, { timeout = 0.05 })
+      full[#full + 1], missed = c, c and 0 or missed + 1
+    until missed == 3 or #full > 20
     local broker <close>, hello = calling.proxy(IDL, "Echo", ("corbaloc:iiop:1.2@%s:%d/key"):format(host, port))
     local hasty = hello:_with { timeout = 0.1 }._async:say("hasty")
     local patient = hello._async:say("patient")
@@ -106,6 +114,6 @@ describe("a connection that takes long to be made", function()
     assert.same({ true, "patient" }, { patient:wait(LIMIT) })
     listener:close()
     accepting:wait(LIMIT)
-    for _, c in ipairs(full) do if c then c:close() end end
+    for _, c in ipairs(full) do c:close() end
   end)
 end)

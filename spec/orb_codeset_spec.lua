@@ -1,5 +1,5 @@
 -- Which code sets are chosen, with mare, omniORB and JacORB: by default, by programs whose strings are ISO 8859-1 (-ORBnativeCharCodeSet) and by
--- those that need every character (codeset). time limit: 300 s
+-- those that need every character (codeset).
 -- runs under: mare
 local orb = require "mare.orb"
 local core = require "mare.orb.giop.core"

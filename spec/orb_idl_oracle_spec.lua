@@ -1,7 +1,6 @@
 -- The IDL compiler beside omniidl: the same definitions, ids, types and constants; what is wrong is refused at the same line.
 -- needs: plain
 -- runs under: mare
--- time limit: 120 s
 local idl = require "mare.orb.idl"
 local lines = require "spec.support.idl_lines"
 local mutations = require "spec.support.idl_mutations"

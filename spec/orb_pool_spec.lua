@@ -186,7 +186,7 @@ describe("an object in several processes", function()
     end
     assert.is_true(replies >= 6)
     begun:close()
-    assert.equal(before - 2, mare.process.count())
+    while mare.process.count() > before - 2 do mare.sleep(0.002) end
     for i = 1, 4 do brokers[i]:shutdown() end
   end)
 
@@ -229,9 +229,7 @@ describe("an object in several processes", function()
     assert.is_false(ok)
     assert.matches("a function that makes a servant", tostring(err))
     broker:shutdown(true)
-    local deadline = mare.clock() + 20 * SLOW
-    while mare.process.count() > before and mare.clock() < deadline do mare.sleep(0.002) end
-    assert.equal(before, mare.process.count())
+    while mare.process.count() > before do mare.sleep(0.002) end
   end)
 
   it("serves on several cores at once, from plain Lua as well", function()

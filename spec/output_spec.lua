@@ -1,5 +1,4 @@
 -- Output: every print and every io.write call appears whole, whoever writes at the same time; input and commands hold up nobody.
--- time limit: 180 s
 -- runs under: mare
 local proc = require "spec.support.proc"
 local temporary = require "spec.support.temporary"

@@ -67,16 +67,19 @@ describe("wait_fd", function()
     assert.has_error(function() mare.wait_fd(0, "r", 0 / 0) end)
     local f = assert(io.open("/etc/passwd"))
     f:close()
-    local r = proc.mare("print(require 'mare'.wait_fd(0, 'r', 10))", {}, { input = "" })
+    local r = proc.mare("print(require 'mare'.wait_fd(0, 'r', 10))", {}, { stdin = "" })
     assert.equal("r\n", r.out)                  -- an end of file is something to read
   end)
 
   it("keeps a program alive, as no deadlock is", function()
     local r = proc.mare([[
       local mare = require "mare"
-      mare.process.spawn(function() io.write(tostring(mare.wait_fd(0, "r", 0.2))) end)
-    ]], {}, { input = nil })
-    assert.equal(0, r.code, r.err)
+      mare.process.spawn(function()
+        local socket <close> = mare.net.udp("127.0.0.1:0")     -- to which nobody sends
+        print(mare.wait_fd(socket:fd(), "r", 0.2))
+      end)
+    ]])
+    assert.same({ 0, "nil\ttimeout\n", "" }, { r.code, r.out, r.err })
   end)
 end)
 

@@ -1,11 +1,22 @@
 -- Pipes that nobody reads any more: standard output ends the program by SIGPIPE, as under lua; what mare itself writes to gives EPIPE.
--- time limit: 180 s
 -- runs under: mare
 local proc = require "spec.support.proc"
+local temporary = require "spec.support.temporary"
 
 -- How the program ended that wrote into `head -1`: 141 is SIGPIPE. The programs would write for ever.
 local function into_head(words, code)
   local r = proc.run(("{ %s -e '%s' 2>&1; echo $? >&2; } | head -1 >/dev/null"):format(words, code), { timeout = 20 })
+  assert.is_false(r.timeout, words .. ": " .. code)
+  return tonumber(r.err)
+end
+
+-- The same with a pipe whose only reader has gone before the program starts. before: what the shell does first.
+local function unread(words, code, options)
+  local fifo = temporary()
+  os.remove(fifo)
+  local command = "%s mkfifo '%s' && exec 3<>'%s' 4>'%s' 3<&- && { %s -e '%s' >&4; echo $? >&2; }"
+  local r = proc.run(command:format(options and options.before or "", fifo, fifo, fifo, words, code), options)
+  os.remove(fifo)
   assert.is_false(r.timeout, words .. ": " .. code)
   return tonumber(r.err)
 end
@@ -19,7 +30,6 @@ describe("output into a pipe that nobody reads", function()
     ["io.stderr:write"] = 'while true do io.stderr:write("1\\n") end',
     ["print in a coroutine"] = "coroutine.wrap(function() while true do print(1) end end)()",
     ["a pipe of io.popen"] = 'print(1) local f = io.popen("true", "w") while true do f:write("x\\n") f:flush() end',
-    ["what is flushed at the end"] = 'print(1) os.execute "sleep 0.3" io.stdout:setvbuf("full", 1000) io.stdout:write("x")',
   }
   for name, code in pairs(endless) do
     it("ends mare by SIGPIPE, as lua: " .. name, function()
@@ -29,6 +39,10 @@ describe("output into a pipe that nobody reads", function()
       assert.equal(want, into_head(proc.bin .. " run", code))
     end)
   end
+  it("ends mare by SIGPIPE, as lua: what is flushed at the end", function()
+    local code = 'io.stdout:setvbuf("full", 1000) io.stdout:write("x")'
+    for _, words in ipairs { proc.interpreter, proc.bin, proc.bin .. " run" } do assert.equal(141, unread(words, code)) end
+  end)
   it("ends mare by SIGPIPE from any process and fiber", function()
     for _, write in ipairs { "print(1)", 'io.write("1\\n")', 'io.stdout:write("1\\n")', 'io.stderr:write("1\\n")' } do
       assert.equal(141, into_head(proc.bin, ('require "mare.process".spawn(function() while true do %s end end):wait()'):format(write)))
@@ -36,25 +50,22 @@ describe("output into a pipe that nobody reads", function()
     end
   end)
   it("is an error of the write where the program was started with SIGPIPE ignored", function()
+    local code = 'io.stdout:setvbuf "no" os.exit((select(3, io.write "x")))'
     for _, words in ipairs { proc.interpreter, proc.bin } do
-      local r = proc.run(([[trap '' PIPE; { sleep 0.2; %s -e 'io.stdout:setvbuf "no" os.exit((select(3, io.write "x")))'; echo $? >&2; } | true]])
-        :format(words))
-      assert.equal("32\n", r.err)                 -- EPIPE
+      assert.equal(32, unread(words, code, { before = "trap '' PIPE;" }))        -- EPIPE
     end
   end)
   it("is an error of the write where the program has taken the signal", function()
-    local r = proc.run(("{ sleep 0.2; %s -e '%s'; echo $? >&2; } | true"):format(proc.bin,
-      'local taken = require "mare.signal".on "PIPE" io.stdout:setvbuf "no" local _, _, code = io.write "x" os.exit(code)'))
-    assert.equal("32\n", r.err)
+    local code = 'local taken = require "mare.signal".on "PIPE" io.stdout:setvbuf "no" local _, _, code = io.write "x" os.exit(code)'
+    assert.equal(32, unread(proc.bin, code))
   end)
   it("does to a process of a host what it does to the host", function()
     local env = { LUA_CPATH = proc.cpath .. ";;" }
     local code = 'require "mare.process".spawn(function() while true do print(1) end end):wait()'
     local r = proc.run(("{ %s -e '%s' 2>&1; echo $? >&2; } | head -1 >/dev/null"):format(proc.interpreter, code), { env = env })
     assert.equal("141\n", r.err)
-    r = proc.run(([[trap '' PIPE; { sleep 0.2; %s -e '%s'; echo $? >&2; } | true]]):format(proc.interpreter,
-      'require "mare.process".spawn(function() io.stdout:setvbuf "no" os.exit((select(3, io.write "x"))) end):wait()'), { env = env })
-    assert.equal("32\n", r.err)
+    code = 'require "mare.process".spawn(function() io.stdout:setvbuf "no" os.exit((select(3, io.write "x"))) end):wait()'
+    assert.equal(32, unread(proc.interpreter, code, { before = "trap '' PIPE;", env = env }))
   end)
 end)
 

@@ -1,24 +1,7 @@
 -- Modules in processes: the searchers' protocol, waiting in a module's body, inheritance, chunks shared program-wide.
--- time limit: 180 s
 local proc = require "spec.support.proc"
 local process, channel = require "mare.process", require "mare.channel"
-local temporary = require "spec.support.temporary"
-
--- f(folder) with a folder of modules, removed afterwards.
-local function with_modules(files, f)
-  local base = temporary()
-  os.remove(base)
-  os.execute("mkdir -p " .. base)
-  for name, text in pairs(files) do
-    if name:find("/") then os.execute(("mkdir -p '%s'"):format((base .. "/" .. name):match("^(.*)/"))) end
-    local file = assert(io.open(base .. "/" .. name, "w"))
-    file:write(text)
-    file:close()
-  end
-  local ok, err = pcall(f, base)
-  os.execute(("rm -rf '%s'"):format(base))
-  if not ok then error(err, 0) end
-end
+local with_modules = require "spec.support.tree"
 
 local function clean(text) return (text:gsub("/%S-lua_%w+", "FOLDER")) end
 

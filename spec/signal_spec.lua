@@ -1,5 +1,5 @@
 -- Signals: told to everybody who listens, and given back. Each test is a program of its own: signals concern a whole one.
--- time limit: 120 s
+-- runs under: mare
 local proc = require "spec.support.proc"
 
 local hosts = { proc.mare }
@@ -67,15 +67,16 @@ describe("signal", function()
   end)
 
   it("is taken once from a listener that was sent", function()
-    both("1\n", [[
+    both("USR1\nnil\ttimeout\nfalse\n", [[
       local s = signal.on "USR1"
-      local results = mare.channel.new(math.huge)
-      for i = 1, 2 do mare.process.spawn(function() results:send(s:wait(1) or false) end) end
-      mare.sleep(0.1)
+      local results, list = mare.channel.new(math.huge), {}
+      for i = 1, 2 do list[i] = mare.process.spawn(function() results:send(s:wait() or false) end) end
+      for i = 1, 2 do while list[i]:status() ~= "waiting" do mare.process.yield() end end
       raise "USR1"
-      local n = 0
-      for i = 1, 2 do if results:receive() then n = n + 1 end end
-      print(n)
+      print((results:receive()))
+      print(results:receive(0.1))                 -- the other one still waits
+      s:close()
+      print(results:receive())
     ]])
   end)
 

@@ -325,6 +325,7 @@ describe("mare.socket", function()
 
   it("an interface's number out of range is refused as any other that there isn't", function()
     local u = socket.udp6()
+    if not u then return pending("no IPv6 here") end
     for _, n in ipairs { -1, 1e300, 0 / 0, 1 << 40 } do
       local ok, err = pcall(u.setoption, u, "ipv6-add-membership", { multiaddr = "ff02::1234", interface = n })
       assert.is_true(ok, err)

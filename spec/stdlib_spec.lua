@@ -1,5 +1,4 @@
 -- A process is what lua5.4 gives a script: each program here prints the same under both.
--- time limit: 240 s
 -- runs under: mare
 local proc = require "spec.support.proc"
 
@@ -242,14 +241,6 @@ describe("each process", function()
   local process, channel
   if pcall(require, "mare.process") then process, channel = require "mare.process", require "mare.channel" end
   local function run(f, ...) return select(2, assert(process.spawn(f, ...):wait())) end
-  it("draws random numbers of its own", function()
-    local seen = {}
-    for _ = 1, 20 do
-      local n = run(function() return math.random(0) end)
-      assert.is_nil(seen[n])
-      seen[n] = true
-    end
-  end)
   -- luacheck: push ignore 111 112 113 142 143
   it("finds nothing of the last one", function()
     for _ = 1, 50 do

@@ -1,5 +1,4 @@
 -- Programs: results, limits, pipes, and that nothing of them is left: no zombie, no descriptor, no running child.
--- time limit: 180 s
 local mare = require "mare"
 local file = require "mare.file"
 local subprocess = require "mare.subprocess"
@@ -90,17 +89,19 @@ describe("subprocess", function()
     end)
 
     it("past its timeout kills the whole group and gives what there was", function()
-      local start = mare.clock()
-      local r, message, code, partial = subprocess.run {
-        "sh", "-c", "trap '' TERM; sleep 100 & echo $! ; wait", timeout = proc.slow,
-      }
-      assert.is_nil(r)
-      assert.equal("timeout", message)
-      assert.is_nil(code)
-      assert.equal("KILL", partial.signal)
-      local grandchild = partial.out:match "%d+"
+      local limit = 0.5 * proc.slow
+      local grandchild
+      repeat                                     -- until it has come so far before the limit
+        local r, message, code, partial = subprocess.run {
+          "sh", "-c", "trap '' TERM; sleep 1000 & echo $! ; wait", timeout = limit,
+        }
+        assert.is_nil(r)
+        assert.equal("timeout", message)
+        assert.is_nil(code)
+        assert.equal("KILL", partial.signal)
+        grandchild, limit = partial.out:match "%d+", limit * 3
+      until grandchild
       assert.is_true(eventually(function() return not alive(grandchild) end))
-      assert.is_true(mare.clock() - start < 60)
     end)
 
     it("past its timeout at once gives an empty result", function()
@@ -110,10 +111,16 @@ describe("subprocess", function()
     it("waits for who still holds the output, and past the timeout not for that either", function()
       local r = subprocess.run { "sh", "-c", "(sleep 0.2; echo late) & echo early" }
       assert.equal("early\nlate\n", r.out)
-      local _, message, _, partial = subprocess.run { "sh", "-c", "setsid sleep 60 & echo $!", timeout = proc.slow }
-      assert.equal("timeout", message)
-      assert.equal(0, partial.code)
-      subprocess.run { "kill", (partial.out:match "%d+") }
+      local limit = 0.5 * proc.slow
+      local code
+      repeat                                     -- until the shell has ended before the limit
+        local _, message, _, partial = subprocess.run { "sh", "-c", "setsid sleep 1000 & echo $!", timeout = limit }
+        assert.equal("timeout", message)
+        local pid = partial.out:match "%d+"
+        if pid then subprocess.run { "kill", pid } end
+        code, limit = partial.code, limit * 3
+      until code
+      assert.equal(0, code)
     end)
 
     it("of hundreds at once, by many processes", function()
@@ -133,14 +140,19 @@ describe("subprocess", function()
       local list = { 2, 1 }
       table.sort(list, function(a, b) return subprocess.run { "true" }.code == 0 and a < b end)
       assert.same({ 1, 2 }, list)
+      local fifo = temporary()
+      os.remove(fifo)
       local r = proc.mare([[
-        local mare = require "mare"
-        local p = mare.process.spawn(function() return require "mare.subprocess".run { "sleep", "1" }.code end)
-        local n = 0
-        while p:wait(0.01) == nil do n = n + 1 end
-        print(n > 3)
-      ]], {}, { workers = 1 })
-      assert.equal("true\n", r.out .. r.err)
+        local mare, fifo = require "mare", ...
+        local run = mare.subprocess.run
+        assert(run { "mkfifo", fifo }.code == 0)
+        local p = mare.process.spawn(function() return run { "sh", "-c", "read x <" .. fifo }.code end)
+        for _ = 1, 4 do assert(p:wait(0.01) == nil) end
+        run { "sh", "-c", "echo go >" .. fifo }
+        print(p:wait())
+      ]], { fifo }, { workers = 1 })
+      os.remove(fifo)
+      assert.equal("true\t0\n", r.out .. r.err)
     end)
 
     it("ends with the process that runs it", function()
@@ -238,12 +250,11 @@ describe("subprocess", function()
 
     it("that ignores everything but KILL does not hold up the end of the program", function()
       local r = proc.mare([[
-        local h = require "mare.subprocess".spawn { "sleep", "5", stdin = "null", stdout = "null", stderr = "null" }
+        local h = require "mare.subprocess".spawn { "sh", "-c", "trap '' HUP INT TERM; exec sleep 1000", stdin = "null", stderr = "null" }
         print(h.pid)
       ]], {}, { timeout = 30 })
       assert.equal(0, r.code)
-      assert.is_true(r.seconds < 5 or proc.slow > 1)
-      subprocess.run { "kill", (r.out:match "%d+") }
+      subprocess.run { "kill", "-KILL", (r.out:match "%d+") }
     end)
   end)
 

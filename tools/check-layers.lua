@@ -5,7 +5,7 @@ local src = arg[1] or "src"
 
 -- Folders of one rank know nothing of each other.
 local ranks = {
-  port = 1, base = 2, lua = 3, heap = 4, run = 5, transfer = 6, process = 7, channel = 8, io = 9, cdr = 9, state = 10, observe = 11, module = 12,
+  port = 1, base = 2, lua = 3, heap = 4, run = 5, transfer = 6, process = 7, channel = 8, io = 9, cdr = 9, state = 10, module = 11,
 }
 local public = { ["mare.h"] = true } -- include/
 local os_headers = {

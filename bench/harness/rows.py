@@ -4,7 +4,7 @@ An experiment is a set of labelled commands ("mare 2" = mare with two workers); 
 turn, and every figure of a finding comes from one repetition, so that neighbours on the machine hit both sides alike.
 Counts are chosen so that a program takes some 0.3-0.5 s.
 """
-from . import io_rows, luaproc_rows
+from . import io_rows, luaproc_rows, supervised_rows
 from .commands import c, erlang, go, lua, mare
 from .model import Experiment, Finding, ratio
 
@@ -177,6 +177,16 @@ def cancel():
     ], "p99", "ms")
 
 
+def priority():
+    """A low one has a 16th at least; beside a single one that computes, whose turns are as long as its own, one turn in eleven."""
+    return Experiment("priority", {"mare 1": mare("priority", workers=1)}, [
+        Finding("ticks of a high process beside 16 that compute, 99th percentile late by", lambda m: m["mare 1"]["latest"], "<=", 2, "ms",
+                ("mare 1",), (), metric="latest"),
+        Finding("what a low process gets done beside a normal one", lambda m: m["mare 1"]["share"], ">=", 0.06, "of its",
+                ("mare 1",), (), metric="share"),
+    ], "latest", "ms")
+
+
 def cpu(name, target):
     made = {"mare 1": mare(name, directory="cpu"), "lua 1": lua(name)}
     return Experiment(f"cpu-{name}", made, [
@@ -204,10 +214,10 @@ def experiments(steps):
         against_ceiling("pairs", "8 independent pairs", everyone("pairs", 8, 600000), "trips", 0.9), fanout(),
         spawn(), waiting(), strings("100 KB", 100000, 40000), strings("1 MiB", 1048576, 4000),
         tables("integers", "table of 1,000 integers", 1000, 25000, 0.7),
-        tables("records", "100 nested records", 100, 8000, 0.3), ticker(), *fair(), *ready(), cancel(),
+        tables("records", "100 nested records", 100, 8000, 0.3), ticker(), *fair(), *ready(), priority(), cancel(),
         *[cpu(name, 0.9 if name == "generators" else 0.99)
           for name in ("fib", "nbody", "spectral", "strings", "sort", "generators")],
         *[message_size(*s) for s in ((10, 200000), (104, 200000), (1048, 200000), (10485, 100000), (104857, 20000),
                                      (1048576, 2000), (10485760, 200))],
-        *io_rows.experiments(), *luaproc_rows.experiments(),
+        *io_rows.experiments(), *luaproc_rows.experiments(), *supervised_rows.experiments(),
     ]

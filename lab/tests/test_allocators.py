@@ -74,7 +74,7 @@ HERE = [a for a in allocators.load().values() if not a.missing]
 
 @pytest.mark.parametrize("a", HERE, ids=lambda a: a.name)
 def test_each_allocator_here_serves_malloc_free_and_new_in_a_program_and_its_child(a, cxx_program):
-    p = proof.prove(a, measure.Target((cxx_program, "child"), timeout=60))
+    p = proof.prove(a, measure.Target((cxx_program, "child"), timeout=300))
     assert p.problem is None and not p.wrong and p.complete
     assert p.processes >= 2  # the program and what it starts
     assert p.count("malloc") >= 2 and p.count("free") >= 2 and p.count("operator new") >= 1
@@ -92,7 +92,7 @@ def test_a_child_without_the_environment_is_found(cxx_program):
     if not perf.works():
         pytest.skip("perf can't be used here")
     a = next((a for a in HERE if a.library), None)
-    p = proof.prove(a, measure.Target((cxx_program, "clear"), timeout=60))
+    p = proof.prove(a, measure.Target((cxx_program, "clear"), timeout=300))
     assert p.serves and not p.complete
     assert any(os.path.basename(image).startswith("lua") for image in p.without)
 
@@ -101,13 +101,13 @@ def test_a_library_that_does_not_serve_is_told(tmp_path, cxx_program):
     (tmp_path / "n.c").write_text("int nothing;")
     library = str(tmp_path / "libnothing.so")
     subprocess.run(["cc", "-shared", "-o", library, str(tmp_path / "n.c")], check=True)
-    p = proof.prove(allocators.Allocator("nothing", library), measure.Target((cxx_program,), timeout=60))
+    p = proof.prove(allocators.Allocator("nothing", library), measure.Target((cxx_program,), timeout=300))
     assert not p.serves and p.wrong
 
 
 def test_an_allocator_that_lacks_a_routine_is_told(own_malloc, cxx_program):
     """The wrapper has no aligned_alloc: such blocks come from elsewhere and are freed by it."""
-    p = proof.prove(allocators.Allocator("wrapped", own_malloc), measure.Target((cxx_program,), timeout=60))
+    p = proof.prove(allocators.Allocator("wrapped", own_malloc), measure.Target((cxx_program,), timeout=300))
     assert any(routine == "aligned_alloc" for routine, _, _ in p.wrong)
 
 
@@ -119,14 +119,14 @@ def test_a_programs_own_jump_stub_is_no_allocator(tmp_path):
     subprocess.run(["cc", "-O0", "-fno-pic", "-no-pie", "-o", program, str(source)], check=True)
     assert "free" not in elf.defined(program) and "malloc" in elf.defined(allocators.c_library())
     for a in HERE:
-        p = proof.prove(a, measure.Target((program,), timeout=60))
+        p = proof.prove(a, measure.Target((program,), timeout=300))
         assert p.serves, (a.name, p.lines())
-    _, path = proof.present(measure.Target((program,), timeout=60))
+    _, path = proof.present(measure.Target((program,), timeout=300))
     assert os.path.basename(path).startswith("libc")
 
 
 def test_a_program_that_fails_under_an_allocator_is_told():
-    p = proof.prove(HERE[0], measure.Target(("sh", "-c", "echo broken >&2; exit 5"), timeout=60))
+    p = proof.prove(HERE[0], measure.Target(("sh", "-c", "echo broken >&2; exit 5"), timeout=300))
     assert not p.serves and "exit code 5" in p.problem and "broken" in p.problem
 
 

@@ -65,7 +65,7 @@ def test_the_page_says_what_its_figures_are(tmp_path):
 
 @pytest.mark.parametrize("script", ["run", "orb/run"])
 def test_the_programs_start(script):
-    r = subprocess.run([sys.executable, BENCH / script, "--help"], capture_output=True, text=True, timeout=100)
+    r = subprocess.run([sys.executable, BENCH / script, "--help"], capture_output=True, text=True, timeout=300)
     assert r.returncode == 0 and "--quick" in r.stdout, r.stderr
 
 
@@ -73,5 +73,5 @@ def test_a_python_without_the_packages_says_what_to_do(tmp_path):
     """Isolated from every package; where the laboratory's own Python were, there is none."""
     code = f"import sys; sys.path.insert(0, {str(BENCH)!r}); sys.argv = ['bench/run']\nfrom harness import python\n" \
            f"python.VENV = {str(tmp_path)!r}\npython.ensure()"
-    r = subprocess.run([sys.executable, "-I", "-S", "-B", "-c", code], capture_output=True, text=True, timeout=100)
+    r = subprocess.run([sys.executable, "-I", "-S", "-B", "-c", code], capture_output=True, text=True, timeout=300)
     assert r.returncode == 1 and "has no numpy" in r.stderr and "tools/setup bench" in r.stderr and "Traceback" not in r.stderr

@@ -11,7 +11,7 @@ from marelab.errors import LabError
 
 
 def lab(*args):
-    return subprocess.run([sys.executable, "-m", "marelab", *args], capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, "-m", "marelab", *args], capture_output=True, text=True, timeout=300)
 
 
 def test_help_names_every_command_that_is_here():

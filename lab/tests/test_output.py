@@ -192,5 +192,5 @@ def test_the_command_line_never_shows_a_traceback_for_them(tmp_path):
     folder = trace_folder(tmp_path)
     (folder / "trace.json").write_text('{"version": 1}')
     for command in ("describe", "replay", "fit"):
-        r = subprocess.run([sys.executable, "-m", "marelab", command, str(folder)], capture_output=True, text=True, timeout=60)
+        r = subprocess.run([sys.executable, "-m", "marelab", command, str(folder)], capture_output=True, text=True, timeout=300)
         assert r.returncode == 2 and "is missing" in r.stderr and "Traceback" not in r.stderr

@@ -47,10 +47,14 @@ def test_blocks_change_hands_in_a_replay_as_in_the_trace(tmp_path):
     t = record(tmp_path, case("exchange"), 4, 10000)
     before = descriptions(t)[0]
     made, script = script_of(t, tmp_path)
-    r = workload.response(["--replay", str(script)], dict(os.environ))
-    assert made["threads"] == r["threads"] == 5 and made["unknown"] == 0
-    assert r["cross_frees"] == made["shared_blocks"] > 1000
-    assert r["waits"] > 0 and r["wait_seconds"] > 0
+    for _ in range(50):  # until one thread was faster than another
+        r = workload.response(["--replay", str(script)], dict(os.environ))
+        assert made["threads"] == r["threads"] == 5 and made["unknown"] == 0
+        assert r["cross_frees"] == made["shared_blocks"] > 1000
+        assert (r["waits"] > 0) == (r["wait_seconds"] > 0)
+        if r["waits"] > 0:
+            break
+    assert r["waits"] > 0
     after = replayed(tmp_path, script)
     assert after["frees"]["by_another_thread"] == pytest.approx(before["frees"]["by_another_thread"], rel=0.01)
     assert after["reallocs"]["number"] == before["reallocs"]["number"]
@@ -82,7 +86,7 @@ def test_inherited_blocks_are_left_out(tmp_path):
 
 def checked(*options):
     env = os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}
-    return subprocess.run([str(BUILD / "tests" / "workload-checked"), *map(str, options)], capture_output=True, timeout=60, env=env)
+    return subprocess.run([str(BUILD / "tests" / "workload-checked"), *map(str, options)], capture_output=True, timeout=300, env=env)
 
 
 def test_a_replay_is_sound_under_sanitizers(tmp_path):
@@ -128,7 +132,7 @@ def test_a_damaged_trace_makes_a_script_or_an_error_whichever_byte_it_is(tmp_pat
         bad = data[:at] if damage == "cut" else data[:at] + bytes([data[at] ^ (0x90 if at % 4 else 0xff)]) + data[at + 1:]
         (tmp_path / "t.mtr").write_bytes(bad)
         words = [BUILD / "tests" / "script-trace-checked", *(["--partial"] if at % 3 == 0 else []), tmp_path / "t.mtr", tmp_path / "script"]
-        r = subprocess.run(words, capture_output=True, timeout=60, env=env)
+        r = subprocess.run(words, capture_output=True, timeout=300, env=env)
         assert r.returncode in (0, 1) and b"Sanitizer" not in r.stderr and b"runtime error" not in r.stderr, (at, r.stderr)
         assert r.returncode == 0 or b"t.mtr: byte " in r.stderr, (at, r.stderr)
         if r.returncode == 0:
@@ -140,12 +144,12 @@ def test_the_command_shows_every_allocator(tmp_path):
     t = record(tmp_path, *LUA, stdout=subprocess.DEVNULL)
     r = subprocess.run([sys.executable, "-m", "marelab", "replay", t.folder, "--runs", "1", "--allocators", "glibc,jemalloc"], capture_output=True,
                        text=True,
-                       timeout=60)
+                       timeout=300)
     assert r.returncode == 0, r.stderr
     assert "glibc " in r.stdout and "jemalloc " in r.stdout and "a check, not the truth" in r.stdout
     r = subprocess.run([sys.executable, "-m", "marelab", "replay", t.folder, "--runs", "2", "--allocators", "glibc", "--json"], capture_output=True,
                        text=True,
-                       timeout=60)
+                       timeout=300)
     assert [run["round"] for run in json.loads(r.stdout)["runs"]] == [1, 2]
 
 

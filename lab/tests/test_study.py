@@ -98,7 +98,7 @@ def done(tmp_path_factory):
     tmp = tmp_path_factory.mktemp("study")
     path = write(tmp, TOML)
     r = subprocess.run([sys.executable, "-m", "marelab", "study", path, "-o", str(tmp / "s"), "--allocators", "glibc,jemalloc,mimalloc", "--json"],
-                       capture_output=True, text=True, timeout=170)
+                       capture_output=True, text=True, timeout=600)
     assert r.returncode == 0, r.stderr
     return tmp / "s", json.loads(r.stdout), path
 
@@ -127,7 +127,7 @@ def test_allocators_get_the_same_script_and_blocks_different_ones(done):
 def test_a_finished_study_runs_nothing_again(done):
     place, _, path = done
     r = subprocess.run([sys.executable, "-m", "marelab", "study", path, "-o", str(place), "--allocators", "glibc,jemalloc,mimalloc"],
-                       capture_output=True, text=True, timeout=100)
+                       capture_output=True, text=True, timeout=300)
     assert r.returncode == 0 and len(rows_of(place)) == 48
 
 
@@ -135,7 +135,7 @@ def test_a_finished_study_runs_nothing_again(done):
 def test_two_studies_do_not_mix(done, more, words):
     place, _, path = done
     r = subprocess.run([sys.executable, "-m", "marelab", "study", path, "-o", str(place), "--allocators", "glibc,jemalloc,mimalloc", *more],
-                       capture_output=True, text=True, timeout=100)
+                       capture_output=True, text=True, timeout=300)
     assert r.returncode == 2 and words in r.stderr
 
 
@@ -151,7 +151,7 @@ def test_a_killed_study_goes_on_where_it_was(tmp_path):
     assert 4 < len(before)
     with open(csv_file, "a") as f:
         f.write("17,1,torn li")  # what a crash of the machine may leave
-    assert subprocess.run(words, capture_output=True, timeout=100).returncode == 0
+    assert subprocess.run(words, capture_output=True, timeout=300).returncode == 0
     after = rows_of(tmp_path / "s")
     assert after[: len(before)] == before and len(after) == 4 * 2 * 3
     assert len({(r["block"], r["cell"], r["allocator"]) for r in after}) == 24

@@ -64,7 +64,7 @@ def test_a_disk_that_fills_up_ends_recording_not_the_program(tmp_path):
     p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert p.stdout.readline() == b"ready\n"
     resource.prlimit(p.pid, resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))  # the launcher's files alone
-    p.communicate(b"go\n", timeout=60)
+    p.communicate(b"go\n", timeout=300)
     assert p.returncode == 0
     t = format.load(tmp_path / "t")
     assert t.header["write_error"] == "File too large" and not t.header["limit_reached"]

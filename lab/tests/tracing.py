@@ -16,7 +16,7 @@ def case(name: str) -> str:
 
 def record(tmp_path, *argv, name="t", **options) -> format.Trace:
     options.setdefault("stdin", subprocess.DEVNULL)
-    options.setdefault("timeout", 100)
+    options.setdefault("timeout", 300)
     return trace.record([str(a) for a in argv], tmp_path / name, **options)
 
 
@@ -47,7 +47,7 @@ def over(library: str) -> dict:
     return os.environ | {"LD_PRELOAD": library}
 
 
-def wait_until(what, seconds: float = 100, pause: float = 0.01) -> None:
+def wait_until(what, seconds: float = 300, pause: float = 0.01) -> None:
     """Until what() holds, which takes as long as the machine's other work makes it take."""
     deadline = time.monotonic() + seconds
     while not what():

@@ -7,6 +7,7 @@
  *   first   the first host to open is the first to close, with processes that the others end
  *   late    finalisers that call mare after its host has closed; handles of a host that is gone
  *   fork    the child of fork() is told that mare does not work there; the parent goes on
+ *   fork while it waits   what the child's state closes stays open for the parent: a connection that is being made, a selector
  *   parked  the last host closes while processes are parked for ever; a new one starts afresh
  *   slow    the same, while a thread is still on its way out
  *   due     a host closes while workers wake its fibers
@@ -215,6 +216,39 @@ static void fork_in_process(void) {
   lua_close(L);
 }
 
+static void fork_while_it_waits(void) {
+  lua_State *L = open_state();
+  run(L, "mare = require 'mare'\n"
+         "server = assert(mare.net.listen { host = '127.0.0.1', port = 0, backlog = 1 })\n"
+         "local host, port = server:address()\n"
+         "local address = { host = host, port = port, timeout = 0.2 }\n"
+         "kept = {}\n"
+         "repeat\n"                               /* until nobody else is let in */
+         "  local c, why = mare.net.connect(address)\n"
+         "  kept[#kept + 1] = c\n"
+         "until not c and assert(why == 'timeout', why) or #kept == 100\n"
+         "address.timeout = 30\n"
+         "connecting = mare.fiber.spawn(function() return assert(mare.net.connect(address)) end)\n"
+         "c = mare.channel.new()\n"
+         "s = mare.selector { c }\n"
+         "assert(s:wait(0.01) == nil)\n");
+  pid_t pid = fork();
+  if (pid == 0) {
+    alarm(60);
+    lua_close(L);
+    _exit(0);
+  }
+  int status;
+  CHECK(waitpid(pid, &status, 0) == pid);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  run(L, "mare.fiber.spawn(function() for c in server:connections() do kept[#kept + 1] = c end end)\n"
+         "assert(connecting:wait())\n"
+         "mare.fiber.spawn(function() c:send(7) end)\n"
+         "local i, v = s:wait(20) assert(i == 1 and v == 7)\n"
+         "server:close()");
+  lua_close(L);
+}
+
 static void parked(void) {
   int before = threads();
   for (int i = 0; i < 5; i++) {
@@ -263,7 +297,8 @@ static void *nothing(void *arg) { return arg; }
 int main(int argc, char **argv) {
   static const struct { const char *name; void (*f)(void); } all[] = {
     { "again", again }, { "talk", talk },   { "churn", churn },   { "first", first },
-    { "late", late },   { "fork", forked }, { "fork in a process", fork_in_process }, { "parked", parked },
+    { "late", late },   { "fork", forked }, { "fork in a process", fork_in_process },
+    { "fork while it waits", fork_while_it_waits }, { "parked", parked },
     { "slow", slow },
     { "due", due },
   };

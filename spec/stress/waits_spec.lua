@@ -1,5 +1,7 @@
+-- time limit: 1000 s
 -- Everything that waits, at random, in processes whose main function fails while their fibers are in the middle of it.
 -- The seed of a failing run is in the message: SEED=n repeats its choices (not its timing).
+-- runs under: mare
 local proc = require "spec.support.proc"
 
 local seed = tonumber(os.getenv "SEED") or os.time()
@@ -88,7 +90,7 @@ local fibers = common .. [[
 
 local function runs(start, text, rounds)
   for i = 1, 3 do
-    local r = start(text, { tostring(seed + i), tostring(rounds) }, { timeout = 60 })
+    local r = start(text, { tostring(seed + i), tostring(rounds) }, { timeout = 300 })
     if r.code ~= 0 or r.out ~= "fine\n" then
       local how = r.timeout and "time limit" or r.code or "signal " .. r.signal
       error(("SEED=%d: %s\n%s%s"):format(seed + i, how, r.out, r.err:sub(-6000)), 0)

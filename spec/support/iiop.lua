@@ -13,7 +13,7 @@ local proc = require "spec.support.proc"
 
 local giop, client = {}, {}
 client.__index = client
-local LIMIT = 20 * proc.slow
+local LIMIT = 60 * proc.slow
 local names = { [0] = "Request", "Reply", "CancelRequest", "LocateRequest", "LocateReply", "CloseConnection", "MessageError", "Fragment" }
 
 function giop.connect(port, host)

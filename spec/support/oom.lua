@@ -29,6 +29,15 @@ end
 
 local work = {}
 
+local names = {}
+for i = 1, 40 do names[i] = "name " .. i end
+function work.names()
+  for _, name in ipairs(names) do process.unregister(name) end   -- what a run without memory has left
+  for _, name in ipairs(names) do process.register(name) end
+  for _, name in ipairs(names) do assert(process.whereis(name) == process.self()) end
+  for _, name in ipairs(names) do assert(process.unregister(name) and not process.whereis(name)) end
+end
+
 function work.messages()
   local c = channel.new(2)
   local shared = { 1, 2.5, "three", { deep = { true } } }

@@ -18,7 +18,7 @@ local proc = require "spec.support.proc"
 
 local peer, conn, server = {}, {}, {}
 conn.__index, server.__index = conn, server
-peer.LIMIT = 20 * proc.slow
+peer.LIMIT = 60 * proc.slow
 local kinds = { [0] = "Request", "Reply", "CancelRequest", "LocateRequest", "LocateReply", "CloseConnection", "MessageError", "Fragment" }
 
 --- The next message of any kind.

@@ -19,7 +19,7 @@
 --   left     true if processes it had started outlived it (they were killed)
 --
 -- Options:
---   timeout  seconds (default 20), multiplied by the factor of a sanitizer's configuration
+--   timeout  seconds (default 60), multiplied by the factor of a sanitizer's configuration
 --   stdin    text (default: empty)
 --   env      { NAME = "value" }, NAME = false removes it
 --   dir      working directory
@@ -94,7 +94,7 @@ local function command_line(cmd, options, base)
   if options.env and next(options.env) then
     words[#words] = "exec " .. environment(options.env) .. quote(supervise)
   end
-  words[#words + 1] = ("-t %g -r %s -i %s -o %s -e %s"):format((options.timeout or 20) * proc.slow, quote(base .. ".result"),
+  words[#words + 1] = ("-t %g -r %s -i %s -o %s -e %s"):format((options.timeout or 60) * proc.slow, quote(base .. ".result"),
     quote(base .. ".in"), quote(base .. ".out"), quote(base .. ".err"))
   for _, s in ipairs(options.signals or {}) do
     local when = type(s.after) == "number" and "+" .. s.after or assert(s.after, "signals: after is missing")

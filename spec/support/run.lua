@@ -54,6 +54,10 @@ busted.subscribe({ "test", "end" }, function(element, _, status)
   io.stdout:flush()
   return nil, true
 end)
+busted.subscribe({ "pending" }, function(_, _, message)
+  if message then io.stdout:write(tostring(message), " ... ") end
+  return nil, true
+end)
 for _, kind in ipairs { "failure", "error" } do
   busted.subscribe({ kind }, function(element, _, message, trace)
     note(element, message, trace)

@@ -1,5 +1,6 @@
 -- Sockets for specs: how many descriptors are open, a server for the time of a function, two ends of a connection.
-local net = require "mare.net"
+local mare = require "mare"
+local net = mare.net
 
 local sockets = {}
 
@@ -18,6 +19,16 @@ function sockets.descriptors()
     least = math.min(least, n)
   end
   return least
+end
+
+-- Whether there are no more than so many, as soon as what is being closed by others is closed.
+function sockets.descriptors_fall_to(n)
+  local limit = mare.clock() + 60
+  while sockets.descriptors() > n do
+    if mare.clock() > limit then return false end
+    mare.sleep(0.005)
+  end
+  return true
 end
 
 -- Runs f(server, host, port) with a fresh server, which is closed at the end.

@@ -129,11 +129,13 @@ int mr_enter(mr_enc *e, mr_val table) {
 }
 
 void mr_leave(mr_enc *e) {
+  mr_assert(e->depth > 0);
   e->depth--;
   if (e->raw) raw_pop(e->L);
 }
 
 void mr_drop(mr_enc *e, int strays) {
+  mr_assert(strays >= 0 && strays <= e->strays);
   lua_pop(e->L, e->strays - strays);
   e->strays = strays;
 }

@@ -8,6 +8,7 @@
 #define MR_CDR_FRAMES_H
 
 #include "lua/compat.h"
+#include "port/port.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,8 +36,14 @@ static inline void mr_frames_moved(lua_State *L, mr_frames *f) {
 }
 
 /* One more, whose bytes are not set; there is room. */
-static inline void *mr_frames_new(mr_frames *f) { return f->at + f->size * f->n++; }
-static inline void *mr_frames_last(const mr_frames *f) { return f->at + f->size * (f->n - 1); }
+static inline void *mr_frames_new(mr_frames *f) {
+  mr_assert(f->n < f->room);
+  return f->at + f->size * f->n++;
+}
+static inline void *mr_frames_last(const mr_frames *f) {
+  mr_assert(f->n > 0 && f->n <= f->room);
+  return f->at + f->size * (f->n - 1);
+}
 
 static inline void *mr_frames_push(lua_State *L, mr_frames *f) {
   if (f->n == f->room) mr_frames_grow(L, f);

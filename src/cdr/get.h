@@ -29,7 +29,10 @@ const mr_type *mr_any_begin_get(mr_dec *d);                         /* the same 
 /* The n values on top become the fields of a new table, in the members' order; it is pushed in their place. */
 void mr_build(mr_dec *d, const mr_type *t);
 void mr_dec_enter(mr_dec *d, uint32_t fields); /* one level deeper: room on the stack for the fields of a table, which are paid out of the budget */
-static inline void mr_dec_leave(mr_dec *d) { d->depth--; }
+static inline void mr_dec_leave(mr_dec *d) {
+  mr_assert(d->depth > 0);
+  d->depth--;
+}
 PORT_NORETURN void mr_dec_bad(mr_dec *d);      /* raises what d->in found */
 
 static inline void mr_get_integer(mr_dec *d, int64_t n) {

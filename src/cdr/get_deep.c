@@ -77,5 +77,6 @@ void mr_get_deep(mr_dec *d, const mr_type *t) {
     } else if (mr_is_deep(t)) begin(&s, t);
     else mr_get(d, t);
   }
+  mr_assert(lua_gettop(d->L) == s.open.index + 1);           /* the value and nothing else */
   lua_remove(d->L, s.open.index);
 }

@@ -47,6 +47,11 @@ static void begin(mr_enc *e, lua_State *L, const mr_program *p, int fields, int 
   mr_out_begin(&e->o, L, codec & CDR_LITTLE);
 }
 
+/* Between values: nothing is open, and on the stack is what is counted. */
+#define check_enc(e) mr_assert((e)->depth == 0 && lua_gettop((e)->L) == (e)->fields + 1 + (e)->strays)
+#define check_dec(d, pushed) \
+  mr_assert((d)->depth == 0 && (d)->reserved == 0 && lua_gettop((d)->L) == (d)->fields + 1 + (int)(pushed) && (d)->in.at <= (d)->in.end)
+
 /* Missing values are nil, those too many are not looked at. */
 static void put_values(mr_enc *e, const mr_program *p, uint32_t n, int first, int nvalues) {
   int above = e->fields + 2 - first;             /* values on the stack from the first one on, while none is read */
@@ -59,6 +64,7 @@ static void put_values(mr_enc *e, const mr_program *p, uint32_t n, int first, in
       } else v = mr_val_at(e, first + (int)i);
     }
     if (PORT_UNLIKELY(mr_put(e, p->types[i], v) || e->raised)) raise_refused(e, p, i);
+    check_enc(e);
   }
 }
 
@@ -78,7 +84,10 @@ int mr_program_decode(lua_State *L, const mr_program *p, int codec, const char *
   mr_in_begin(&d.in, s, n, at, codec & CDR_LITTLE);
   if (PORT_UNLIKELY(minor_of(codec) == 1 && n > GIOP_HEADER && (s[GIOP_FLAGS_AT] & GIOP_SEAMS) && memcmp(s, "GIOP", 4) == 0)) mr_in_seams(&d.in);
   if (PORT_UNLIKELY(p->n > 20 && !lua_checkstack(L, (int)p->n + LUA_MINSTACK))) mr_raise_memory(L);
-  for (uint32_t i = 0; i < p->n; i++) mr_get(&d, p->types[i]);
+  for (uint32_t i = 0; i < p->n; i++) {
+    mr_get(&d, p->types[i]);
+    check_dec(&d, i + 1);
+  }
   return (int)p->n;
 }
 

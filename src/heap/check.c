@@ -89,10 +89,10 @@ static int mark(walk *w, const void *at, size_t n) {
 
 static int mark_list(walk *w, mr_link *l, unsigned c) {
   for (mr_link *next; l; l = next) {
-    if (!mark(w, l, mr_class_size(c))) return 0;
+    if (!mark(w, l, mr_sizeclass_size(c))) return 0;
     MR_UNPOISON(l, sizeof *l);
     next = l->next;
-    MR_POISON(l, mr_class_size(c));
+    MR_POISON(l, mr_sizeclass_size(c));
   }
   return 1;
 }

@@ -19,24 +19,24 @@ enum {
 };
 
 /* The class of a request, 1 <= n <= MR_ARENA_MAX. */
-static inline unsigned mr_class(size_t n) {
+static inline unsigned mr_sizeclass(size_t n) {
   n--;
   if (n < MR_SMALL) return (unsigned)(n >> 3);
   unsigned k = PORT_LOG2(n);
   return 8 + (k - 7) * 8 + (unsigned)(n >> (k - 3));
 }
 
-static inline size_t mr_class_size(unsigned c) {
+static inline size_t mr_sizeclass_size(unsigned c) {
   if (c < 16) return (c + 1) * (size_t)8;
   unsigned d = (c - 16) / 8, r = (c - 16) % 8 + 9;
   return (size_t)r << (d + 4);
 }
 
 /* The largest class that fits into n bytes; n >= 8. */
-static inline unsigned mr_class_floor(size_t n) {
+static inline unsigned mr_sizeclass_floor(size_t n) {
   if (n >= MR_ARENA_MAX) return MR_CLASSES - 1;
-  unsigned c = mr_class(n);
-  return mr_class_size(c) > n ? c - 1 : c;
+  unsigned c = mr_sizeclass(n);
+  return mr_sizeclass_size(c) > n ? c - 1 : c;
 }
 
 #endif

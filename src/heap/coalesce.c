@@ -107,7 +107,7 @@ static void mark(map *m, const void *at, size_t size) {
 }
 
 static void mark_list(map *m, mr_link **head, unsigned c) {
-  size_t size = mr_class_size(c);
+  size_t size = mr_sizeclass_size(c);
   for (mr_link *l = *head; l; l = l->next) {
     MR_UNPOISON(l, sizeof *l);
     PORT_PREFETCH(l->next);

@@ -37,7 +37,7 @@ static void give(mr_heap *h, void *p, unsigned c) {
   if (c < MR_HEADS) head = &h->heads[c];
   else {
     if (!h->mids) {
-      mids_make(h, p, mr_class_size(c));
+      mids_make(h, p, mr_sizeclass_size(c));
       return;
     }
     head = &h->mids[c - MR_HEADS];
@@ -46,16 +46,16 @@ static void give(mr_heap *h, void *p, unsigned c) {
   MR_UNPOISON(l, sizeof *l);
   l->next = *head;
   *head = l;
-  MR_POISON(l, mr_class_size(c));
+  MR_POISON(l, mr_sizeclass_size(c));
 }
 
 void mr_arena_give(mr_heap *h, char *p, size_t n) {
   mr_assert(n % 8 == 0);
   while (n) {
-    unsigned c = mr_class_floor(n);
+    unsigned c = mr_sizeclass_floor(n);
     give(h, p, c);
-    p += mr_class_size(c);
-    n -= mr_class_size(c);
+    p += mr_sizeclass_size(c);
+    n -= mr_sizeclass_size(c);
   }
 }
 
@@ -114,10 +114,10 @@ static char *take_chunk(mr_heap *h, size_t size, size_t *n) {
 /* A free block of a middle class: the smallest that holds `want`, else the largest. */
 static char *take_mid(mr_heap *h, size_t want, size_t *n) {
   if (!h->midmap) return NULL;
-  unsigned c = mr_class(want);
+  unsigned c = mr_sizeclass(want);
   uint64_t fit = h->midmap & ~(uint64_t)0 << (c < MR_HEADS ? 0 : c - MR_HEADS);
   unsigned m = fit ? PORT_LOWBIT(fit) : PORT_LOG2(h->midmap);
-  *n = mr_class_size(m + MR_HEADS);
+  *n = mr_sizeclass_size(m + MR_HEADS);
   return pop_mid(h, m);
 }
 
@@ -137,7 +137,7 @@ static int bump_refill(mr_heap *h, size_t size, size_t want) {
  * collector's sweep runs through few cache lines. A small heap takes one at a time instead, to waste nothing.
  */
 static PORT_NOINLINE void *take_small(mr_heap *h, unsigned c) {
-  size_t size = mr_class_size(c), want = h->arena / 64;
+  size_t size = mr_sizeclass_size(c), want = h->arena / 64;
   want = h->arena < SPREAD ? size : want < RUN_MAX ? want : RUN_MAX;
   if (want < size) want = size;
   if ((size_t)(h->end - h->bump) < size && !bump_refill(h, size, want)) return NULL;
@@ -158,12 +158,12 @@ static void *take_split(mr_heap *h, unsigned c, size_t size) {
   if (!fit) return NULL;
   unsigned m = PORT_LOWBIT(fit);
   char *p = pop_mid(h, m);
-  mr_arena_give(h, p + size, mr_class_size(m + MR_HEADS) - size);
+  mr_arena_give(h, p + size, mr_sizeclass_size(m + MR_HEADS) - size);
   return p;
 }
 
 static PORT_NOINLINE void *take_middle(mr_heap *h, unsigned c) {
-  size_t size = mr_class_size(c), n;
+  size_t size = mr_sizeclass_size(c), n;
   char *p = take_split(h, c, size);
   if (p) return p;
   if (size <= (size_t)(h->end - h->bump)) {
@@ -250,7 +250,7 @@ static void large_adopt(mr_heap *h, void *p, size_t o, unsigned c) {
   h->mapped -= b->size;
   h->mapped_used -= o;
   h->arena += b->size;
-  char *rest = (char *)p + mr_class_size(c);
+  char *rest = (char *)p + mr_sizeclass_size(c);
   b->adopted = 1;
   bump_offer(h, rest, (size_t)(mr_large_block(b) + b->size - rest));
 }
@@ -258,11 +258,11 @@ static void large_adopt(mr_heap *h, void *p, size_t o, unsigned c) {
 /* ---- requests ---- */
 
 static void *take_any(mr_heap *h, size_t n) {
-  return n <= MR_ARENA_MAX ? take(h, mr_class(n)) : large_new(h, n);
+  return n <= MR_ARENA_MAX ? take(h, mr_sizeclass(n)) : large_new(h, n);
 }
 
 static void give_any(mr_heap *h, void *p, size_t n) {
-  if (n <= MR_ARENA_MAX) give(h, p, mr_class(n));
+  if (n <= MR_ARENA_MAX) give(h, p, mr_sizeclass(n));
   else large_free(h, p, n);
 }
 
@@ -285,9 +285,9 @@ static PORT_NOINLINE void free_slow(mr_heap *h, void *p, size_t n) {
 /* The same place serves: it is large enough, or ends where the bump region begins. */
 static int resize_in_place(mr_heap *h, char *p, size_t o, size_t n) {
   if (o > MR_ARENA_MAX || n > MR_ARENA_MAX) return 0;
-  unsigned co = mr_class(o), cn = mr_class(n);
+  unsigned co = mr_sizeclass(o), cn = mr_sizeclass(n);
   if (co == cn) return 1;
-  size_t so = mr_class_size(co), sn = mr_class_size(cn);
+  size_t so = mr_sizeclass_size(co), sn = mr_sizeclass_size(cn);
   if (p + so != h->bump || (size_t)(h->end - p) < sn) return 0;
   h->bump = p + sn;
   MR_POISON(h->bump, (size_t)(h->end - h->bump));
@@ -296,9 +296,9 @@ static int resize_in_place(mr_heap *h, char *p, size_t o, size_t n) {
 
 /* No memory for the smaller block: cut this one. */
 static void *shrink_in_place(mr_heap *h, char *p, size_t o, size_t n) {
-  unsigned c = mr_class(n);
+  unsigned c = mr_sizeclass(n);
   if (o > MR_ARENA_MAX) large_adopt(h, p, o, c);
-  else mr_arena_give(h, p + mr_class_size(c), mr_class_size(mr_class(o)) - mr_class_size(c));
+  else mr_arena_give(h, p + mr_sizeclass_size(c), mr_sizeclass_size(mr_sizeclass(o)) - mr_sizeclass_size(c));
   return p;
 }
 
@@ -354,7 +354,7 @@ void *mr_heap_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
   MR_UNPOISON(l, sizeof *l);
   l->next = h->heads[(osize - 1) >> 3];
   h->heads[(osize - 1) >> 3] = l;
-  MR_POISON(l, mr_class_size((unsigned)((osize - 1) >> 3)));
+  MR_POISON(l, mr_sizeclass_size((unsigned)((osize - 1) >> 3)));
   return NULL;
 }
 

@@ -107,10 +107,10 @@ static void test_blocks_keep_their_bytes(void) {
 static void test_every_size_has_a_class_that_holds_it(void) {
   size_t last = 0;
   for (unsigned c = 0; c < MR_CLASSES; c++) {
-    size_t size = mr_class_size(c);
+    size_t size = mr_sizeclass_size(c);
     CHECK(size % 8 == 0 && size > last);
-    CHECK(mr_class(size) == c && mr_class(last + 1) == c);
-    CHECK(mr_class_floor(size) == c && (c == 0 || mr_class_floor(size - 8) == c - 1));
+    CHECK(mr_sizeclass(size) == c && mr_sizeclass(last + 1) == c);
+    CHECK(mr_sizeclass_floor(size) == c && (c == 0 || mr_sizeclass_floor(size - 8) == c - 1));
     if (last >= 64) CHECK(size - last <= last / 8);
     last = size;
   }

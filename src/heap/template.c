@@ -47,8 +47,8 @@ static void *scratch_new(template *t, size_t n) {
 
 static void *kept_new(template *t, size_t n) {
   char *p = t->kept;
-  if (n > MR_ARENA_MAX || mr_class_size(mr_class(n)) > (size_t)(t->base + KEPT - t->kept)) return NULL;
-  t->kept += mr_class_size(mr_class(n));
+  if (n > MR_ARENA_MAX || mr_sizeclass_size(mr_sizeclass(n)) > (size_t)(t->base + KEPT - t->kept)) return NULL;
+  t->kept += mr_sizeclass_size(mr_sizeclass(n));
   t->used += n;
   return p;
 }

@@ -28,11 +28,12 @@ int  mr_context_has_cert(const mr_context *x);
 int  mr_tls_client(mr_conn *c, mr_context *x, const char *host, const char *session, size_t len);
 int  mr_tls_serve(mr_conn *c, mr_shared *context);
 int  mr_tls_handshake(mr_conn *c);                 /* 0, EAGAIN, or an errno value */
-/* The session to resume as bytes, malloc'd; NULL: there is none (yet). */
-unsigned char *mr_tls_session(mr_conn *c, size_t *len);
+/* The session to resume: its bytes, if there is room for them; how many they are. 0: there is none (yet). */
+size_t mr_tls_session(mr_conn *c, unsigned char *to, size_t room);
 
 typedef struct mr_tls_info {
-  const char *version, *cipher, *alpn, *server_name;           /* NULL: none */
+  const char *version, *cipher;                                /* live for ever; the rest lives in here, whatever becomes of the connection */
+  char server_name[256], alpn[255];                            /* "" = none */
   size_t alpn_len;
   int resumed, server, verified;
   char subject[256], issuer[256], until[32];                   /* of the peer's certificate; "" = none */

@@ -7,7 +7,8 @@
 
 const mr_sharetype *mr_listener_type;
 
-mr_listener *mr_listener_new(int fd, int *err) {
+/* Takes the descriptor over, also when it fails. */
+static mr_listener *new(int fd, int *err) {
   mr_watch *w = mr_watch_open(fd, err);
   mr_listener *l = w ? calloc(1, sizeof *l) : NULL;
   mr_rota *r = l ? mr_rota_new() : NULL;
@@ -27,6 +28,39 @@ mr_listener *mr_listener_new(int fd, int *err) {
   }
   port_net_close(fd);
   return NULL;
+}
+
+static int prepare(int fd, int family, const mr_listening *how) {
+  int err = 0;
+  if (family == PORT_UNIX) return 0;
+  port_net_option_set(fd, "reuseaddr", 1);
+  port_net_nodelay(fd);                          /* connections inherit it */
+  if (family == PORT_INET6) err = port_net_option_set(fd, "v6only", how->v6only);
+  if (!err && how->reuseport) err = port_net_option_set(fd, "reuseport", 1);
+  return err;
+}
+
+mr_listener *mr_listener_open(const port_addr *at, const mr_listening *how, int *err) {
+  int fd, family = port_addr_family(at);
+  if (family == PORT_UNIX && (*err = port_net_unlink_stale(at)) != 0) return NULL;
+  if ((*err = port_net_socket(family, PORT_STREAM, &fd)) != 0) return NULL;
+  *err = prepare(fd, family, how);
+  if (!*err) *err = port_net_bind(fd, at);
+  if (*err) return port_net_close(fd), NULL;
+  *err = port_net_listen(fd, how->backlog);
+  mr_listener *l = *err ? (port_net_close(fd), NULL) : new(fd, err);
+  if (!l) port_net_unlink_own(at);
+  else if (family == PORT_UNIX) l->path = *at;
+  return l;
+}
+
+mr_listener *mr_listener_open_any(int port, const mr_listening *how, int *err) {
+  port_addr a;
+  port_addr_any(&a, PORT_INET6, port);
+  mr_listener *l = mr_listener_open(&a, how, err);
+  if (l || (*err != EAFNOSUPPORT && *err != EADDRNOTAVAIL) || how->v6only) return l;
+  port_addr_any(&a, PORT_INET, port);
+  return mr_listener_open(&a, how, err);
 }
 
 int mr_listener_enter(mr_listener *l) {

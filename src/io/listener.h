@@ -28,8 +28,12 @@ typedef struct mr_listener {
 } mr_listener;
 extern const mr_sharetype *mr_listener_type;      /* set by module/ */
 
-/* Takes the descriptor over, also when it fails. */
-mr_listener *mr_listener_new(int fd, int *err);
+/* How to listen. */
+typedef struct mr_listening { int backlog, reuseport, v6only; } mr_listening;
+
+/* A server at an address, or at a port of every interface, of both families where the system can. NULL: *err, and nothing is left. */
+mr_listener *mr_listener_open(const port_addr *at, const mr_listening *how, int *err);
+mr_listener *mr_listener_open_any(int port, const mr_listening *how, int *err);
 void mr_listener_destroy(mr_shared *o);
 int  mr_listener_enter(mr_listener *l);            /* 0: it is closed */
 void mr_listener_leave(mr_listener *l, mr_fiber *near);

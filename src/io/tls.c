@@ -344,14 +344,11 @@ int mr_tls_new_session(SSL *ssl, SSL_SESSION *s) {
   return 1;                                      /* the reference is ours now */
 }
 
-unsigned char *mr_tls_session(mr_conn *c, size_t *len) {
+size_t mr_tls_session(mr_conn *c, unsigned char *to, size_t room) {
   SSL_SESSION *s = c->tls->session;
-  if (!s || !SSL_SESSION_is_resumable(s)) return NULL;
-  int n = i2d_SSL_SESSION(s, NULL);
-  unsigned char *buf = n > 0 ? malloc((size_t)n) : NULL, *p = buf;
-  if (!buf) return NULL;
-  *len = (size_t)i2d_SSL_SESSION(s, &p);
-  return buf;
+  int n = s && SSL_SESSION_is_resumable(s) ? i2d_SSL_SESSION(s, NULL) : 0;
+  if (n > 0 && (size_t)n <= room) n = i2d_SSL_SESSION(s, &to);
+  return n > 0 ? (size_t)n : 0;
 }
 
 static void describe_peer(mr_tls_info *i, X509 *cert) {
@@ -364,16 +361,17 @@ static void describe_peer(mr_tls_info *i, X509 *cert) {
 void mr_tls_describe(mr_conn *c, mr_tls_info *i) {
   mr_tls *t = c->tls;
   const unsigned char *alpn;
+  const char *name = SSL_get_servername(t->ssl, TLSEXT_NAMETYPE_host_name);
   unsigned len;
   memset(i, 0, sizeof *i);
   i->version = SSL_get_version(t->ssl);
   i->cipher = SSL_get_cipher_name(t->ssl);
-  i->server_name = SSL_get_servername(t->ssl, TLSEXT_NAMETYPE_host_name);
+  snprintf(i->server_name, sizeof i->server_name, "%s", name ? name : "");
   i->resumed = SSL_session_reused(t->ssl);
   i->server = SSL_is_server(t->ssl);
   SSL_get0_alpn_selected(t->ssl, &alpn, &len);
-  i->alpn = len ? (const char *)alpn : NULL;
-  i->alpn_len = len;
+  i->alpn_len = len < sizeof i->alpn ? len : sizeof i->alpn;
+  if (len) memcpy(i->alpn, alpn, i->alpn_len);
   X509 *cert = SSL_get0_peer_certificate(t->ssl);
   i->verified = cert && SSL_get_verify_result(t->ssl) == X509_V_OK && SSL_get_verify_mode(t->ssl) != SSL_VERIFY_NONE;
   if (cert) describe_peer(i, cert);

@@ -26,9 +26,22 @@ int mr_net_fail_at(lua_State *L, int err, const char *what) {
   return 3;
 }
 
+void mr_path_push(lua_State *L, const port_addr *a) {
+  char text[PORT_ADDR_TEXT];
+  size_t n = port_addr_text(a, text);
+  int named = n && !text[0];                     /* an abstract one, which begins with a zero */
+  lua_pushfstring(L, "unix:%s%s", named ? "@" : "", text + named);
+}
+
+uint64_t mr_patience(lua_State *L, int idx) {
+  uint64_t at = mr_deadline(L, idx);
+  return at == UINT64_MAX || at == 0 ? at : (uint64_t)(lua_tonumber(L, idx) * 1e9);
+}
+
+uint64_t mr_deadline_after(uint64_t patience) { return patience == UINT64_MAX || patience == 0 ? patience : port_now() + patience; }
+
 uint64_t mr_deadline_or(lua_State *L, int idx, uint64_t patience) {
-  if (!lua_isnoneornil(L, idx)) return mr_deadline(L, idx);
-  return patience == UINT64_MAX ? UINT64_MAX : patience == 0 ? 0 : port_now() + patience;
+  return lua_isnoneornil(L, idx) ? mr_deadline_after(patience) : mr_deadline(L, idx);
 }
 
 /* ---- where ---- */

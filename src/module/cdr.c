@@ -53,6 +53,7 @@ static int l_decode(lua_State *L) {
   if (PORT_UNLIKELY(b != NULL)) b->uses++;       /* what decoding calls may want to decode it, too */
   int results = mr_program_decode(L, p, codec & ~CDR_BULK, s, n, (lua_Unsigned)at > n ? n : (size_t)at - 1);
   if (PORT_LIKELY(b == NULL)) return results;
+  mr_assert(b->uses > 0 && b->p == s);            /* nobody has freed it meanwhile */
   b->uses--;
   if (codec & CDR_BULK) mr_bulk_free(b);
   return results;

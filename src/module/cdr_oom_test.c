@@ -1,7 +1,6 @@
 /*
  * Every allocation fails once while programs are compiled and run: Lua's, and the scratch buffer's. What comes is the memory error; afterwards the
  * same environment does the same work, and nothing leaks (the sanitizer build sees that). Raw and through the API.
- * time limit: 300 s
  */
 #define FAILING 1
 #include "module/failing.h"

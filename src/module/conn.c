@@ -5,7 +5,10 @@
  */
 #include "module/net.h"
 #include "io/tls.h"
+#include "io/context.h"
+#include "port/errors.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define TNAME "connection"
@@ -15,10 +18,22 @@ mr_conn *mr_check_conn(lua_State *L, int idx) {
   return (mr_conn *)(PORT_LIKELY(o != NULL) ? o : mr_shared_check(L, idx, mr_conn_type, TNAME));
 }
 
+/* What is wrong with a connection, apart from it: to push that may run a finaliser, which closes the connection. */
+typedef struct fault { char text[MR_TLS_TEXT], code[MR_TLS_CODE]; } fault;
+
+static void fault_of(const mr_conn *c, int err, fault *f) {
+  char buf[128];
+  int tls = c->fd >= 0 && c->tls && mr_tls_failed(c->tls);
+  if (c->fd < 0) snprintf(f->text, sizeof f->text, "closed");
+  else if (tls) snprintf(f->text, sizeof f->text, "%s", mr_tls_text(c->tls));
+  else snprintf(f->text, sizeof f->text, "%s", port_error_text(err, buf, sizeof buf));
+  snprintf(f->code, sizeof f->code, "%s", c->fd < 0 ? "EBADF" : tls ? mr_tls_code(c->tls) : port_error_name(err));
+}
+
 int mr_conn_fail(lua_State *L, mr_conn *c, int err) {
-  if (c->fd < 0) return mr_net_fail(L, "closed", "EBADF");
-  if (c->tls && mr_tls_failed(c->tls)) return mr_net_fail(L, mr_tls_text(c->tls), mr_tls_code(c->tls));
-  return mr_net_error(L, err);
+  fault f;
+  fault_of(c, err, &f);
+  return mr_net_fail(L, f.text, f.code);
 }
 
 /* ---- writing ---- */
@@ -78,7 +93,7 @@ static int hold(lua_State *L, mr_conn *c) {
   size_t total = 0, len;
   for (int i = c->job.index; i <= c->job.last; i++) total += lua_rawlen(L, i);
   if (c->out.len + total > c->buffered) return 0;
-  if (c->out.len == 0 && !mr_bytes_reserve(&c->out, c->buffered)) return 0;
+  if (!mr_bytes_reserve(&c->out, c->out.len ? total : c->buffered)) return 0;
   for (int i = c->job.index; i <= c->job.last; i++) {
     s[0].p = lua_tolstring(L, i, &len);
     mr_bytes_add(&c->out, s[0].p, len);
@@ -102,31 +117,30 @@ static int push_out(lua_State *L, mr_conn *c) {
   return c->tls ? mr_tls_flush(c) : 0;
 }
 
-static int job_fail(lua_State *L, mr_conn *c, int err) { return err == LATE && c->fd >= 0 ? mr_timed_out(L) : mr_conn_fail(L, c, err); }
+static int end_sending(mr_conn *c) {
+  if (c->tls) mr_tls_end(c);
+  c->sent = 1;
+  int err = port_net_shutdown(c->fd, 0, 1);
+  return err == ENOTCONN ? 0 : err;
+}
 
+/* The turn is passed, or the connection is closed, before anything is pushed: that may fail for want of memory, or run finalisers. */
 static int job_ended(lua_State *L, mr_fiber *f, mr_conn *c, int err) {
-  int n, kind = c->job.kind;
-  if (kind == JOB_CLOSE) {
-    int had = c->fd >= 0;
-    if (had && !err && c->tls) mr_tls_end(c);
-    n = err && had ? job_fail(L, c, err) : 0;
-    mr_conn_linger(c, f);
-    mr_conn_drop(c, f);
-  } else {
-    if (kind == JOB_SHUTDOWN && !err && c->fd >= 0) {
-      if (c->tls) mr_tls_end(c);
-      c->sent = 1;
-      err = port_net_shutdown(c->fd, 0, 1);
-      if (err == ENOTCONN) err = 0;
-    }
-    n = err || c->fd < 0 ? job_fail(L, c, err) : 0;
-    if (n == 2) lua_pushnil(L), n++;             /* a time that is over has no code */
-    if (n) lua_pushinteger(L, (lua_Integer)c->job.done), n++;
-    pass_turn(c, f);
-  }
-  if (n) return n;
-  lua_pushboolean(L, 1);
-  return 1;
+  fault why;
+  int kind = c->job.kind, had = c->fd >= 0, late = err == LATE && had;
+  lua_Integer sent = (lua_Integer)c->job.done;
+  if (kind == JOB_SHUTDOWN && !err && had) err = end_sending(c);
+  if (kind == JOB_CLOSE && !err && had && c->tls) mr_tls_end(c);
+  int failed = kind == JOB_CLOSE ? err && had : err || !had;
+  if (failed && !late) fault_of(c, err, &why);
+  if (kind != JOB_CLOSE) pass_turn(c, f);
+  else mr_conn_linger(c, f), mr_conn_drop(c, f);
+  if (!failed) return lua_pushboolean(L, 1), 1;
+  int n = late ? mr_timed_out(L) : mr_net_fail(L, why.text, why.code);
+  if (kind == JOB_CLOSE) return n;
+  if (late) lua_pushnil(L);                      /* a time that is over has no code */
+  lua_pushinteger(L, sent);
+  return 4;
 }
 
 /* TLS may have to read before it can write. */
@@ -189,8 +203,6 @@ static void conn_turn_unlink(void *o, mr_wait *w) { mr_conn_turn_del(o, w); }
 
 static const mr_waitclass turn = { .run = { .op = "write", .link = conn_turn_link, .unlink = conn_turn_unlink }, .take = conn_turn_take };
 
-static uint64_t patience(const mr_conn *c) { return c->patience == UINT64_MAX || !c->patience ? c->patience : port_now() + c->patience; }
-
 static int job_start(lua_State *L, mr_fiber *f, mr_conn *c, int kind, int last, uint64_t deadline) {
   if (PORT_UNLIKELY(c->fd < 0)) return mr_conn_fail(L, c, EBADF);
   if (PORT_UNLIKELY(c->sent)) return mr_net_fail(L, "this side of the connection was shut down", "EPIPE");
@@ -202,7 +214,7 @@ static int write_as(lua_State *L, mr_fiber *f) {
   mr_conn *c = mr_check_conn(L, 1);
   int top = lua_gettop(L);
   for (int i = 2; i <= top; i++) luaL_checklstring(L, i, NULL);
-  return job_start(L, f, c, JOB_WRITE, top, patience(c));
+  return job_start(L, f, c, JOB_WRITE, top, mr_deadline_after(c->patience));
 }
 
 /* connection:write(string…) -> true | nil, message, code, bytes of them that were sent */
@@ -249,7 +261,7 @@ static int l_conn_shutdown(lua_State *L) {
   static const char *const ways[] = { "write", "read", "both", NULL };
   mr_conn *c = mr_check_conn(L, 1);
   int way = luaL_checkoption(L, 2, "both", ways);
-  uint64_t deadline = patience(c);
+  uint64_t deadline = mr_deadline_after(c->patience);
   lua_settop(L, 1);
   if (c->fd < 0) return mr_conn_fail(L, c, EBADF);
   if (way) {
@@ -282,8 +294,7 @@ static int l_conn_closed(lua_State *L) {
 /* connection:timeout([seconds]) -> connection: how long each operation may wait from now on; nothing or math.huge: for ever */
 static int l_conn_timeout(lua_State *L) {
   mr_conn *c = mr_check_conn(L, 1);
-  uint64_t at = mr_deadline(L, 2);
-  c->patience = at == UINT64_MAX || at == 0 ? at : (uint64_t)(lua_tonumber(L, 2) * 1e9);
+  c->patience = mr_patience(L, 2);
   lua_settop(L, 1);
   return 1;
 }
@@ -346,7 +357,10 @@ static int l_conn_address(lua_State *L) { return conn_address(L, port_net_local)
 /* connection:option(name[, value]) -> value | true | nil, message, code */
 static int l_conn_option(lua_State *L) {
   mr_conn *c = mr_check_conn(L, 1);
-  return c->fd < 0 ? mr_conn_fail(L, c, EBADF) : mr_option(L, c->fd);
+  mr_setting s = mr_setting_get(L);
+  if (c->fd < 0) return mr_conn_fail(L, c, EBADF);
+  mr_setting_do(&s, c->fd);
+  return mr_setting_push(L, &s);
 }
 
 /* connection:fd() -> number | nil */

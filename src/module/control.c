@@ -273,7 +273,7 @@ static void run_exits(mr_proc *p) {
   lua_State *L = p->main.L;
   mr_limit mask = { .until = UINT64_MAX, .grace = MR_GRACE }, least = { .until = port_now() + MR_GRACE };
   if (!L || !lua_checkstack(L, 4)) return;
-  p->main.noticed = 0;
+  p->bounds.noticed = 0;
   p->exits = 2;
   atomic_store(&p->main.fiber.state, FIBER_RUNNING);
   mr_limit_enter(&mask, &p->main, L);

@@ -15,7 +15,8 @@ enum { DIAL = 4, NAMES = 5, LABEL = 6 };
 typedef struct dial { mr_dial d; uint64_t deadline; int port; } dial;
 
 static int l_dial_gc(lua_State *L) {
-  if (mr_is_own(L, 1, sizeof(dial), l_dial_gc)) mr_dial_drop(&((dial *)lua_touserdata(L, 1))->d);
+  dial *d = mr_gc_own(L, sizeof *d, l_dial_gc);
+  if (d) mr_dial_drop(&d->d);
   return 0;
 }
 
@@ -25,15 +26,7 @@ static dial *dial_push(lua_State *L) {
   mr_dial_init(&d->d);
   d->deadline = UINT64_MAX;
   d->port = 0;
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &key) != LUA_TTABLE) {
-    lua_pop(L, 1);
-    lua_createtable(L, 0, 1);
-    lua_pushcfunction(L, l_dial_gc);
-    lua_setfield(L, -2, "__gc");
-    lua_pushvalue(L, -1);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
-  }
-  lua_setmetatable(L, -2);
+  mr_meta_set(L, &key, "__gc", l_dial_gc);
   return d;
 }
 
@@ -110,10 +103,8 @@ static void options_get(lua_State *L, int idx, dial *o) {
 }
 
 static void label(lua_State *L, const mr_where *w) {
-  char text[PORT_ADDR_TEXT];
   if (w->is_path) {
-    port_addr_text(&w->path, text);
-    lua_pushfstring(L, "unix:%s", text[0] ? text : "@");
+    mr_path_push(L, &w->path);
   } else if (!w->host || !*w->host) {
     lua_pushfstring(L, "port %d", w->port);
   } else {

@@ -119,7 +119,7 @@ static int fiber_end_push(lua_State *L, mr_strand *s) {
   int base = lua_gettop(co) - n;
   for (int i = 1; i <= n; i++) lua_pushvalue(co, base + i);
   lua_xmove(co, L, n);
-  if (s->lua.told == TOLD_CLOSED) {              /* and has no error of its own */
+  if (s->lua.fiber.told == TOLD_CLOSED) {              /* and has no error of its own */
     mr_cause c;
     mr_cause_of_fiber(&s->lua.fiber, &c);
     c.raised = 0;
@@ -224,7 +224,7 @@ static const char *text_of(mr_strand *s, char *other, size_t size) {
   if (lua_type(co, -1) == LUA_TSTRING) return lua_tostring(co, -1);
   snprintf(other, size, "(error object is a %s value)", luaL_typename(co, -1));
   if (!lua_checkstack(co, LUA_MINSTACK)) return other;
-  s->lua.fiber.cancelled = s->lua.told = 1;        /* it has ended: nothing waits in its name */
+  s->lua.fiber.cancelled = s->lua.fiber.told = 1;        /* it has ended: nothing waits in its name */
   s->lua.top_ok = 0;
   uintptr_t *space = mr_lua_word(co), marked = *space;
   if (mr_proc_of(&s->lua.fiber)->kind != PROC_HOST) *space = marked & ~(uintptr_t)3;     /* while it runs, see mr_strand_resume */

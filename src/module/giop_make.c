@@ -131,18 +131,6 @@ static void write_reply(mr_out *o, maker *m) {
   put_body(o, m, text_at(L, 6));
 }
 
-/* core.reply(minor, little, id, status[, contexts[, body]]) -> message; a 1.2 body as it is encoded at an index of 1 modulo 8 */
-static int l_reply(lua_State *L) {
-  maker m = make(L, GIOP_REPLY);
-  lua_settop(L, 6);
-  check_ulong(L, 3);
-  check_ulong(L, 4);
-  check_contexts(L, 5);
-  check_text(L, 6);
-  build(&m, write_reply);
-  return 1;
-}
-
 /* ---- the others ---- */
 
 static void write_locate_request(mr_out *o, maker *m) {
@@ -165,45 +153,39 @@ static void write_nothing(mr_out *o, maker *m) {
   (void)m;
 }
 
+/* ---- what needs nothing but its arguments ---- */
+
+/* `arguments`, from 3 on: u a number of 32 bits, t text or nil, c service contexts or nil. */
+typedef struct form { int type; const char *arguments; void (*write)(mr_out *o, maker *m); } form;
+
+static int fill(lua_State *L, const form *f) {
+  maker m = make(L, f->type);
+  lua_settop(L, 2 + (int)strlen(f->arguments));
+  for (int i = 0; f->arguments[i]; i++) {
+    if (f->arguments[i] == 'u') check_ulong(L, 3 + i);
+    else if (f->arguments[i] == 't') check_text(L, 3 + i);
+    else check_contexts(L, 3 + i);
+  }
+  build(&m, f->write);
+  return 1;
+}
+
+static const form reply = { GIOP_REPLY, "uuct", write_reply }, locate_request = { GIOP_LOCATE_REQUEST, "ut", write_locate_request },
+                  locate_reply = { GIOP_LOCATE_REPLY, "uut", write_locate_reply }, cancel = { GIOP_CANCEL, "u", write_id },
+                  close = { GIOP_CLOSE, "", write_nothing }, error = { GIOP_ERROR, "", write_nothing };
+
+/* core.reply(minor, little, id, status[, contexts[, body]]) -> message; a 1.2 body as it is encoded at an index of 1 modulo 8 */
+static int l_reply(lua_State *L) { return fill(L, &reply); }
 /* core.locate_request(minor, little, id, key) -> message */
-static int l_locate_request(lua_State *L) {
-  maker m = make(L, GIOP_LOCATE_REQUEST);
-  lua_settop(L, 4);
-  check_ulong(L, 3);
-  check_text(L, 4);
-  build(&m, write_locate_request);
-  return 1;
-}
-
+static int l_locate_request(lua_State *L) { return fill(L, &locate_request); }
 /* core.locate_reply(minor, little, id, status[, body]) -> message; the body as it is encoded at an index of 21, which is 5 modulo 8 */
-static int l_locate_reply(lua_State *L) {
-  maker m = make(L, GIOP_LOCATE_REPLY);
-  lua_settop(L, 5);
-  check_ulong(L, 3);
-  check_ulong(L, 4);
-  check_text(L, 5);
-  build(&m, write_locate_reply);
-  return 1;
-}
-
+static int l_locate_reply(lua_State *L) { return fill(L, &locate_reply); }
 /* core.cancel(minor, little, id) -> message */
-static int l_cancel(lua_State *L) {
-  maker m = make(L, GIOP_CANCEL);
-  check_ulong(L, 3);
-  build(&m, write_id);
-  return 1;
-}
-
-static int short_one(lua_State *L, int type) {
-  maker m = make(L, type);
-  build(&m, write_nothing);
-  return 1;
-}
-
+static int l_cancel(lua_State *L) { return fill(L, &cancel); }
 /* core.close(minor, little) -> message */
-static int l_close(lua_State *L) { return short_one(L, GIOP_CLOSE); }
+static int l_close(lua_State *L) { return fill(L, &close); }
 /* core.error(minor, little) -> message */
-static int l_error(lua_State *L) { return short_one(L, GIOP_ERROR); }
+static int l_error(lua_State *L) { return fill(L, &error); }
 
 const luaL_Reg mr_giop_makers[] = {
   { "head", l_head }, { "request", l_request }, { "reply", l_reply }, { "locate_request", l_locate_request },

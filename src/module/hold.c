@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-static char meta_key;
-
 void mr_hold_drop(mr_hold *h) {
   mr_request *r = h->request;
   h->request = NULL;
@@ -13,25 +11,19 @@ void mr_hold_drop(mr_hold *h) {
 }
 
 static int l_hold_gc(lua_State *L) {
-  if (!mr_forked() && mr_is_own(L, 1, sizeof(mr_hold), l_hold_gc)) mr_hold_drop(lua_touserdata(L, 1));
+  mr_hold *h = mr_gc_own(L, sizeof *h, l_hold_gc);
+  if (h) mr_hold_drop(h);
   return 0;
 }
 
 mr_hold *mr_hold_push(lua_State *L) {
+  static const char key;
   mr_check_forked(L);
   mr_proc *p = mr_self(L);
   if (p->finalisers == 0) p->finalisers = 1;
   mr_hold *h = lua_newuserdatauv(L, sizeof *h, 0);
   *h = (mr_hold){ .request = NULL };
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &meta_key) != LUA_TTABLE) {
-    lua_pop(L, 1);
-    lua_createtable(L, 0, 1);
-    lua_pushcfunction(L, l_hold_gc);
-    lua_setfield(L, -2, "__gc");
-    lua_pushvalue(L, -1);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &meta_key);
-  }
-  lua_setmetatable(L, -2);
+  mr_meta_set(L, &key, "__gc", l_hold_gc);
   return h;
 }
 

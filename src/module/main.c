@@ -228,6 +228,7 @@ static mr_proc *start(lua_State *L, int *err) {
   mr_spawn s = { .kind = PROC_MAIN };
   if (flag(L, "noenv")) atomic_store(&mr_noenv, 1);
   if (flag(L, "strict")) atomic_store(&mr_strict, 1);
+  if (flag(L, "repl")) atomic_store(&mr_prompts, 1);
   if (flag(L, "warn")) atomic_store(&mr_warnings, 1);
   lua_pushcfunction(L, l_pack);
   lua_pushvalue(L, 1);

@@ -52,6 +52,10 @@ static inline void mr_metatable_set(lua_State *L, const char *name) {
   if (luaL_getmetatable(L, name) != LUA_TTABLE) luaL_error(L, "registry[\"%s\"] was replaced", name);
   lua_setmetatable(L, -2);
 }
+/* Gives the value on top a metatable with this one function in it, which lies in the registry under `key`. */
+void       mr_meta_set(lua_State *L, const void *key, const char *event, lua_CFunction f);
+/* In a __gc, which anybody may call: the userdata at 1 if that is its own (mr_is_own), else NULL; so also in a forked child (shared.c). */
+void      *mr_gc_own(lua_State *L, size_t size, lua_CFunction gc);
 /* As mr_shared_push, for an object just made whose only reference becomes the userdata's; also when this raises. */
 void       mr_shared_push_new(lua_State *L, mr_shared *o);
 
@@ -137,6 +141,11 @@ void mr_fiber_reason_push(lua_State *L, mr_fiber *f);                    /* fibe
 
 /* ---- fibers (fiber.c) ---- */
 struct mr_strand *mr_fiber_spawn(lua_State *L, int n, const char *name);  /* of the function and n - 1 arguments on top; leaves its handle */
+
+/* ---- names of processes (names.c) ---- */
+int mr_name_l_register(lua_State *L);
+int mr_name_l_unregister(lua_State *L);
+int mr_name_l_whereis(lua_State *L);
 
 /* ---- spawning (process.c) ---- */
 /*

@@ -193,15 +193,7 @@ static int l_module_index(lua_State *L) {
 
 void mr_module_guard(lua_State *L) {
   static const char key;
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &key) != LUA_TTABLE) {
-    lua_pop(L, 1);
-    lua_createtable(L, 0, 1);
-    lua_pushcfunction(L, l_module_index);
-    lua_setfield(L, -2, "__index");
-    lua_pushvalue(L, -1);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
-  }
-  lua_setmetatable(L, -2);
+  mr_meta_set(L, &key, "__index", l_module_index);
 }
 
 /* near.guard(module) -> module: reading a field that it doesn't have raises from now on */

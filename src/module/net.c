@@ -19,22 +19,25 @@ static int number(lua_State *L) {
   return (int)n;
 }
 
-int mr_option(lua_State *L, int fd) {
-  const char *name = luaL_checkstring(L, 2);
-  int value = 0, err;
-  luaL_argcheck(L, port_net_option_known(name), 2,
+mr_setting mr_setting_get(lua_State *L) {
+  mr_setting s = { .name = luaL_checkstring(L, 2), .set = !lua_isnoneornil(L, 3) };
+  luaL_argcheck(L, port_net_option_known(s.name), 2,
                 "no such option; there are nodelay, keepalive, reuseaddr, reuseport, rcvbuf, sndbuf, broadcast, v6only, ttl, linger");
-  if (lua_isnoneornil(L, 3)) {
-    if ((err = port_net_option_get(fd, name, &value)) != 0) return mr_net_error(L, err);
-    if (is_flag(name)) lua_pushboolean(L, value);
-    else if (value < 0) lua_pushboolean(L, 0);
-    else lua_pushinteger(L, value);
-    return 1;
-  }
-  if (lua_isboolean(L, 3)) value = strcmp(name, "linger") == 0 ? -1 + lua_toboolean(L, 3) : lua_toboolean(L, 3);
-  else value = number(L);
-  if ((err = port_net_option_set(fd, name, value)) != 0) return mr_net_error(L, err);
-  lua_pushboolean(L, 1);
+  if (lua_isboolean(L, 3)) s.value = strcmp(s.name, "linger") == 0 ? -1 + lua_toboolean(L, 3) : lua_toboolean(L, 3);
+  else if (s.set) s.value = number(L);
+  return s;
+}
+
+void mr_setting_do(mr_setting *s, int fd) {
+  s->err = s->set ? port_net_option_set(fd, s->name, s->value) : port_net_option_get(fd, s->name, &s->value);
+}
+
+int mr_setting_push(lua_State *L, const mr_setting *s) {
+  if (s->err) return mr_net_error(L, s->err);
+  if (s->set) lua_pushboolean(L, 1);
+  else if (is_flag(s->name)) lua_pushboolean(L, s->value);
+  else if (s->value < 0) lua_pushboolean(L, 0);
+  else lua_pushinteger(L, s->value);
   return 1;
 }
 
@@ -158,8 +161,7 @@ static int l_server_closed(lua_State *L) {
 /* server:timeout([seconds]) -> server */
 static int l_server_timeout(lua_State *L) {
   mr_listener *l = server_check(L);
-  uint64_t at = mr_deadline(L, 2);
-  l->patience = at == UINT64_MAX || at == 0 ? at : (uint64_t)(lua_tonumber(L, 2) * 1e9);
+  l->patience = mr_patience(L, 2);
   lua_settop(L, 1);
   return 1;
 }
@@ -177,13 +179,11 @@ static int l_server_address(lua_State *L) {
 /* server:option(name[, value]) -> value | true | nil, message, code */
 static int l_server_option(lua_State *L) {
   mr_listener *l = server_check(L);
-  luaL_checkstring(L, 2);
-  if (!lua_isnoneornil(L, 3) && !lua_isboolean(L, 3)) luaL_checkinteger(L, 3);
-  luaL_argcheck(L, port_net_option_known(lua_tostring(L, 2)), 2, "no such option");
+  mr_setting s = mr_setting_get(L);
   if (!mr_listener_enter(l)) return mr_net_fail(L, "closed", "EBADF");
-  int n = mr_option(L, l->fd);
+  mr_setting_do(&s, l->fd);
   mr_listener_leave(l, mr_self_fiber(L));
-  return n;
+  return mr_setting_push(L, &s);
 }
 
 /* server:fd() -> number */
@@ -216,9 +216,7 @@ static void server_push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &clas
 
 /* ---- listening ---- */
 
-typedef struct setup { int backlog, reuseport, v6only; } setup;
-
-static void setup_get(lua_State *L, int idx, setup *s) {
+static void setup_get(lua_State *L, int idx, mr_listening *s) {
   if (!lua_istable(L, idx)) return;
   mr_options_check(L, idx, idx == 1 ? "host, port, path, backlog, reuseport, v6only" : "backlog, reuseport, v6only");
   s->backlog = mr_integer_field(L, idx, "listen", "backlog", 1, INT_MAX, s->backlog);
@@ -226,46 +224,24 @@ static void setup_get(lua_State *L, int idx, setup *s) {
   s->v6only = mr_boolean_field(L, idx, "listen", "v6only", s->v6only);
 }
 
-static int open_at(const port_addr *a, const setup *s, int *fd) {
-  int family = port_addr_family(a);
-  int err = family == PORT_UNIX ? port_net_unlink_stale(a) : 0;
-  if (err || (err = port_net_socket(family, PORT_STREAM, fd)) != 0) return err;
-  if (family != PORT_UNIX) {
-    port_net_option_set(*fd, "reuseaddr", 1);
-    port_net_nodelay(*fd);                       /* connections inherit it */
-    if (family == PORT_INET6) err = port_net_option_set(*fd, "v6only", s->v6only);
-    if (!err && s->reuseport) err = port_net_option_set(*fd, "reuseport", 1);
-  }
-  if (!err) err = port_net_bind(*fd, a);
-  if (!err) err = port_net_listen(*fd, s->backlog);
-  if (err) port_net_close(*fd);
-  return err;
+/* Where and how, from the arguments. */
+static mr_listening arguments(lua_State *L, mr_where *w) {
+  mr_listening how = { .backlog = 4096 };
+  mr_where_get(L, 1, w);
+  setup_get(L, 1, &how);
+  setup_get(L, 2, &how);
+  return how;
 }
 
-/* Nobody in particular means every interface, of both families where the system can. */
-static int open_any(int port, setup *s, int *fd) {
-  port_addr a;
-  port_addr_any(&a, PORT_INET6, port);
-  int err = open_at(&a, s, fd);
-  if ((err != EAFNOSUPPORT && err != EADDRNOTAVAIL) || s->v6only) return err;
-  port_addr_any(&a, PORT_INET, port);
-  return open_at(&a, s, fd);
-}
-
-static int listening(lua_State *L, int fd, const mr_where *w) {
-  int err;
-  mr_listener *l = mr_listener_new(fd, &err);
-  if (!l) return mr_net_error(L, err);
-  if (w->is_path) l->path = w->path;
+static int listening(lua_State *L, mr_listener *l) {
   mr_shared_push_new(L, &l->shared);
   return 1;
 }
 
 static int refuse(lua_State *L, int err, const mr_where *w) {
-  char text[PORT_ADDR_TEXT];
   if (w->is_path) {
-    port_addr_text(&w->path, text);
-    lua_pushfstring(L, "listen at unix:%s", text);
+    mr_path_push(L, &w->path);
+    lua_pushfstring(L, "listen at %s", lua_tostring(L, -1));
   } else {
     lua_pushfstring(L, "listen at %s:%d", w->host && *w->host ? w->host : "*", w->port);
   }
@@ -276,16 +252,14 @@ static int refuse(lua_State *L, int err, const mr_where *w) {
 static int listen_names(lua_State *L, mr_request *r) {
   mr_resolve *q = (mr_resolve *)r;
   mr_where w;
-  setup s = { 4096, 0, 0 };
   port_addr a;
-  int fd, err = EADDRNOTAVAIL;
+  mr_listener *l;
+  int err = EADDRNOTAVAIL;
   if (q->n == 0) return mr_names_fail(L, q);
-  mr_where_get(L, 1, &w);
-  setup_get(L, 1, &s);
-  setup_get(L, 2, &s);
+  mr_listening how = arguments(L, &w);
   for (int i = 0; i < q->n; i++) {
     if (port_addr_native(&a, q->list[i].u.bytes, q->list[i].len, w.port) != 0) continue;
-    if ((err = open_at(&a, &s, &fd)) == 0) return listening(L, fd, &w);
+    if ((l = mr_listener_open(&a, &how, &err)) != NULL) return listening(L, l);
   }
   return refuse(L, err, &w);
 }
@@ -308,25 +282,23 @@ static void join_pair(lua_State *L) {
 /* net.listen(where[, options]) or (host, port[, options]) -> server | nil, message, code */
 static int l_listen(lua_State *L) {
   mr_where w;
-  setup s = { 4096, 0, 0 };
+  mr_listener *l;
   port_addr a;
-  int fd, err;
+  int err;
   if (lua_isstring(L, 2)) join_pair(L);
   lua_settop(L, 2);
   if (!lua_isnil(L, 2)) luaL_checktype(L, 2, LUA_TTABLE);
   lua_pushnil(L);                                /* 3: the name's request */
-  mr_where_get(L, 1, &w);
-  setup_get(L, 1, &s);
-  setup_get(L, 2, &s);
-  if (w.is_path) err = open_at(&w.path, &s, &fd);
-  else if (!w.host || !*w.host || strcmp(w.host, "*") == 0) err = open_any(w.port, &s, &fd);
-  else if (port_addr_numeric(&a, w.host, w.port) == 0) err = open_at(&a, &s, &fd);
+  mr_listening how = arguments(L, &w);
+  if (w.is_path) l = mr_listener_open(&w.path, &how, &err);
+  else if (!w.host || !*w.host || strcmp(w.host, "*") == 0) l = mr_listener_open_any(w.port, &how, &err);
+  else if (port_addr_numeric(&a, w.host, w.port) == 0) l = mr_listener_open(&a, &how, &err);
   else {
     mr_names_push(L, w.host, 0, listen_names);
     lua_copy(L, -1, 3);
     return mr_names_await(L, 3, UINT64_MAX);
   }
-  return err ? refuse(L, err, &w) : listening(L, fd, &w);
+  return l ? listening(L, l) : refuse(L, err, &w);
 }
 
 /* ---- names ---- */

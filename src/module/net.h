@@ -16,6 +16,9 @@ int mr_net_fail(lua_State *L, const char *message, const char *code);
 int mr_net_error(lua_State *L, int err);
 int mr_net_fail_at(lua_State *L, int err, const char *what);       /* "what: message" */
 
+/* How long operations may wait that don't say it, in ns; 0: not at all, UINT64_MAX: for ever. Read from the seconds at idx. */
+uint64_t mr_patience(lua_State *L, int idx);
+uint64_t mr_deadline_after(uint64_t patience);
 /* The seconds at idx, or `patience` from now when there are none. */
 uint64_t mr_deadline_or(lua_State *L, int idx, uint64_t patience);
 
@@ -34,6 +37,7 @@ void mr_options_check(lua_State *L, int idx, const char *list);
 /* A host at idx and a port behind it. */
 void mr_where_pair(lua_State *L, int idx, mr_where *w);
 int  mr_port_get(lua_State *L, int idx);
+void mr_path_push(lua_State *L, const port_addr *a);             /* "unix:/path" or "unix:@name", for messages */
 int  mr_push_addr(lua_State *L, const port_addr *a);            /* host, port, or path; how many */
 
 /* Names. push leaves a hold, whose request is a mr_resolve; await ends in its finish, which says that there is none by fail. */
@@ -59,7 +63,11 @@ int  mr_dial_connect(lua_State *L);                                   /* net.con
 int  mr_udp_new(lua_State *L);                                  /* net.udp (udp.c) */
 void mr_conn_setup(void);
 int  mr_conn_fail(lua_State *L, mr_conn *c, int err);            /* what is wrong with it: nil, message, code */
-int  mr_option(lua_State *L, int fd);                           /* name[, value] at 2 and 3 */
+/* option(name[, value]): read from 2 and 3, which may raise and run finalisers; then done, which calls no Lua; then its results are pushed. */
+typedef struct mr_setting { const char *name; int value, set, err; } mr_setting;
+mr_setting mr_setting_get(lua_State *L);
+void mr_setting_do(mr_setting *s, int fd);
+int  mr_setting_push(lua_State *L, const mr_setting *s);
 
 
 #endif

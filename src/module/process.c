@@ -53,12 +53,22 @@ static size_t memory_field(lua_State *L, int *tree) {
   return n;
 }
 
+static const char *const levels[] = { [LEVEL_NORMAL] = "normal", [LEVEL_HIGH] = "high", [LEVEL_LOW] = "low" };
+
+/* LEVEL_*; -1: the value at idx names none. */
+static int level_named(lua_State *L, int idx) {
+  if (lua_type(L, idx) != LUA_TSTRING) return -1;
+  int i = NLEVELS - 1;
+  while (i >= 0 && strcmp(lua_tostring(L, idx), levels[i]) != 0) i--;
+  return i;
+}
+
 static void check_fields(lua_State *L) {
-  static const char *const known[] = { "main", "args", "name", "memory", "heap", "linked", "owned", NULL };
+  static const char *const known[] = { "main", "args", "name", "memory", "heap", "priority", "linked", "owned", NULL };
   for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
     int ok = 0;
     for (int i = 0; known[i] && !ok; i++) ok = lua_type(L, -2) == LUA_TSTRING && strcmp(lua_tostring(L, -2), known[i]) == 0;
-    if (!ok) luaL_error(L, "spawn: unknown field '%s'; there are main, args, name, memory, heap, linked, owned", luaL_tolstring(L, -2, NULL));
+    if (!ok) luaL_error(L, "spawn: unknown field '%s'; there are main, args, name, memory, heap, priority, linked, owned", luaL_tolstring(L, -2, NULL));
   }
 }
 
@@ -81,6 +91,9 @@ static void options(lua_State *L, mr_spawn *s) {
       luaL_error(L, "spawn: 'heap' must be \"own\" or \"system\"");
     s->system_heap = strcmp(heap, "system") == 0;
   }
+  lua_pop(L, 1);
+  if (lua_getfield(L, 1, "priority") != LUA_TNIL && (s->level = level_named(L, -1)) < 0)
+    luaL_error(L, "spawn: 'priority' must be \"high\", \"normal\" or \"low\"");
   lua_pop(L, 1);
   if (lua_getfield(L, 1, "name") != LUA_TNIL) {
     if (lua_type(L, -1) != LUA_TSTRING || strlen(lua_tostring(L, -1)) != lua_rawlen(L, -1))
@@ -142,7 +155,7 @@ static int spawned_k(lua_State *L, int status, lua_KContext ctx) {
   return 1;
 }
 
-/* process.spawn(f | code, args…) -> handle;  process.spawn{ main=, args=, name=, memory=, heap= } -> handle */
+/* process.spawn(f | code, args…) -> handle;  process.spawn{ main=, args=, name=, memory=, heap=, priority= } -> handle */
 static int l_spawn(lua_State *L) {
   mr_spawn s = { .kind = PROC_PLAIN };
   int n = lua_gettop(L), err;
@@ -218,6 +231,15 @@ static int l_handle_status(lua_State *L) {
   return 1;
 }
 
+/* handle:priority([word]) -> the word before */
+static int l_handle_priority(lua_State *L) {
+  mr_proc *p = process_check(L, 1);
+  int level = lua_isnoneornil(L, 2) ? -1 : level_named(L, 2);
+  luaL_argcheck(L, level >= 0 || lua_isnoneornil(L, 2), 2, "\"high\", \"normal\" or \"low\" expected");
+  lua_pushstring(L, levels[mr_job_level(&p->job, level)]);
+  return 1;
+}
+
 static const mr_class class;
 
 /* handle.id -> integer; handle.name -> string | nil; methods */
@@ -238,7 +260,7 @@ static const luaL_Reg meta[] = { { "__index", l_handle_index }, { "__tostring", 
 static const luaL_Reg methods[] = {
   { "wait", l_handle_wait },       { "status", l_handle_status },   { "cancel", mr_process_cancel }, { "kill", mr_process_kill },
   { "link", mr_process_link },     { "unlink", mr_process_unlink }, { "give", mr_process_give },     { "owner", mr_process_owner },
-  { NULL, NULL }
+  { "priority", l_handle_priority }, { NULL, NULL }
 };
 
 static void process_push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
@@ -314,16 +336,35 @@ static int l_memory(lua_State *L) {
   return 4;
 }
 
+static int scope_k(lua_State *L, int status, lua_KContext ctx) {
+  (void)status;
+  if (ctx) return lua_gettop(L);
+  lua_insert(L, 1);
+  lua_callk(L, lua_gettop(L) - 1, LUA_MULTRET, 1, scope_k);
+  return lua_gettop(L);
+}
+
+/* process.scope(f, …) -> results of f: what the module mare.scope is, loaded when it is called */
+static int l_scope(lua_State *L) {
+  if (mr_in_process(L)) lua_pushcfunction(L, mr_require);
+  else lua_getglobal(L, "require");
+  lua_pushliteral(L, "mare.scope");
+  lua_callk(L, 1, 1, 0, scope_k);
+  return scope_k(L, LUA_OK, 0);
+}
+
 static const luaL_Reg functions[] = {
+  { "scope", l_scope },
   { "spawn", l_spawn },     { "self", l_self },   { "yield", l_yield },   { "workers", l_workers },
   { "recycle", l_recycle }, { "count", l_count }, { "memory", l_memory },
   { "masked", mr_process_masked }, { "deadline", mr_process_deadline }, { "remaining", mr_process_remaining },
-  { "on_exit", mr_process_on_exit }, { "trap", mr_process_trap }, { NULL, NULL }
+  { "on_exit", mr_process_on_exit }, { "trap", mr_process_trap },
+  { "register", mr_name_l_register }, { "unregister", mr_name_l_unregister }, { "whereis", mr_name_l_whereis }, { NULL, NULL }
 };
 
 int luaopen_mare_process(lua_State *L) {
   mr_host_ensure(L);
-  lua_createtable(L, 0, 12);
+  lua_createtable(L, 0, 16);
   mr_set_functions(L, functions);
   mr_module_guard(L);
   return 1;

@@ -82,7 +82,8 @@ static void take_back(set *s) {
 }
 
 static int l_set_gc(lua_State *L) {
-  if (mr_is_own(L, 1, sizeof(set), l_set_gc)) take_back(lua_touserdata(L, 1));
+  set *s = mr_gc_own(L, sizeof *s, l_set_gc);
+  if (s) take_back(s);
   return 0;
 }
 
@@ -134,16 +135,15 @@ static void add_case(lua_State *L, set *s, int key) {
 
 /* Values that go out are packed before anything waits. */
 static void prepare(lua_State *L, set *s) {
+  static const char key;
   int packs = 0;
   for (int i = 0; i < s->n; i++) packs |= s->order[i]->c.type->prepare != NULL;
   if (!packs) return;
   s->packed = 1;
-  if (mr_metatable_new(L, "mare.select.set")) {
-    lua_pushcfunction(L, l_set_gc);
-    lua_setfield(L, -2, "__gc");
-  }
-  lua_setmetatable(L, 2);
   int top = lua_gettop(L);
+  lua_pushvalue(L, 2);
+  mr_meta_set(L, &key, "__gc", l_set_gc);
+  lua_settop(L, top);
   for (int i = 0; i < s->n; i++) {
     mr_case *c = &s->order[i]->c;
     if (!c->type->prepare) continue;

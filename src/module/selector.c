@@ -43,8 +43,8 @@ static void doubt(selector *s, node *k) {
 }
 
 static int l_gc(lua_State *L) {
-  if (!mr_is_own(L, 1, sizeof(selector), l_gc)) return luaL_typeerror(L, 1, TNAME);
-  selector *s = lua_touserdata(L, 1);
+  selector *s = mr_gc_own(L, sizeof *s, l_gc);
+  if (!s) return mr_forked() ? 0 : luaL_typeerror(L, 1, TNAME);
   if (s->waits && !mr_lua_in_finaliser(L)) return luaL_error(L, "the selector is in use");
   for (int i = 0; i < s->n; i++) {
     node *k = s->all[i];
@@ -223,9 +223,14 @@ static int l_missing(lua_State *L) {
   return mr_no_field(L, TNAME, 2);
 }
 
+/* It is registered only when it is complete: there may be no memory in between. */
 static void push_metatable(lua_State *L) {
   static const luaL_Reg methods[] = { { "wait", l_wait }, { "add", l_add }, { "remove", l_remove }, { NULL, NULL } };
-  if (!mr_metatable_new(L, "mare." TNAME)) return;
+  if (luaL_getmetatable(L, "mare." TNAME) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_createtable(L, 0, 4);
+  lua_pushliteral(L, "mare." TNAME);
+  lua_setfield(L, -2, "__name");
   lua_pushcfunction(L, l_gc);
   lua_setfield(L, -2, "__gc");
   lua_pushliteral(L, TNAME);
@@ -237,6 +242,8 @@ static void push_metatable(lua_State *L) {
   lua_setfield(L, -2, "__index");
   lua_setmetatable(L, -2);
   lua_setfield(L, -2, "__index");
+  lua_pushvalue(L, -1);
+  lua_setfield(L, LUA_REGISTRYINDEX, "mare." TNAME);
 }
 
 /* mare.selector{ waitable… } -> selector */

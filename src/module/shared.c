@@ -61,6 +61,23 @@ static int l_gc(lua_State *L) {
 
 /* ---- metatables ---- */
 
+/* As below, it is registered only when it is complete. */
+void mr_meta_set(lua_State *L, const void *key, const char *event, lua_CFunction f) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, key) != LUA_TTABLE) {
+    lua_pop(L, 1);
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, f);
+    lua_setfield(L, -2, event);
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, key);
+  }
+  lua_setmetatable(L, -2);
+}
+
+void *mr_gc_own(lua_State *L, size_t size, lua_CFunction gc) {
+  return !mr_forked() && mr_is_own(L, 1, size, gc) ? lua_touserdata(L, 1) : NULL;
+}
+
 static const luaL_Reg *find_method(const luaL_Reg *l, const char *name) {
   for (; l && l->name; l++)
     if (strcmp(l->name, name) == 0) return l;

@@ -74,7 +74,8 @@ static int io_failed_by(lua_State *L, mr_fiber *f, mr_sock *s, int what, int err
 
 /*
  * An answer is often there at once. Who is alone waits for it in the kernel: to park and to be woken by a poller would cost more than the
- * answer. A host may wait there for as long as it likes, as it may compute; a process for a moment, as it must hear when it is to end.
+ * answer. A host may wait there for as long as it likes, as it may compute; a process for a moment, as it must hear when it is to end, and as
+ * nothing is to run while nothing happens. That the monitor ends the moment saves a timer for each call.
  */
 static int glance(const mr_fiber *f, const mr_sock *s, int direction, uint64_t deadline) {
   enum { MOMENT = 5, LONG = 60000 };             /* ms: half of what a worker may go without dispatching; and when a deadline is looked at */
@@ -84,6 +85,10 @@ static int glance(const mr_fiber *f, const mr_sock *s, int direction, uint64_t d
     uint64_t now = port_now(), left = deadline > now ? (deadline - now + 999999) / 1000000 : 0;
     if (left < MOMENT) return 0;
     if (host) ms = left > LONG ? LONG : (int)left;
+  } else if (!host && mr_linger_begin(f)) {
+    int ready = port_net_wait(s->fd, direction == MR_WRITE, -1);
+    mr_linger_end(f);
+    return ready;
   }
   return port_net_wait(s->fd, direction == MR_WRITE, ms);
 }

@@ -188,7 +188,8 @@ static const mr_waitclass selecting = { .run = { .op = "select", .link = sock_se
                                         .give_up = sock_select_give_up };
 
 static int l_plan_gc(lua_State *L) {
-  if (!mr_forked() && mr_is_own(L, 1, sizeof(plan), l_plan_gc)) unlink_all(lua_touserdata(L, 1));
+  plan *p = mr_gc_own(L, sizeof *p, l_plan_gc);
+  if (p) unlink_all(p);
   return 0;
 }
 
@@ -198,15 +199,7 @@ static plan *plan_push(lua_State *L, int n) {
   if (self->finalisers == 0) self->finalisers = 1;
   size_t size = sizeof(plan) + (size_t)n * sizeof(entry);
   plan *p = memset(lua_newuserdatauv(L, size, 0), 0, size);
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &key) != LUA_TTABLE) {
-    lua_pop(L, 1);
-    lua_createtable(L, 0, 1);
-    lua_pushcfunction(L, l_plan_gc);
-    lua_setfield(L, -2, "__gc");
-    lua_pushvalue(L, -1);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
-  }
-  lua_setmetatable(L, -2);
+  mr_meta_set(L, &key, "__gc", l_plan_gc);
   return p;
 }
 

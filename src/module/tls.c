@@ -4,7 +4,6 @@
 #include "module/net.h"
 #include "io/context.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define TNAME "tls context"
@@ -176,24 +175,18 @@ int mr_conn_handshake(lua_State *L) {
 /* connection:session() -> string | nil: to be resumed by tls.connect{session=} */
 int mr_conn_session(lua_State *L) {
   mr_conn *c = mr_check_conn(L, 1);
-  size_t len;
+  unsigned char *s = NULL;
+  size_t n = 0, room = 0;
   if (c->fd < 0) return mr_conn_fail(L, c, EBADF);
   luaL_argcheck(L, c->tls, 1, "this connection has no TLS");
-  luaL_Buffer b;
-  luaL_buffinit(L, &b);
-  unsigned char *s = mr_tls_session(c, &len);
-  if (!s) return lua_pushnil(L), 1;
-  if (len <= LUAL_BUFFERSIZE) {
-    memcpy(luaL_prepbuffsize(&b, LUAL_BUFFERSIZE), s, len);
-    luaL_addsize(&b, len);
-    free(s);
-    luaL_pushresult(&b);
-    return 1;
-  }
   lua_settop(L, 1);
-  *(void **)lua_newuserdatauv(L, sizeof(void *), 0) = s;
-  lua_pushlstring(L, (const char *)s, len);
-  free(s);
+  while (c->fd >= 0 && (n = mr_tls_session(c, s, room)) > room) {     /* a finaliser may have closed it, or read a longer one */
+    lua_settop(L, 1);
+    s = lua_newuserdatauv(L, room = n, 0);
+  }
+  if (c->fd < 0) return mr_conn_fail(L, c, EBADF);
+  if (n) lua_pushlstring(L, (const char *)s, n);
+  else lua_pushnil(L);
   return 1;
 }
 
@@ -222,7 +215,7 @@ int mr_conn_tls(lua_State *L) {
   field(L, "subject", i.subject);
   field(L, "issuer", i.issuer);
   field(L, "valid_until", i.until);
-  if (i.alpn) {
+  if (i.alpn_len) {
     lua_pushlstring(L, i.alpn, i.alpn_len);
     lua_setfield(L, -2, "alpn");
   }

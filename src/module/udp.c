@@ -134,8 +134,7 @@ static void datagram_send_unlink(void *o, mr_wait *w) {
 static const mr_waitclass sending = { .run = { .op = "send_to", .link = datagram_send_link, .unlink = datagram_send_unlink, .each = 1 }, .take = datagram_send_take };
 
 static int datagram_send(lua_State *L, mr_udp *u) {
-  uint64_t deadline = u->patience == UINT64_MAX || u->patience == 0 ? u->patience : port_now() + u->patience;
-  return mr_await(L, mr_self_fiber(L), &sending, u, deadline);
+  return mr_await(L, mr_self_fiber(L), &sending, u, mr_deadline_after(u->patience));
 }
 
 /* socket:send(data) -> true | nil, message, code: to where it is connected to */
@@ -188,7 +187,7 @@ static int l_udp_send_to(lua_State *L) {
     lua_insert(L, 5);
     lua_settop(L, 5);
     lua_pushinteger(L, w.port);
-    return mr_names_await(L, 5, u->patience == UINT64_MAX ? UINT64_MAX : port_now() + u->patience);
+    return mr_names_await(L, 5, mr_deadline_after(u->patience));
   }
   keep_address(L, u, &a);
   return datagram_send(L, u);
@@ -238,8 +237,7 @@ static int l_udp_closed(lua_State *L) {
 /* socket:timeout([seconds]) -> socket */
 static int l_udp_timeout(lua_State *L) {
   mr_udp *u = udp_check(L);
-  uint64_t at = mr_deadline(L, 2);
-  u->patience = at == UINT64_MAX || at == 0 ? at : (uint64_t)(lua_tonumber(L, 2) * 1e9);
+  u->patience = mr_patience(L, 2);
   lua_settop(L, 1);
   return 1;
 }
@@ -260,7 +258,10 @@ static int l_udp_peer(lua_State *L) { return udp_address(L, port_net_peer); }
 /* socket:option(name[, value]) -> value | true | nil, message, code */
 static int l_udp_option(lua_State *L) {
   mr_udp *u = udp_check(L);
-  return u->fd < 0 ? udp_fail(L, u, EBADF) : mr_option(L, u->fd);
+  mr_setting s = mr_setting_get(L);
+  if (u->fd < 0) return udp_fail(L, u, EBADF);
+  mr_setting_do(&s, u->fd);
+  return mr_setting_push(L, &s);
 }
 
 /* socket:fd() -> number */

@@ -1,4 +1,5 @@
-/* Pages: aligned, zero, and where they were asked for; what is discarded is zero again; what is remapped keeps its bytes. errno stays as it was. */
+/* Pages: aligned, zero, and where they were asked for; what is discarded is zero again; what is remapped keeps its bytes. errno stays as it was.
+   Records begin with a cache line. */
 #include "port/test.h"
 
 #include <errno.h>
@@ -74,11 +75,29 @@ static void test_remapped_pages_keep_their_bytes(void) {
   port_pages_release(p, n);
 }
 
+static void test_a_record_is_zero_and_begins_with_a_cache_line(void) {
+  enum { RECORDS = 40 };
+  char *p[RECORDS];
+  for (int round = 0; round < 3; round++) {      /* from the second on in blocks that were used before */
+    for (size_t i = 0; i < RECORDS; i++) {
+      size_t size = 1 + i * 37;
+      p[i] = port_lines_new(size);
+      CHECK(p[i] && (uintptr_t)p[i] % PORT_CACHELINE == 0);
+      for (size_t k = 0; k < size; k++) CHECK(p[i][k] == 0);
+      memset(p[i], 0xff, size);
+    }
+    for (size_t i = 0; i < RECORDS; i++) port_lines_free(p[i]);
+  }
+  port_lines_free(NULL);
+  CHECK(port_lines_new(SIZE_MAX) == NULL);
+}
+
 int main(void) {
   test_pages_are_aligned_and_zero();
   test_discarded_pages_are_zero_again();
   test_an_address_that_is_taken_is_refused();
   test_what_cannot_be_had_is_refused();
   test_remapped_pages_keep_their_bytes();
+  test_a_record_is_zero_and_begins_with_a_cache_line();
   return CHECK_RESULT();
 }

@@ -145,6 +145,11 @@ int  port_cpu(void);                          /* on which the caller runs, -1 = 
 void port_thread_elsewhere(void);             /* the calling thread goes on on another CPU, if it may use another */
 int  port_cpus(void);                         /* allowed by affinity and cgroup, at least 1 */
 
+/* ---- memory ---- */
+/* A zeroed block that begins with a cache line; NULL: no memory. Freed by port_lines_free only. */
+void *port_lines_new(size_t size);
+void  port_lines_free(void *block);                  /* or NULL */
+
 /* ---- pages ---- */
 void *port_pages_reserve(size_t len, size_t align);  /* zeroed, read-write; NULL: no memory */
 void  port_pages_release(void *p, size_t len);       /* unmaps */

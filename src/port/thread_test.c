@@ -79,13 +79,13 @@ static void test_a_kick_reaches_its_thread(void) {
   uint64_t cpu = port_thread_cpu(&runner);
   for (int i = 1; i <= 20; i++) {
     CHECK(port_thread_kick(&runner) == 0);
-    for (int n = 0; n < 20000 && atomic_load(&kicks) < i; n++) port_sleep(100000);
+    for (int n = 0; n < 200000 && atomic_load(&kicks) < i; n++) port_sleep(100000);
     CHECK(atomic_load(&kicks) >= i);
   }
   CHECK(port_thread_cpu(&runner) > cpu);
   atomic_store(&stop, 1);
   port_thread_join(&t);
-  for (int n = 0; n < 20000 && port_thread_kick(&runner) == 0; n++) port_sleep(100000);   /* who joins it can be faster than the system */
+  for (int n = 0; n < 200000 && port_thread_kick(&runner) == 0; n++) port_sleep(100000);   /* who joins it can be faster than the system */
   CHECK(port_thread_kick(&runner) != 0);        /* one that has ended: an error, not a crash */
 }
 

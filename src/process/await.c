@@ -7,6 +7,8 @@
 
 #include "lua/compat.h"
 
+#include <stdlib.h>
+
 /* ---- errors ---- */
 
 /*
@@ -17,13 +19,13 @@ int mr_raise_ended(lua_State *L, mr_fiber *f) {
   mr_lua *l = mr_lua_of(f);
   int killed = mr_job_ends(f->job) == JOB_KILLED;
   mr_cause c;
-  if ((l->told || killed) && mr_can_yield(f, L)) {
-    l->told = TOLD_LAST;
+  if ((l->fiber.told || killed) && mr_can_yield(f, L)) {
+    l->fiber.told = TOLD_LAST;
     f->sysyield = SYS_AGAIN;
     return lua_yield(L, 0);
   }
   if (killed) mr_hook_kill(L);
-  if (!mr_lua_in_finaliser(L)) l->told = TOLD;
+  if (!mr_lua_in_finaliser(L)) l->fiber.told = TOLD;
   mr_cause_of_fiber(f, &c);
   mr_hooks.error(L, &c);
   return lua_error(L);
@@ -41,13 +43,23 @@ int mr_raise(lua_State *L, int err) {
   return luaL_error(L, "%s", mr_err_text(err));
 }
 
+/* The report is used up, or it would pass for the text of a later failure. */
+static void raise_deadlock(lua_State *L, mr_proc *p) {
+  luaL_where(L, 1);
+  lua_pushstring(L, p->text ? p->text : mr_err_text(MR_EDEADLOCK));
+  free(p->text);
+  p->text = NULL;
+  lua_concat(L, 2);
+  lua_error(L);
+}
+
 /* MR_STOPPED: it is to end, or a limit is over, or the program ends. */
 void mr_raise_reason(lua_State *L, mr_fiber *f, mr_reason r) {
   if (r == MR_INTERRUPTED) mr_raise(L, MR_EINTR);
   if (r == MR_STOPPED && mr_lua_due(mr_lua_of(f))) mr_raise_ended(L, f);
-  if (r == MR_STOPPED && mr_lua_of(f)->limits && mr_limit_until(mr_lua_of(f)) <= port_now()) raise_deadline(L, f);
+  if (r == MR_STOPPED && f->bounded && mr_limit_until(mr_lua_of(f)) <= port_now()) raise_deadline(L, f);
   if (r == MR_STOPPED) mr_raise(L, MR_ESTOPPED);
-  if (r == MR_DEADLOCK) luaL_error(L, "%s", mr_proc_of(f)->text ? mr_proc_of(f)->text : mr_err_text(MR_EDEADLOCK));
+  if (r == MR_DEADLOCK) raise_deadlock(L, mr_proc_of(f));
 }
 
 int mr_timed_out(lua_State *L) {

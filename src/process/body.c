@@ -29,7 +29,7 @@ static PORT_NOINLINE int begin(mr_lua *l) {
   mr_job_begun(f->job);
   l->nres = 0;
   if (PORT_UNLIKELY(mr_job_ends(f->job))) {
-    l->told = TOLD_CLOSED;
+    l->fiber.told = TOLD_CLOSED;
     return LUA_ERRRUN;
   }
   if ((status = mr_proc_begin(mr_proc_of(f), &nargs)) != LUA_OK) return status;

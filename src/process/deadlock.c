@@ -1,7 +1,7 @@
 /*
  * deadlock: what happens when nothing can ever run again (run/quiet.c notices), and the report of who waits for what.
  *
- * Under `mare run` the program ends; else every host gets the report as an error where it waits. Nothing runs then, so the report may read
+ * Under `mare run` the program ends; else every host, or the main process of an interactive session, gets the report as an error where it waits. Nothing runs then, so the report may read
  * every parked state.
  */
 #include "process/rt.h"
@@ -12,13 +12,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+atomic_int mr_prompts;
+
 static mr_proc *next_host(const mr_job *j) { return j ? mr_proc_of_job(j) : NULL; }
+
+static void keep_report(mr_proc *p, const char *report) {
+  free(p->text);
+  p->text = report ? mr_text_copy(report) : NULL;
+}
+
+/* One whose wait was claimed already goes on by itself. */
+static int tell_prompt(mr_fiber **told) {
+  mr_fiber *f = &mr_all.main->main.fiber;
+  if (!mr_fiber_claim(f)) return 0;
+  char *report = mr_deadlock_report();
+  keep_report(mr_all.main, report);
+  free(report);
+  told[0] = f;
+  return 1;
+}
+
+/* There is a session whose first fiber may go on. */
+static int prompts(void) { return atomic_load(&mr_prompts) && mr_all.main && atomic_load(&mr_all.main->main.fiber.state) != FIBER_DONE; }
 
 /* (idle lock) */
 int mr_deadlock(mr_fiber **told, int most) {
   int n = 0;
   mr_proc *h = next_host(mr_host_first());
   if (atomic_load(&mr_all.deadlocked)) return 0;
+  if (!h && prompts()) return tell_prompt(told);
   if (!h) {
     atomic_store(&mr_all.deadlocked, 1);
     port_event_set(&mr_all.done);
@@ -27,8 +49,7 @@ int mr_deadlock(mr_fiber **told, int most) {
   char *report = mr_deadlock_report();
   for (; h && n < most; h = next_host(h->job.next)) {
     if (!mr_wait_claim(&h->job.fiber->wait)) continue;
-    free(h->text);
-    h->text = report ? mr_text_copy(report) : NULL;
+    keep_report(h, report);
     told[n++] = h->job.fiber;
   }
   free(report);

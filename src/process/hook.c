@@ -106,7 +106,7 @@ static int take_interrupt(mr_fiber *f, unsigned poke) {
 static int error_for(mr_fiber *f, unsigned poke) {
   if (PORT_UNLIKELY(take_interrupt(f, poke))) return MR_EINTR;
   if (PORT_UNLIKELY(mr_job_ends(f->job))) mr_ending_heard(mr_proc_of(f));
-  if (PORT_UNLIKELY(mr_job_ends(f->job)) && (!mr_lua_of(f)->told || mr_job_ends(f->job) == JOB_KILLED) && mr_lua_due(mr_lua_of(f))) return MR_EENDED;
+  if (PORT_UNLIKELY(mr_job_ends(f->job)) && (!f->told || mr_job_ends(f->job) == JOB_KILLED) && mr_lua_due(mr_lua_of(f))) return MR_EENDED;
   if (PORT_LIKELY(!f->crew || !f->crew->ending || !(poke & POKE_PREEMPT))) return MR_OK;
   atomic_fetch_and(&f->thread->poke, ~(unsigned)POKE_PREEMPT);
   return MR_EENDED;
@@ -194,7 +194,7 @@ static int exact(lua_State *L, const mr_traced *h) {
 static int may_raise(lua_State *L, mr_fiber *f, const mr_traced *h, int err) {
   if (h->last == LUA_HOOKLINE || err == MR_EINTR || !mr_can_yield(f, L)) return 1;
   if (mr_job_ends(f->job) == JOB_KILLED) mr_hook_kill(L);
-  else if (!mr_lua_of(f)->told) return 1;
+  else if (!f->told) return 1;
   else add_lines(L);
   return 0;
 }

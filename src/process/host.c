@@ -77,7 +77,7 @@ mr_proc *mr_host_open(lua_State *L, int *err) {
     return h;
   }
   if (t) mr_thread_free(t);
-  free(h);
+  port_lines_free(h);
   return NULL;
 }
 

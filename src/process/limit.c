@@ -1,30 +1,42 @@
 /* limit: see limit.h. */
 #include "process/limit.h"
-#include "run/crew.h"
+#include "process/strand.h"
+
+/* Not in mr_lua, of which every hand-over touches each line. */
+static mr_bounds *bounds(mr_lua *l) {
+  mr_fiber *f = &l->fiber;
+  return f == f->job->first ? &mr_proc_of(f)->bounds : &mr_strand_at(f)->bounds;
+}
 
 void mr_limit_enter(mr_limit *l, mr_lua *of, lua_State *on) {
+  mr_bounds *b = bounds(of);
   l->of = of;
   l->on = on;
   l->inner = NULL;
-  l->outer = of->limits;
+  l->outer = b->limits;
   if (l->outer) l->outer->inner = l;
-  of->limits = l;
+  b->limits = l;
+  of->fiber.bounded = 1;
 }
 
 void mr_limit_leave(mr_limit *l) {
   if (!l->of) return;
+  mr_fiber *f = &l->of->fiber;
   if (l->inner) l->inner->outer = l->outer;
-  else l->of->limits = l->outer;
+  else bounds(l->of)->limits = l->outer;
   if (l->outer) l->outer->inner = l->inner;
+  else if (!l->inner) f->bounded = 0;
   l->of = NULL;
 }
 
 void mr_limits_forget(mr_lua *l) {
-  while (l->limits) {
-    mr_limit *m = l->limits;
-    l->limits = m->outer;
+  mr_bounds *b = bounds(l);
+  while (b->limits) {
+    mr_limit *m = b->limits;
+    b->limits = m->outer;
     m->of = NULL;
   }
+  l->fiber.bounded = 0;
 }
 
 /* The coroutines that wait, or resume one that does, are not suspended for Lua while their fiber runs. */
@@ -36,7 +48,7 @@ static uint64_t later(uint64_t t, uint64_t by) { return t > UINT64_MAX - by ? UI
 static uint64_t until_when(mr_lua *l, int *is_masked) {
   uint64_t until = UINT64_MAX, grace = 0;
   int masked = 0;
-  for (const mr_limit *m = l->limits; m; m = m->outer) {
+  for (const mr_limit *m = bounds(l)->limits; m; m = m->outer) {
     if (!in_force(m)) continue;
     if (m->until == UINT64_MAX) {
       masked = 1;
@@ -65,15 +77,18 @@ int mr_limit_open(mr_lua *l) {
 
 uint64_t mr_limit_end(mr_lua *l) {
   uint64_t grace = 0;
-  for (const mr_limit *m = l->limits; m; m = m->outer)
+  for (const mr_limit *m = bounds(l)->limits; m; m = m->outer)
     if (m->until == UINT64_MAX && m->grace > grace && in_force(m)) grace = m->grace;
-  if (!l->noticed) l->noticed = port_now();
-  return later(l->noticed, grace);
+  mr_bounds *b = bounds(l);
+  if (!b->noticed) b->noticed = port_now();
+  return later(b->noticed, grace);
 }
+
+int mr_limit_noticed(mr_lua *l) { return bounds(l)->noticed != 0; }
 
 uint64_t mr_limit_deadline(mr_lua *l) {
   uint64_t least = UINT64_MAX;
-  for (const mr_limit *m = l->limits; m; m = m->outer)
+  for (const mr_limit *m = bounds(l)->limits; m; m = m->outer)
     if (in_force(m) && m->until < least) least = m->until;
   return least;
 }

@@ -63,7 +63,7 @@ int mr_wait_open(mr_fiber *f, lua_State *L) {
   mr_lua *l = mr_lua_of(f);
   if (PORT_UNLIKELY(l->relief != NULL)) mr_fiber_relieve(f);
   if (PORT_UNLIKELY(mr_lua_due(l))) return MR_EENDED;
-  if (PORT_UNLIKELY(l->limits != NULL)) {
+  if (PORT_UNLIKELY(f->bounded)) {
     mr_ending_heard(mr_proc_of(f));
     if (!mr_limit_open(l)) return MR_EDEADLINE;
   } else {
@@ -90,7 +90,7 @@ static PORT_NOINLINE void first_park(mr_lua *l, lua_State *L) {
  */
 static PORT_NOINLINE void end_seen(mr_fiber *f) {
   int masked = f->masked && mr_job_ends(f->job) != JOB_KILLED;
-  if (masked && mr_lua_of(f)->noticed) return;  /* `limited` has seen it, too */
+  if (masked && mr_limit_noticed(mr_lua_of(f))) return;  /* `limited` has seen it, too */
   if (mr_fiber_claim(f)) mr_ready(f, masked ? MR_AGAIN : MR_STOPPED, NULL);   /* it is PARKING: it will find that it is READY, and go on */
 }
 
@@ -102,14 +102,14 @@ static inline void see_end(mr_fiber *f) {
 /* Its deadline, or the time when a limit is over. */
 static PORT_NOINLINE uint64_t limited(mr_lua *l, uint64_t deadline) {
   uint64_t until = mr_limit_until(l);
-  l->limited = until < deadline;
-  return l->limited ? until : deadline;
+  l->fiber.limited = until < deadline;
+  return l->fiber.limited ? until : deadline;
 }
 
 int mr_park(lua_State *L, mr_fiber *f, uint64_t deadline, lua_KContext ctx, lua_KFunction k) {
   mr_lua *l = mr_lua_of(f);
   l->parked_L = L;
-  if (PORT_UNLIKELY(l->limits != NULL)) deadline = limited(l, deadline);
+  if (PORT_UNLIKELY(f->bounded)) deadline = limited(l, deadline);
   if (deadline != UINT64_MAX && f->mode != WAIT_HOST) mr_wait_until(f, deadline);
   see_end(f);
   if (PORT_LIKELY(f->mode == WAIT_YIELD)) {

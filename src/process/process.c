@@ -11,6 +11,7 @@
 #include "process/rt.h"
 #include "process/control.h"
 #include "process/group.h"
+#include "process/names.h"
 #include "process/strand.h"
 #include "run/seat.h"
 
@@ -80,6 +81,7 @@ void mr_proc_abandon(void) {
       if (atomic_load(&p->status) >= PROC_DONE) continue;
       mr_crew_each(&p->job, close_ticket, NULL);
       mr_proc_observe(p);
+      mr_names_end(p);
       atomic_store(&p->status, PROC_FAILED);
       mr_job_settle(&p->job);
       mr_control_forget(p);
@@ -96,16 +98,11 @@ size_t mr_proc_count(void) { return mr_job_count(); }
 /* ---- birth ---- */
 
 mr_proc *mr_proc_new(int kind, const char *name) {
-  mr_proc *p = aligned_alloc(PORT_CACHELINE, (sizeof *p + PORT_CACHELINE - 1) / PORT_CACHELINE * PORT_CACHELINE);
+  mr_proc *p = port_lines_new(sizeof *p);
   if (!p) return NULL;
-  memset(p, 0, sizeof *p);
-  if (name) {
-    p->name = malloc(strlen(name) + 1);
-    if (!p->name) {
-      free(p);
-      return NULL;
-    }
-    strcpy(p->name, name);
+  if (name && (p->name = mr_text_copy(name)) == NULL) {
+    port_lines_free(p);
+    return NULL;
   }
   port_lock_rank(&p->lock, MR_RANK_OBJECT);
   p->shared.type = mr_proc_type;
@@ -148,6 +145,7 @@ mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
   p->charged = s->budget ? mr_spawn_bytes(s) : 0;
   p->group = s->group;
   if (p->group) mr_group_enter(p->group);
+  if (PORT_UNLIKELY(s->level != LEVEL_NORMAL)) mr_job_level(&p->job, s->level);
   list(p);
   mr_job_start(&p->job, near);
   return p;
@@ -315,7 +313,7 @@ static int ended(mr_proc *p, lua_State *L, int how) {
   p->result.n = (unsigned char)how;
   mr_cause_of_process(p, &c);
   if (!p->text) p->text = copy_text(c.message, mr_proc_keep(p, strlen(c.message)));
-  mr_proc_observe(p);
+  if (p->kind != PROC_MAIN) mr_proc_observe(p);   /* who made it end knows, but a program must not end without a word */
   return PROC_FAILED;
 }
 
@@ -328,7 +326,7 @@ int mr_proc_outcome(mr_proc *p, int status, int nres) {
   p->main.top_ok = 0;                          /* from here on nothing can yield */
   p->main.top = L;
   int end, killed = mr_job_ends(&p->job) == JOB_KILLED;
-  if (killed || (status != LUA_OK && p->main.told == TOLD_CLOSED)) {
+  if (killed || (status != LUA_OK && p->main.fiber.told == TOLD_CLOSED)) {
     end = ended(p, L, killed ? JOB_KILLED : JOB_CANCELLED);
   } else if (status == LUA_OK) {
     end = collect(p, L, nres);
@@ -337,13 +335,14 @@ int mr_proc_outcome(mr_proc *p, int status, int nres) {
     if (lua_status(L) != LUA_OK) mr_hooks.reset(L);
     lua_checkstack(L, 8);
     end = fail(p, L);
-    if (p->main.told) mr_proc_observe(p);      /* who made it end knows */
+    if (p->main.fiber.told) mr_proc_observe(p);      /* who made it end knows */
   }
   if (p->main.held_from) mr_hooks.mail_back(&p->main.fiber);
   return end;
 }
 
 void mr_proc_finish(mr_proc *p, int status) {
+  mr_names_end(p);
   port_acquire(&p->lock);
   atomic_store(&p->status, (unsigned char)status);
   port_unlock(&p->lock);
@@ -464,13 +463,20 @@ static char *group_failure(const mr_group *g, const char *text, const char *trac
   return line;
 }
 
+/* Of most it says nothing that the main process, #1, has spawned them. */
+static void name_failed(const mr_proc *p, char *buf, size_t size) {
+  char by[40] = "";
+  if (p->parent > 1) snprintf(by, sizeof by, p->name ? ", spawned by #%llu" : " (spawned by #%llu)", (unsigned long long)p->parent);
+  if (p->kind == PROC_MAIN) snprintf(buf, size, "mare: ");
+  else if (p->name) snprintf(buf, size, "mare: process '%.60s' (#%llu%s) failed: ", p->name, (unsigned long long)p->job.id, by);
+  else snprintf(buf, size, "mare: process #%llu%s failed: ", (unsigned long long)p->job.id, by);
+}
+
 char *mr_proc_failure(mr_proc *p) {
   if (atomic_exchange(&p->observed, 1)) return NULL;
   atomic_fetch_add(&mr_failures, 1);
-  char who[96];
-  if (p->kind == PROC_MAIN) snprintf(who, sizeof who, "mare: ");
-  else if (p->name) snprintf(who, sizeof who, "mare: process '%.60s' (#%llu) failed: ", p->name, (unsigned long long)p->job.id);
-  else snprintf(who, sizeof who, "mare: process #%llu failed: ", (unsigned long long)p->job.id);
+  char who[160];
+  name_failed(p, who, sizeof who);
   const char *text = p->text ? p->text : mr_err_text(MR_ENOMEM), *trace = p->trace ? p->trace : "";
   if (p->group) return group_failure(p->group, text, trace);
   size_t len = strlen(who) + strlen(text) + strlen(trace) + 3;
@@ -497,5 +503,5 @@ void mr_proc_destroy(mr_shared *o) {
   free(p->name);
   free(p->text);
   free(p->trace);
-  free(p);
+  port_lines_free(p);
 }

@@ -38,32 +38,35 @@ typedef struct mr_mail {
   } u;
 } mr_mail;
 
-/* A fiber with its Lua side. What a message touches comes first. */
+/* Deadlines and masks of a fiber (limit.h), the innermost first; and when, being masked, it learnt that it is to end, 0: it has not. */
+typedef struct mr_bounds { struct mr_limit *limits; uint64_t noticed; } mr_bounds;
+
+/* A fiber with its Lua side. What a message touches lies in two cache lines: from `L` on, and from `mail` on. */
 typedef struct mr_lua {
   mr_fiber fiber;                    /* first */
+  void *set;                         /* (owner) a host's fiber in select: what has to be unlinked if it never goes on */
+  lua_State *L;                      /* the coroutine on which the body runs; of the first fiber: the state's main thread */
+  lua_State *volatile top;           /* (owner) the coroutine that runs: top of the chain */
+  lua_State *parked_L;               /* (owner) the coroutine that called the blocking function, for reports */
+  const char *hint;                  /* (owner) about where its stack is, for prefetching */
+  const struct mr_waitclass *awaits; /* (owner) in mr_await: what it waits for, see await.h */
+  void *object;                      /* (owner) and of what */
+  mr_fiber *relief;                  /* (owner) a resting sibling, its strand counted: woken when this one waits */
+  int nres;                          /* (owner) results of the last resume */
   unsigned char top_ok;              /* (owner) every link below `top` can yield */
   unsigned char want_aux;            /* (owner) it got a packed message: an auxiliary thread would pay */
   unsigned char keeps;               /* (owner) it is not interrupted: below `top` is a debug hook that would notice */
-  unsigned char told;                /* (owner) TOLD_*: it has got the error that it is to end: see mr_fiber_ending */
-  unsigned char limited;             /* (owner) its open wait ends before the operation's deadline, as a limit is over then */
   unsigned char early;               /* (owner) its open wait ends before the deadline, to ask again: see await.h */
-  lua_State *L;                      /* the coroutine on which the body runs; of the first fiber: the state's main thread */
-  lua_State *volatile top;           /* (owner) the coroutine that runs: top of the chain */
   mr_mail mail;                      /* coming in while it receives, going out while it sends */
   mr_shared *held_from;              /* (owner) `held`'s channel, counted; NULL: there is no such message */
   mr_message *held;                  /* (owner) the message being unpacked, or the one that could not be for want of memory; owned */
-  lua_State *parked_L;               /* (owner) the coroutine that called the blocking function, for reports */
-  const char *hint;                  /* (owner) about where its stack is, for prefetching */
   lua_State *aux;                    /* (owner) idle coroutine into which others unpack; anchored in the registry */
-  void *set;                         /* (owner) a host's fiber in select: what has to be unlinked if it never goes on */
-  mr_fiber *relief;                  /* (owner) a resting sibling, its strand counted: woken when this one waits */
-  const struct mr_waitclass *awaits; /* (owner) in mr_await: what it waits for, see await.h */
-  void *object;                      /* (owner) and of what */
-  struct mr_limit *limits;           /* (owner) deadlines and masks in which it is, the innermost first: see limit.h */
-  uint64_t noticed;                  /* (owner) when a masked one learnt that it is to end; 0: it has not */
-  int nres;                          /* (owner) results of the last resume */
 } mr_lua;
-enum { TOLD = 1, TOLD_LAST, TOLD_CLOSED };   /* LAST: it is closed at its next turn; CLOSED: it was, without an error of its own */
+#ifndef MR_CHECKS
+_Static_assert(sizeof(void *) != 8 || (offsetof(mr_lua, L) == 3 * PORT_CACHELINE && offsetof(mr_lua, mail) == 4 * PORT_CACHELINE &&
+               sizeof(mr_lua) == 5 * PORT_CACHELINE), "a hand-over touches no more lines than it must");
+#endif
+enum { TOLD = 1, TOLD_LAST, TOLD_CLOSED };   /* of a fiber's `told`. LAST: it is closed at its next turn; CLOSED: it was, without an error of its own */
 static inline mr_lua *mr_lua_of(mr_fiber *f) { return (mr_lua *)(void *)f; }
 static inline const mr_lua *mr_lua_seen(const mr_fiber *f) { return (const mr_lua *)(const void *)f; }
 
@@ -99,6 +102,7 @@ struct mr_proc {
   atomic_uchar deaf;                 /* DEAF_*: it is to end, and does it hear of that? See mr_ending_report */
   unsigned char offered;             /* (owner) its group's library is still to be made */
   unsigned char exits;               /* (owner) 1: it has functions to be called at its end, 2: they are called */
+  atomic_uchar named;                /* it has, or had, names: see names.c */
   port_lock lock;                    /* guards: waiters, and the change of status to an end */
   mr_heap *heap;                     /* NULL: no state, or a host */
   mr_message *start;                 /* function and arguments, until it starts; NULL for hosts */
@@ -113,6 +117,7 @@ struct mr_proc {
   struct mr_known *known;            /* (owner) named objects it has found, or NULL */
   struct mr_group *group;            /* the one it belongs to, or NULL; see group.h */
   _Atomic(struct mr_control *) control;  /* who it is tied to, and why it is to end; NULL: nothing of that. See control.h */
+  mr_bounds bounds;                  /* (owner) its first fiber's */
   uint64_t parent;                   /* the id of the process that has made it; 0: none */
   unsigned group_waits;              /* (group's lock) fibers of it that wait for the others */
   uint64_t strands;                  /* (owner) fibers made besides the first: their numbers */
@@ -144,6 +149,7 @@ typedef struct mr_spawn {
   mr_budget *budget;                 /* or NULL; one reference, likewise, and mr_spawn_bytes that were taken from it */
   int tree;                          /* `limit` is of a budget of its own */
   int system_heap;
+  int level;                         /* LEVEL_* */
   int kind;                          /* PROC_PLAIN or PROC_MAIN */
   struct mr_group *group;            /* or NULL */
   unsigned ties;                     /* TIE_*: how it is tied to its parent from the beginning */
@@ -246,6 +252,8 @@ int  mr_run_until_done(void);
 PORT_NORETURN void mr_exit(int code);            /* ends the program like os.exit: stops, flushes, exits; never hangs */
 /* `mare run --strict`: then a failure that nobody learnt of - they are counted where they are printed - makes an exit code of 0 a 1. */
 extern atomic_int mr_strict, mr_failures;
+/* An interactive session: a deadlock is an error in the main process where that waits, as it is in a host. */
+extern atomic_int mr_prompts;
 void mr_exit_within_limit(int code);             /* in some seconds at the latest, whatever runs until then */
 int  mr_forked(void);                            /* in a child of fork(), where nothing works */
 void mr_interrupt(void);                         /* async-signal-safe: raises "interrupted!" in the main process */

@@ -1,5 +1,4 @@
 /*
- * time limit: 120 s
  * Birth and end of processes, with a minimal Lua (test.h): results, failures, recycled states, limits of memory.
  */
 #include "process/test.h"

@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* See state/coroutine.c. A host's extra space is not ours. */
 static void mark(mr_lua *l, uintptr_t set, uintptr_t clear) {
@@ -16,11 +15,10 @@ static void mark(mr_lua *l, uintptr_t set, uintptr_t clear) {
 /* ---- birth ---- */
 
 mr_strand *mr_strand_new(mr_crew *c, lua_State *co, const char *name, const mr_sharetype *type) {
-  mr_strand *s = aligned_alloc(PORT_CACHELINE, (sizeof *s + PORT_CACHELINE - 1) / PORT_CACHELINE * PORT_CACHELINE);
+  mr_strand *s = port_lines_new(sizeof *s);
   if (!s) return NULL;
-  memset(s, 0, sizeof *s);
   if (name && (s->name = mr_text_copy(name)) == NULL) {
-    free(s);
+    port_lines_free(s);
     return NULL;
   }
   s->id = ++mr_proc_of_job(c->job)->strands;
@@ -48,9 +46,9 @@ void mr_strand_start(mr_strand *s) {
 static int closes(const mr_lua *l, int parked) {
   const mr_fiber *f = &l->fiber;
   if (parked) return 0;
-  if (mr_job_ends(f->job) == JOB_KILLED || l->told == TOLD_LAST) return 1;
+  if (mr_job_ends(f->job) == JOB_KILLED || l->fiber.told == TOLD_LAST) return 1;
   if (f != f->job->first && lua_status(l->L) == LUA_OK) return 1;
-  return f->crew && f->crew->ending && !l->limits;       /* what is masked goes on until its next wait */
+  return f->crew && f->crew->ending && !f->bounded;       /* what is masked goes on until its next wait */
 }
 
 static int close_here(mr_lua *l) {
@@ -62,7 +60,7 @@ static int close_here(mr_lua *l) {
   if (!*trace) *trace = mr_trace(L);
   if (killed) mr_hook_kill(L);
   int ok = mr_hooks.close_fiber(f) == LUA_OK || killed;
-  l->told = ok ? TOLD_CLOSED : 0;              /* an error of a pending variable's __close is its own */
+  l->fiber.told = ok ? TOLD_CLOSED : 0;              /* an error of a pending variable's __close is its own */
   if (ok) {
     lua_settop(L, 0);
     lua_pushnil(L);
@@ -109,7 +107,7 @@ void mr_strand_free(mr_strand *s) {
   mr_crew_remove(&s->lua.fiber);
   free(s->name);
   free(s->trace);
-  free(s);
+  port_lines_free(s);
 }
 
 /* f may be gone afterwards. */
@@ -129,7 +127,7 @@ static void end_strand(mr_fiber *f, int status) {
     }
     s->failed = 1;
     s->nres = 1;
-    s->observed = l->told;                       /* who made it end knows */
+    s->observed = f->told;                       /* who made it end knows */
   }
   if (l->held_from) mr_hooks.mail_back(f);
   mr_limits_forget(l);

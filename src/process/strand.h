@@ -18,6 +18,7 @@ typedef struct mr_strand {
   unsigned char done, failed, observed;
   int nres;                          /* results, on top of the coroutine's stack */
   uint64_t id;                       /* in its process */
+  mr_bounds bounds;                  /* (owner) */
   char *name;                        /* owned, or NULL */
   char *trace;                       /* of a failure; owned */
 } mr_strand;

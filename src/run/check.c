@@ -28,24 +28,32 @@ void mr_fiber_check_owner(const mr_fiber *f) { mr_assert(f->job->host || f->thre
 
 /* ---- queues and crews ---- */
 
+/* How many there are, or LONG. */
+static unsigned check_row(const mr_row *l) {
+  unsigned n = 0;
+  int due = l->due == NULL;
+  const mr_fiber *last = NULL;
+  for (const mr_fiber *f = mr_row_first(l); f && n < LONG; last = f, f = f->next, n++) {
+    mr_assert(atomic_load(&f->placed) == 1);
+    due |= f == l->due;
+  }
+  mr_assert(n == LONG || (last == mr_row_last(l) && due));
+  return n;
+}
+
 void mr_queue_check(const mr_queue *q) {
   unsigned n = 0, count = atomic_load_explicit(&q->count, memory_order_relaxed);
-  const mr_fiber *last = NULL;
   mr_assert_locked(&q->lock);
-  for (const mr_fiber *f = mr_row_first(&q->row); f && n < LONG; last = f, f = f->next, n++) mr_assert(is_ready(f) && atomic_load(&f->placed) == 1);
-  mr_assert(n == LONG ? count >= n : n == count && last == mr_row_last(&q->row));
+  for (const mr_fiber *f = mr_row_first(&q->row); f && n < LONG; f = f->next, n++) mr_assert(is_ready(f));
+  mr_assert(check_row(&q->row) == LONG ? count >= n : n == count);
 }
 
 void mr_crew_check(const mr_crew *c) {
   unsigned n = 0;
-  int due = c->due == NULL;
-  const mr_fiber *last = NULL;
   mr_assert_locked(&c->lock);
-  for (const mr_fiber *f = mr_row_first(&c->ready); f && n < LONG; last = f, f = f->next, n++) {
+  for (const mr_fiber *f = mr_row_first(&c->ready); f && n < LONG; f = f->next, n++)
     mr_assert(f->crew == c && f != &c->token && f != c->interrupted && atomic_load(&f->state) == FIBER_READY);
-    due |= f == c->due;
-  }
-  mr_assert(n == LONG || (last == mr_row_last(&c->ready) && due));
+  check_row(&c->ready);
   mr_assert(!c->interrupted || atomic_load(&c->interrupted->state) == FIBER_READY);
   mr_assert(c->state != CREW_IDLE || (!mr_row_first(&c->ready) && !c->interrupted));
 }

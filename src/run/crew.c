@@ -4,7 +4,6 @@
 #include "port/poll.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- the list ---- */
 
@@ -13,9 +12,8 @@ static void add(mr_crew *c, mr_fiber *f, int where) {
     mr_assert(!c->interrupted);
     mr_fiber_placed(f);
     c->interrupted = f;
-  } else if (where == CREW_FIRST) {             /* but behind those that were due before it */
-    mr_row_insert(&c->ready, c->due, f);
-    c->due = f;
+  } else if (where == CREW_DUE) {
+    mr_row_add_due(&c->ready, f);
   } else {
     mr_row_add(&c->ready, f);
   }
@@ -50,8 +48,8 @@ mr_fiber *mr_crew_next(mr_crew *c) {
   if (f) {
     mr_fiber_taken(f);
     c->interrupted = NULL;
-  } else if ((f = mr_row_take(&c->ready)) != NULL && c->due == f) {
-    c->due = NULL;
+  } else {
+    f = mr_row_take(&c->ready);
   }
   /* Only who has taken the token, or runs the crew, takes out; so after the token there is a fiber, and IDLE follows only a run. */
   mr_assert(c->job->host || c->state != CREW_IDLE);            /* the token, or the run, is the caller's */
@@ -75,15 +73,15 @@ int mr_crew_leave(mr_crew *c) {
 
 static void set_crew(mr_job *j, mr_crew *c) {
   port_acquire(&j->lock);
+  if (c && (mr_fiber_heed(j->first) & HEED_LEVEL)) atomic_fetch_or(&c->token.heed, HEED_LEVEL);
   j->first->crew = c;
   port_unlock(&j->lock);
 }
 
 mr_crew *mr_crew_of(mr_job *j) {
   if (j->first->crew) return j->first->crew;
-  mr_crew *c = aligned_alloc(PORT_CACHELINE, (sizeof *c + PORT_CACHELINE - 1) / PORT_CACHELINE * PORT_CACHELINE);
+  mr_crew *c = port_lines_new(sizeof *c);
   if (!c) return NULL;
-  memset(c, 0, sizeof *c);
   c->job = j;
   c->token.job = j;
   c->token.crew = c;
@@ -128,7 +126,7 @@ mr_fiber *mr_crew_other(mr_crew *c) { return c->token.all.next == &c->token ? NU
 void mr_crew_destroy(mr_crew *c) {
   set_crew(c->job, NULL);
   if (c->bell >= 0) port_bell_close(c->bell);
-  free(c);
+  port_lines_free(c);
 }
 
 /* ---- ends ---- */

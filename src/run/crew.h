@@ -27,7 +27,6 @@ typedef struct mr_crew {
   port_lock lock;
   mr_row ready;                     /* in order */
   mr_fiber *interrupted;             /* was preempted: goes on first */
-  mr_fiber *due;                     /* the last in the list of those at its front whose time was due; NULL: none */
   unsigned char state;
   unsigned char ending;              /* CREW_FAILED: the first fiber has, CREW_OVER: only daemons are left. Nothing waits any more */
   size_t alive;                      /* (owner) fibers that have not ended, the first included */
@@ -54,7 +53,10 @@ int        mr_crew_state(mr_job *j);                     /* CREW_*, -1: it has n
 int        mr_crew_bell(mr_crew *c);                     /* the descriptor, or -1 */
 
 /* Its waits fail: its job or all its siblings are to end, or one of them has cancelled it. */
-static inline int mr_fiber_ending(const mr_fiber *f) { return mr_job_ends(f->job) || (f->crew && (f->crew->ending || f->cancelled)); }
+static inline int mr_fiber_ending(const mr_fiber *f) {
+  if (PORT_LIKELY(!f->crew)) return atomic_load_explicit(&f->ends, memory_order_relaxed);   /* it is its job's first */
+  return mr_job_ends(f->job) || f->crew->ending || f->cancelled;
+}
 int        mr_fiber_wake(mr_fiber *f, mr_fiber *near);     /* a resting sibling; 0: it doesn't rest */
 void       mr_fiber_cancel(mr_fiber *f, mr_fiber *near);   /* a sibling of `near`, which runs; it has not ended */
 
@@ -65,7 +67,7 @@ void       mr_crew_check(const mr_crew *c);           /* (lock held) */
 #endif
 
 /* ---- for the scheduler ---- */
-enum { CREW_LAST, CREW_FIRST, CREW_INTERRUPTED };
+enum { CREW_LAST, CREW_DUE, CREW_INTERRUPTED };
 int        mr_crew_push(mr_fiber *f, int where);      /* a READY fiber; 1: the token is to be queued (a host's: nothing) */
 mr_fiber  *mr_crew_next(mr_crew *c);                  /* the token, or the run, is the caller's: the next fiber; NULL: idle now */
 int        mr_crew_leave(mr_crew *c);                 /* the caller stops: 1: the token is to be queued */

@@ -1,6 +1,5 @@
 /*
  * crew: the fibers of one job never run at the same time, whoever wakes them; who was interrupted goes on first; ends reach all of them.
- * time limit: 120 s
  */
 #include "run/test.h"
 
@@ -214,7 +213,7 @@ static void test_a_host_runs_its_fibers_while_it_waits(void) {
   CHECK(mr_host_exit(&host->job) == 0);
   mr_thread_free(host->fiber.thread);
   mr_crew_destroy(host->fiber.crew);
-  free(host);
+  port_lines_free(host);
   stop();
 }
 

@@ -5,8 +5,8 @@
  * records of its own, which begin with the fiber's. Nothing here reads them.
  *
  * Ownership. Fields marked (owner) belong to the thread that runs the fiber or, while it is parked, to whoever claimed its ticket. The state
- * is one atomic; see park.h. A fiber's `set` of fields is grouped by the part that uses it, those that a hand-over touches first, so that it
- * touches few cache lines.
+ * is one atomic; see park.h. Where a record begins with a cache line, what a hand-over touches of a fiber is its first two (in 64 bits, and
+ * in builds without checks).
  */
 #ifndef MR_FIBER_H
 #define MR_FIBER_H
@@ -24,7 +24,8 @@ enum { SYS_NONE, SYS_PARK, SYS_AGAIN, SYS_PREEMPTED, SYS_CEDED };
 typedef struct mr_timer {
   uint64_t due;                      /* (timers' lock) */
   unsigned at;                       /* (timers' lock) place in the heap, 0 = none */
-  unsigned char kind;                /* TIMER_*: what it is part of */
+  unsigned kind : 8;                 /* TIMER_*: what it is part of */
+  unsigned turn : 24;                /* (timers' lock) of two that are due at one time the one that was set first goes first */
 } mr_timer;
 enum { TIMER_FIBER, TIMER_CLOCK };
 
@@ -37,13 +38,17 @@ struct mr_fiber {
   unsigned char fresh;               /* (owner) its body has not begun; the body clears it */
   unsigned char timed;               /* (owner) it is in the timers' heap, or was */
   unsigned char outside;             /* (owner) it is counted as waiting for something outside the program */
-  unsigned char heed;                /* (owner, dispatcher) HEED_*: what a dispatcher sees to before it runs it */
+  atomic_uchar heed;                 /* (owner, dispatcher; HEED_LEVEL: anybody) HEED_*: what a dispatcher sees to before it runs it */
+  atomic_uchar level;                /* of a job's first fiber: LEVEL_*, its job's; anybody sets it: see level.c */
   /* of one with siblings: see crew.h */
   unsigned char cancelled;           /* (owner) by a sibling, for good */
   unsigned char resting;             /* (owner) its open wait ends when a sibling wakes it: mr_fiber_wake */
   unsigned char masked;              /* (owner) its open wait goes on though it is to end: who claims it for that tells it MR_AGAIN */
   atomic_uchar ends;                 /* of a job's first: JOB_*, what was asked of the whole job */
   unsigned char daemon;              /* (owner) it keeps nothing alive: it is to end when only such are left */
+  unsigned char told;                /* (owner) its body has got the error that it is to end: see mr_fiber_ending */
+  unsigned char bounded;             /* (owner) its body has limits for its waits: see process/limit.h */
+  unsigned char limited;             /* (owner) its open wait ends before the operation's deadline, as a limit is over then */
   struct mr_crew *crew;              /* (owner; set for good) NULL: it is its job's only one */
   mr_job *job;
   mr_thread *thread;                 /* (owner) who runs it; in WAIT_HANDOVER and WAIT_HOST who waits */
@@ -66,6 +71,10 @@ struct mr_fiber {
 
 /* It had a long turn; has had no turn yet; comes from the busy queue; got credit there; so many more turns of it are timed. */
 enum { HEED_BUSY = 128, HEED_NEW = 64, HEED_TURN = 32, HEED_KNOWN = 16, HEED_WATCH = 7 };
+enum { HEED_LEVEL = 8 };             /* its job's level is not the normal one */
+
+/* Priorities. What is ready waits in rows of its level: see share.c. */
+enum { LEVEL_NORMAL, LEVEL_HIGH, LEVEL_LOW, NLEVELS };
 
 /* What a process is to the scheduler. */
 struct mr_job {
@@ -99,6 +108,7 @@ void mr_job_settle(mr_job *j);                   /* j is about to be over: nothi
 static inline unsigned mr_job_ends(const mr_job *j) { return atomic_load_explicit(&j->first->ends, memory_order_relaxed); }
 enum { JOB_IDLE, JOB_READY, JOB_RUNS };
 int  mr_job_busy(mr_job *j);                     /* JOB_IDLE: all of it waits; JOB_READY: something waits for a worker only */
+int  mr_job_level(mr_job *j, int level);         /* from now on; before its start, too. The one before; -1: only asks */
 int  mr_job_crowded(const mr_job *j);            /* so many of its children wait for their first turn that it should give way to them */
 
 /* Into a row or a slot, and out of it: a fiber is in at most one place, and READY there; so is a crew's token, which has no state. */
@@ -111,6 +121,9 @@ void mr_fiber_check_owner(const mr_fiber *f);    /* the calling thread runs it *
 #define mr_fiber_taken(f) ((void)0)
 #define mr_fiber_check_owner(f) ((void)0)
 #endif
+
+static inline unsigned mr_fiber_heed(const mr_fiber *f) { return atomic_load_explicit(&f->heed, memory_order_relaxed); }
+static inline int mr_fiber_level(const mr_fiber *f) { return atomic_load_explicit(&f->job->first->level, memory_order_relaxed); }
 
 /* Opens the ticket; see park.h. */
 static inline void mr_wait_begin(mr_fiber *f) {

@@ -31,7 +31,9 @@ mr_fiber *mr_steal(mr_worker *w) {
 }
 
 int mr_anything_queued(void) {
-  if (atomic_load(&mr_rt.queue.count) || atomic_load(&mr_rt.nbusy)) return 1;
+  if (atomic_load(&mr_rt.queue.count)) return 1;
+  for (int i = 0; i < NLEVELS; i++)
+    if (atomic_load(&mr_rt.busy[i].count)) return 1;
   for (int i = 0, n = atomic_load(&mr_rt.target); i < n; i++)
     if (atomic_load(&mr_rt.worker[i].queue.count)) return 1;
   return 0;
@@ -118,6 +120,13 @@ static void share_cpu(mr_worker *w) {
   port_yield();
 }
 
+/* What others have queued, in the order of mr_find. */
+static mr_fiber *look_around(mr_worker *w) {
+  mr_fiber *f;
+  if ((f = mr_share_pop(LEVEL_HIGH)) != NULL || (f = mr_queue_take(&mr_rt.queue)) != NULL || (f = mr_steal(w)) != NULL) return f;
+  return (f = mr_share_pop(LEVEL_NORMAL)) != NULL ? f : mr_share_pop(LEVEL_LOW);
+}
+
 static mr_fiber *spin(mr_worker *w, uint64_t patience) {
   mr_runtime *r = &mr_rt;
   if (r->cpus < 2 || (atomic_load(&r->target) < 2 && r->nhosts == 0)) return NULL;
@@ -130,7 +139,7 @@ static mr_fiber *spin(mr_worker *w, uint64_t patience) {
   do {
     for (int i = 0; i < 16 && !f; i++) {
       port_pause();
-      if ((f = mr_queue_take(&r->queue)) == NULL && (f = mr_steal(w)) == NULL) f = mr_share_pop();
+      f = look_around(w);
     }
     if (!f && ++round % 4 == 0 && atomic_load_explicit(&r->polling, memory_order_relaxed) && mr_poll(w, 1)) f = mr_queue_take(&w->queue);
     if (!f && round > 6) share_cpu(w);

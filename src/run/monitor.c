@@ -45,11 +45,23 @@ static void rescue_slot(mr_worker *w) {
   mr_settled();
 }
 
+/*
+ * 1: t is in a call that has to be ended, and is told so if it was there in the last round, too. Its worker is not taken away, as nobody would
+ * tell it any more then.
+ */
+static int lingers(mr_worker *w, mr_thread *t) {
+  unsigned now = atomic_load(&t->lingers), was = w->seen.lingers;
+  w->seen.lingers = now;
+  if ((now & 1) && now == was) port_thread_kick(&t->os);
+  return now & 1;
+}
+
 static int look_at(mr_worker *w, uint64_t now, int urgent) {
   mr_runtime *r = &mr_rt;
   uintptr_t held = atomic_load(&w->thread);
   mr_thread *t = (mr_thread *)(held & ~(uintptr_t)1);
   if (!(held & 1)) return 0;
+  if (lingers(w, t)) return 1;
   port_chaos();                                /* t may hand its worker on and end now, and its record get another owner */
   unsigned tick = atomic_load_explicit(&w->tick, memory_order_relaxed);
   if (tick != w->seen.tick || w->seen.since == 0) {
@@ -61,7 +73,7 @@ static int look_at(mr_worker *w, uint64_t now, int urgent) {
   }
   rescue_slot(w);
   int others = atomic_load(&w->queue.count) || atomic_load(&w->slot) || atomic_load(&r->queue.count) ||
-               atomic_load(&r->nbusy) || w->id >= (unsigned)atomic_load(&r->target);
+               mr_waiting(LEVEL_NORMAL) || mr_waiting(LEVEL_HIGH) || mr_waiting(LEVEL_LOW) || w->id >= (unsigned)atomic_load(&r->target);
   uint64_t limit = urgent ? 0 : mr_share_slice() - r->quantum / 10;
   if (others && now - w->seen.since >= limit) interrupt(w, t, port_thread_cpu(&t->os));
   return 1;
@@ -134,6 +146,7 @@ static int look_round(uint64_t now) {
     urgent += mr_poll(NULL, 0) > 0;
     mr_settled();
   }
+  if (atomic_load_explicit(&r->high_waits, memory_order_relaxed)) urgent += atomic_exchange(&r->high_waits, 0);
   for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) busy += look_at(&r->worker[i], now, urgent);
   if (PORT_UNLIKELY(atomic_load(&r->nending)) && see_ending(now)) busy++;
   if (atomic_load(&r->interrupted)) {
@@ -164,6 +177,11 @@ static void monitor(void *arg) {
     port_event_wait(&r->monitor_event, until);
   }
   mr_run_detach();
+}
+
+void mr_monitor_urge(void) {
+  mr_runtime *r = &mr_rt;
+  if (atomic_load(&r->nidle) == 0 && !atomic_exchange(&r->high_waits, 1)) port_event_set(&r->monitor_event);
 }
 
 void mr_monitor_poke(uint64_t due) {

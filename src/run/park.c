@@ -22,6 +22,18 @@ int mr_run_alone(void) {
          !atomic_load_explicit(&r->stopping, memory_order_relaxed) && !mr_anything_queued();
 }
 
+static void linger_step(const mr_fiber *f) { atomic_fetch_add(&f->thread->lingers, 1); }
+
+/* The monitor may sleep although we run, as long as nobody else is there. */
+int mr_linger_begin(const mr_fiber *f) {
+  if (MR_DEAF) return 0;
+  linger_step(f);
+  mr_monitor_resume();
+  return 1;
+}
+
+void mr_linger_end(const mr_fiber *f) { linger_step(f); }
+
 /* Before the ticket is open, as it can fail; what is open can be claimed, and the claimer may already have given something away. */
 int mr_wait_reserve(mr_fiber *f) {
   mr_runtime *r = &mr_rt;

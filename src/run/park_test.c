@@ -1,8 +1,10 @@
 /*
- * park: a wait ends once, for one reason, whoever comes first; nobody is lost; what is shared between waits (sets) loses nothing either.
- * time limit: 120 s
+ * park: a wait ends once, for one reason, whoever comes first; nobody is lost; what is shared between waits (sets) loses nothing either. What
+ * lingers in the kernel is ended.
  */
 #include "run/test.h"
+#include "port/net.h"
+#include "port/poll.h"
 
 enum { WAITERS = 24, ROUNDS = 300 / SLOW, BACK = 20000 / SLOW };
 
@@ -205,9 +207,38 @@ static void test_a_set_misses_nothing(void) {
   stop();
 }
 
+/* ---- lingering ---- */
+
+enum { LINGERS = 20 };
+
+/* Alone, in a call without a limit for which nothing ever comes: that it comes back is the test. */
+static int lingerer(task *t) {
+  int bell = (int)(intptr_t)t->arg;
+  for (int i = 0; i < LINGERS; i++) {
+    CHECK(mr_run_alone());
+    int limit = mr_linger_begin(&t->fiber) ? -1 : 1;
+    CHECK(port_net_wait(bell, 0, limit) == 0);
+    if (limit < 0) mr_linger_end(&t->fiber);
+  }
+  return ENDS;
+}
+
+static void test_the_monitor_ends_a_call_without_a_limit(void) {
+  int bell = port_bell_open();
+  CHECK(bell >= 0);
+  for (int workers = 1; workers <= 3; workers++) {
+    start(workers);
+    spawn(lingerer, (void *)(intptr_t)bell, NULL);
+    wait_for_all();
+    stop();
+  }
+  port_bell_close(bell);
+}
+
 int main(void) {
   test_each_wait_ends_once();
   test_a_wait_that_is_taken_back();
   test_a_set_misses_nothing();
+  test_the_monitor_ends_a_call_without_a_limit();
   return 0;
 }

@@ -28,16 +28,41 @@ static void takes_all(mr_row *l, int first, int end) {
   CHECK(!mr_row_take(l) && !mr_row_first(l) && !mr_row_last(l));
 }
 
-static void test_an_insertion_goes_behind_the_one_it_names(void) {
+static void test_what_is_due_goes_before_all_but_what_was_due_earlier(void) {
   mr_row row = { 0 };
   begin();
-  mr_row_insert(&row, NULL, &fiber[2]);          /* empty: first and last */
-  CHECK(mr_row_first(&row) == &fiber[2] && mr_row_last(&row) == &fiber[2]);
-  mr_row_insert(&row, NULL, &fiber[0]);
-  mr_row_insert(&row, &fiber[0], &fiber[1]);
-  mr_row_insert(&row, &fiber[2], &fiber[3]);     /* behind the last: the last from now on */
+  mr_row_add_due(&row, &fiber[0]);               /* empty: first and last */
+  CHECK(mr_row_first(&row) == &fiber[0] && mr_row_last(&row) == &fiber[0]);
   mr_row_add(&row, &fiber[4]);
-  takes_all(&row, 0, 5);
+  mr_row_add_due(&row, &fiber[1]);
+  mr_row_add_due(&row, &fiber[2]);
+  CHECK(number(mr_row_take(&row)) == 0 && number(mr_row_take(&row)) == 1);
+  mr_row_add_due(&row, &fiber[3]);
+  CHECK(number(mr_row_take(&row)) == 2 && number(mr_row_take(&row)) == 3);
+  mr_row_add_due(&row, &fiber[3]);               /* none is left that was: the first again */
+  mr_row_add(&row, &fiber[5]);
+  takes_all(&row, 3, 6);
+}
+
+/* Wherever the row is cut, what is due later goes behind those that were, in the part where they are, or first in the part where none is. */
+static void test_each_part_knows_what_was_due(void) {
+  for (int due = 0; due <= 4; due++)
+    for (int n = 1; n <= 6; n++) {
+      mr_row row = { 0 };
+      begin();
+      for (int i = 0; i < due; i++) mr_row_add_due(&row, &fiber[i]);
+      for (int i = due; i < 6; i++) mr_row_add(&row, &fiber[i]);
+      mr_row part = mr_row_cut(&row, (unsigned)n);
+      mr_row_add_due(&part, &fiber[7]);
+      mr_row_add_due(&row, &fiber[8]);
+      int first = due < n ? due : n, rest = due > n ? due : n;
+      for (int i = 0; i < first; i++) CHECK(number(mr_row_take(&part)) == i);
+      CHECK(number(mr_row_take(&part)) == 7);
+      takes_all(&part, first, n);
+      for (int i = n; i < rest; i++) CHECK(number(mr_row_take(&row)) == i);
+      CHECK(number(mr_row_take(&row)) == 8);
+      takes_all(&row, rest, 6);
+    }
 }
 
 static void test_what_is_cut_and_joined_keeps_its_order(void) {
@@ -93,7 +118,8 @@ static void test_nothing_is_stolen_while_the_queue_is_locked(void) {
 }
 
 int main(void) {
-  test_an_insertion_goes_behind_the_one_it_names();
+  test_what_is_due_goes_before_all_but_what_was_due_earlier();
+  test_each_part_knows_what_was_due();
   test_what_is_cut_and_joined_keeps_its_order();
   test_an_empty_row_joins_nothing();
   test_a_thief_takes_the_first_half_in_order();

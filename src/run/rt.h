@@ -10,15 +10,23 @@
 #include "run/body.h"
 #include "run/run.h"
 
+/* The busy queue, and what is like it for other levels: see share.c. */
+typedef struct mr_busy {
+  _Alignas(PORT_CACHELINE) port_lock lock;
+  mr_row row[4];                               /* (lock) by BUSY_* */
+  unsigned round;                              /* (lock) the newest in which credit was given */
+  unsigned char turn;                          /* (lock) */
+  atomic_uint count;
+  _Atomic uint64_t due;                        /* of other levels: when those who compute have a turn, though others are ready */
+} mr_busy;
+
 typedef struct mr_runtime {
   mr_worker worker[MR_MAX_WORKERS];
   _Alignas(PORT_CACHELINE) mr_queue queue;     /* global queue: from hosts, timers, retired workers */
 
-  _Alignas(PORT_CACHELINE) port_lock busy_lock;  /* busy queue: see share.c */
-  mr_row busy[3];                             /* by BUSY_*: see share.c */
-  unsigned busy_round;                         /* the newest in which credit was given */
-  unsigned char busy_turn;
-  atomic_uint nbusy;
+  mr_busy busy[NLEVELS];
+  atomic_int levels;                           /* some job has, or had, another level than the normal one */
+  atomic_int high_waits;                       /* the monitor is to interrupt what runs: something of LEVEL_HIGH came from elsewhere */
 
   _Alignas(PORT_CACHELINE) port_lock ilock;    /* idle lock: idle, spare, watcher, nactive, running hosts */
   mr_thread *idle;
@@ -39,7 +47,7 @@ typedef struct mr_runtime {
 
   port_lock tlock;                             /* timers */
   mr_timer **timer;
-  unsigned ntimers, timer_size;
+  unsigned ntimers, timer_size, timer_turn;
   _Atomic uint64_t next_due;                   /* UINT64_MAX = none */
 
   atomic_int target;                           /* how many workers there should be */
@@ -64,6 +72,9 @@ enum { LIST_NONE, LIST_IDLE, LIST_SPARE };
 
 extern mr_runtime mr_rt;
 
+/* So many wait in the rows of a level. */
+static inline unsigned mr_waiting(int level) { return atomic_load_explicit(&mr_rt.busy[level].count, memory_order_relaxed); }
+
 /* check.c: in builds with checks */
 #ifdef MR_CHECKS
 void mr_worker_check(const mr_worker *w, const mr_thread *t);      /* t, the calling thread, holds w and runs no fiber */
@@ -77,8 +88,8 @@ void mr_timers_check(void);                    /* (timers' lock) */
 
 /* sched.c */
 void mr_run_thread(void *thread);              /* body of every worker thread */
-void mr_enqueue(mr_worker *w, mr_fiber *f, int front);   /* a READY fiber; w NULL = global; wakes an idle worker if any */
-mr_fiber *mr_ready_due(mr_fiber *f, mr_reason why);      /* as mr_ready, but the caller puts what it returns (NULL: nothing) to the front of a queue */
+void mr_enqueue(mr_worker *w, mr_fiber *f, int due);     /* a READY fiber; w NULL = global; wakes an idle worker if any; due: see mr_row */
+mr_fiber *mr_ready_due(mr_fiber *f, mr_reason why);      /* as mr_ready, but the caller queues what it returns (NULL: nothing), as due */
 void mr_ready_polled(mr_fiber *f, mr_worker *w);         /* as mr_ready(f, MR_WOKEN, …), but wakes no worker */
 mr_fiber *mr_find(mr_thread *t, mr_worker *w);           /* (holder) the next to run, without waiting; NULL: there is none */
 int  mr_fiber_parked(mr_fiber *f);                       /* its thread, after it yielded to wait: 0: woken already, it goes on */
@@ -95,14 +106,17 @@ void mr_learn_patience(mr_thread *t, uint64_t waited);   /* how long the last wa
 
 /* share.c */
 uint64_t mr_share_slice(void);                 /* how long a turn may be while others wait: a quantum, or half of it */
-mr_fiber *mr_share_pop(void);                  /* the busy queue's first */
+mr_fiber *mr_share_pop(int level);             /* the busy queue's first, or that of another level */
+mr_fiber *mr_share_low(mr_thread *t, mr_worker *w);      /* (holder) one of LEVEL_LOW, if that is due whatever else is ready */
+void mr_share_push(mr_fiber *f, int front);    /* a READY fiber with HEED_BUSY or HEED_LEVEL; the caller wakes who idles */
+int  mr_share_remove(mr_fiber *f);             /* out of these rows; 0: it is in none. It is looked at only if it is */
 mr_fiber *mr_share_look(mr_thread *t, mr_worker *w);     /* (holder) every TURNS dispatches; a fiber if the busy queue is due */
 int  mr_share_heed(mr_thread *t, mr_worker *w, mr_fiber *f);   /* (holder) f has `heed`: 1: run it; 0: it waits in the busy queue now */
 void mr_share_rested(mr_thread *t, mr_worker *w);        /* (holder) nobody waited */
 void mr_share_charge(mr_thread *t, mr_fiber *f);         /* t is timing; f has stopped and is not parked yet */
 void mr_share_turn_over(mr_thread *t);                   /* of a crew's token */
 void mr_share_ended(mr_thread *t);                       /* t is timing; a job is over */
-void mr_share_settle(mr_thread *t, mr_worker *w);        /* (holder) after a LONG_TURN */
+void mr_share_settle(mr_thread *t, mr_worker *w);        /* (holder) after a LONG_TURN, or one that was LENT */
 int  mr_share_over(const struct mr_crew *c);             /* (runs it) its job has used up its turn */
 void mr_share_step_back(mr_thread *t, mr_fiber *f);      /* f, READY, was preempted or ceded: queues it */
 void mr_share_born(mr_job *j, const mr_fiber *near);     /* before its first fiber is queued */
@@ -131,6 +145,7 @@ int  mr_poll_wait(port_event *e, uint64_t deadline, mr_worker *w, unsigned *coun
 /* monitor.c */
 int  mr_monitor_start(void);
 void mr_monitor_poke(uint64_t due);            /* something earlier than its next round */
+void mr_monitor_urge(void);                    /* something of LEVEL_HIGH is ready: it is not to wait for the end of a quantum */
 void mr_monitor_resume(void);                  /* a worker went from idle to busy */
 
 #endif

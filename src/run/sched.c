@@ -27,24 +27,32 @@ static inline mr_fiber *out_of(mr_fiber *f) {
   return f;
 }
 
+static void queue_with(mr_worker *w, mr_fiber *f, int front);
+
 /* Somebody queued with a worker that has retired in between: nobody would look there. */
 static PORT_NOINLINE void rescue(mr_worker *w) {
   mr_fiber *f;
-  while ((f = mr_queue_take(&w->queue)) != NULL || (f = out_of(atomic_exchange(&w->slot, NULL))) != NULL) mr_queue_add(&mr_rt.queue, f, 0);
+  while ((f = mr_queue_take(&w->queue)) != NULL || (f = out_of(atomic_exchange(&w->slot, NULL))) != NULL) queue_with(NULL, f, 0);
 }
 
 /* A worker that retires clears w->thread and then rescues: so one of the two, it or the caller, finds what has been queued here. */
-static void queue_with(mr_worker *w, mr_fiber *f, int front) {
-  if (!w) {
-    mr_queue_add(&mr_rt.queue, f, front);
+static void queue_with(mr_worker *w, mr_fiber *f, int due) {
+  if (PORT_UNLIKELY(mr_fiber_heed(f) & HEED_LEVEL)) {
+    int urgent = !w && mr_fiber_level(f) == LEVEL_HIGH;
+    mr_share_push(f, due);
+    if (urgent) mr_monitor_urge();              /* it comes from a thread that will not look for it itself */
     return;
   }
-  mr_queue_add(&w->queue, f, front);
+  if (!w) {
+    mr_queue_add(&mr_rt.queue, f, due);
+    return;
+  }
+  mr_queue_add(&w->queue, f, due);
   if (PORT_UNLIKELY(atomic_load(&w->thread) == 0)) rescue(w);
 }
 
-void mr_enqueue(mr_worker *w, mr_fiber *f, int front) {
-  queue_with(w, f, front);
+void mr_enqueue(mr_worker *w, mr_fiber *f, int due) {
+  queue_with(w, f, due);
   mr_wake_idle();
 }
 
@@ -58,6 +66,10 @@ static void hand_over(mr_thread *t, mr_fiber *f) {
   uintptr_t mine = (uintptr_t)t | 1;
   if (!w || PORT_UNLIKELY(atomic_load_explicit(&w->thread, memory_order_relaxed) != mine)) {
     mr_enqueue(NULL, f, 0);
+    return;
+  }
+  if (PORT_UNLIKELY(mr_fiber_heed(f) & HEED_LEVEL) && mr_fiber_level(f) == LEVEL_LOW) {
+    mr_enqueue(w, f, 0);                        /* nobody of its level goes before others */
     return;
   }
   port_chaos();
@@ -104,7 +116,7 @@ void mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near) {
   else mr_enqueue(NULL, f, 0);
 }
 
-mr_fiber *mr_ready_due(mr_fiber *f, mr_reason why) { return make_ready(f, why, CREW_FIRST); }
+mr_fiber *mr_ready_due(mr_fiber *f, mr_reason why) { return make_ready(f, why, CREW_DUE); }
 
 void mr_ready_polled(mr_fiber *f, mr_worker *w) {
   if ((f = make_ready(f, MR_WOKEN, CREW_LAST)) != NULL) queue_with(w, f, 0);
@@ -142,14 +154,53 @@ void mr_fire_due(mr_worker *w, int poll) {
   if (due <= now) mr_timers_fire(now, w);
 }
 
-/* Others than the own queue's and the slot's. */
+/* One of LEVEL_HIGH, unless so many of them went before that it is the others' turn. */
+static PORT_NOINLINE mr_fiber *take_high(mr_worker *w) {
+  mr_fiber *f = w->streak < TURNS ? mr_share_pop(LEVEL_HIGH) : NULL;
+  if (f) w->streak++;
+  return f;
+}
+
+/* The same, also out of the slot: it would wait there behind what find_outside finds. */
+static mr_fiber *find_high(mr_worker *w) {
+  mr_fiber *f = take_high(w);
+  if (f || w->streak >= TURNS || (f = take_slot(w)) == NULL) return f;
+  if (mr_fiber_level(f) == LEVEL_HIGH) {
+    w->streak++;
+    return f;
+  }
+  mr_fiber_placed(f);                           /* back: nobody else fills the slot, so it is empty */
+  atomic_store(&w->slot, f);
+  return NULL;
+}
+
+/* Others than the own queue's and the slot's. Whose turn it is keeps it while those of LEVEL_HIGH go before. */
 static PORT_NOINLINE mr_fiber *find_outside(mr_thread *t, mr_worker *w, unsigned tick) {
   mr_fiber *f;
-  mr_fire_due(w, !w->turn);
+  mr_fire_due(w, tick % TURNS == 0);
+  if (tick % TURNS == 0) w->turn |= TURN_LOOK | TURN_LOW;
+  if (PORT_UNLIKELY(atomic_load_explicit(&mr_rt.levels, memory_order_relaxed)) && (f = find_high(w)) != NULL) return f;
+  unsigned turn = w->turn;
   w->turn = 0;
-  if (tick % TURNS == 0 && (f = mr_share_look(t, w)) != NULL) return f;
+  if ((turn & TURN_LOW) && (f = mr_share_low(t, w)) != NULL) {
+    w->turn = (unsigned char)(turn & ~(unsigned)TURN_LOW);
+    return f;
+  }
+  if ((turn & TURN_LOOK) && (f = mr_share_look(t, w)) != NULL) return f;
   if ((f = mr_queue_take(&mr_rt.queue)) != NULL) w->served = 1;
   return f;
+}
+
+/* Neither the slot nor the own queue has any. */
+static PORT_NOINLINE mr_fiber *find_elsewhere(mr_worker *w) {
+  mr_fiber *f;
+  mr_fire_due(w, 0);
+  if ((f = take_high(w)) != NULL) return f;
+  if ((f = mr_queue_take(&w->queue)) != NULL) return f;
+  if ((f = mr_queue_take(&mr_rt.queue)) != NULL) return f;
+  if ((f = mr_steal(w)) != NULL) return f;
+  if ((f = mr_share_pop(LEVEL_NORMAL)) != NULL) return f;
+  return mr_share_pop(LEVEL_LOW);
 }
 
 static inline mr_fiber *find(mr_thread *t, mr_worker *w) {
@@ -158,6 +209,7 @@ static inline mr_fiber *find(mr_thread *t, mr_worker *w) {
   unsigned tick = atomic_load_explicit(&w->tick, memory_order_relaxed);
   if (PORT_UNLIKELY(tick % TURNS == 0 || w->turn) && (f = find_outside(t, w, tick)) != NULL) return f;
   w->served = 0;
+  if (PORT_UNLIKELY(mr_waiting(LEVEL_HIGH)) && (f = take_high(w)) != NULL) return f;
   if (w->streak < TURNS) {
     if ((f = take_slot(w)) != NULL) {
       w->streak++;
@@ -167,11 +219,7 @@ static inline mr_fiber *find(mr_thread *t, mr_worker *w) {
   w->streak = 0;
   if ((f = mr_queue_take(&w->queue)) != NULL) return f;
   if ((f = take_slot(w)) != NULL) return f;
-  mr_fire_due(w, 0);
-  if ((f = mr_queue_take(&w->queue)) != NULL) return f;
-  if ((f = mr_queue_take(&mr_rt.queue)) != NULL) return f;
-  if ((f = mr_steal(w)) != NULL) return f;
-  return mr_share_pop();
+  return find_elsewhere(w);
 }
 
 mr_fiber *mr_find(mr_thread *t, mr_worker *w) { return find(t, w); }
@@ -206,8 +254,9 @@ static int leave_fiber(mr_thread *t, mr_worker *w, mr_crew *c) {
   if (PORT_LIKELY(atomic_compare_exchange_strong(&w->thread, &mine, (uintptr_t)t))) {
     if (PORT_UNLIKELY(t->left)) mr_run_body.recycle(w, t);
     if (PORT_UNLIKELY(t->gave_way)) {
-      if (t->gave_way & GAVE_WAY) w->turn = !w->served;   /* in turns, or one of the two queues would starve */
-      if (t->gave_way & LONG_TURN) mr_share_settle(t, w);
+      /* in turns, or one of the two queues would starve */
+      if (t->gave_way & GAVE_WAY) w->turn = (unsigned char)((w->turn & ~(unsigned)TURN_GLOBAL) | (w->served ? 0 : TURN_GLOBAL));
+      if (t->gave_way & (LONG_TURN | LENT)) mr_share_settle(t, w);
     }
     return 1;
   }
@@ -319,7 +368,7 @@ static void work(mr_thread *t) {
     mr_fiber *f = find(t, w);
     if (PORT_UNLIKELY(!f) && (f = mr_idle(t, w)) == NULL) continue;
     atomic_store_explicit(&w->tick, atomic_load_explicit(&w->tick, memory_order_relaxed) + 1, memory_order_relaxed);
-    if (PORT_UNLIKELY(f->heed) && !mr_share_heed(t, w, f)) continue;
+    if (PORT_UNLIKELY(mr_fiber_heed(f)) && !mr_share_heed(t, w, f)) continue;
     if (PORT_UNLIKELY(f->crew != NULL)) f = mr_crew_next(f->crew);   /* it is the token */
     unsigned row = 0;
     do {

@@ -68,7 +68,8 @@ static void forget_worker(mr_worker *w) {
   atomic_store(&w->thread, 0);
   w->streak = w->turn = 0;
   w->seen.since = 0;
-  w->due = w->served_busy = w->window = w->exact = 0;
+  w->due = w->served_busy = w->window = w->exact = w->low_seen = 0;
+  w->low_credit = 0;
 }
 
 /* Lists of threads may still name records that are free again. */

@@ -72,14 +72,14 @@ static int end(mr_thread *t, mr_fiber *f, int how) {
   if (c && f != j->first) {
     int daemon = f->daemon;
     mr_crew_remove(f);
-    free(f);
+    port_lines_free(f);
     if (mr_crew_ended(c, daemon) > 0) return 0;
   } else if (c && mr_crew_ended(c, 0) > 0) {
     return 0;
   }
   if (c) mr_crew_destroy(c);
   mr_job_settle(j);
-  if (!((task *)(void *)j->first)->kept) free(j->first);
+  if (!((task *)(void *)j->first)->kept) port_lines_free(j->first);
   t->left = 1;
   if (mr_job_over()) port_event_set(&all_over);
   return 1;
@@ -119,7 +119,7 @@ const mr_body mr_run_body = {
 /* ---- making them ---- */
 
 static inline task *task_new(int (*step)(task *t), void *arg) {
-  task *t = aligned_alloc(PORT_CACHELINE, (sizeof *t + PORT_CACHELINE - 1) / PORT_CACHELINE * PORT_CACHELINE);
+  task *t = port_lines_new(sizeof *t);
   CHECK(t != NULL);
   *t = (task){ .step = step, .arg = arg };
   return t;

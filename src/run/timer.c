@@ -1,6 +1,8 @@
 /*
  * timer: what will be due, in a heap of arity four, so that setting and cancelling cost O(log n) with few cache misses.
  *
+ * Who is due first goes first; of two at one time, who began to wait first.
+ *
  * Invariants (tlock held): timer[0] is unused; t->at is t's place, 0 = not in the heap; next_due is the earliest deadline.
  * A fiber waits for one thing, so it has one timer. Firing claims the fiber's ticket like any other waker; a fiber
  * that lost the race cancels its timer itself in mr_wake. A clock (clock.h) is in the heap only while somebody waits for it.
@@ -9,6 +11,11 @@
 #include "run/clock.h"
 
 #include <stdlib.h>
+
+/* Turns begin anew after 16 million: two of one time are not so far apart. */
+static int before(const mr_timer *a, const mr_timer *b) {
+  return a->due != b->due ? a->due < b->due : ((b->turn - a->turn) & 0xffffffu) - 1 < 0x7fffffu;
+}
 
 static unsigned parent(unsigned i) { return (i - 2) / 4 + 1; }
 static unsigned first_child(unsigned i) { return (i - 1) * 4 + 2; }
@@ -19,7 +26,7 @@ static void place(mr_runtime *r, mr_timer *t, unsigned i) {
 }
 
 static void up(mr_runtime *r, mr_timer *t, unsigned i) {
-  while (i > 1 && r->timer[parent(i)]->due > t->due) {
+  while (i > 1 && before(t, r->timer[parent(i)])) {
     place(r, r->timer[parent(i)], i);
     i = parent(i);
   }
@@ -30,8 +37,8 @@ static void down(mr_runtime *r, mr_timer *t, unsigned i) {
   for (;;) {
     unsigned c = first_child(i), best = 0;
     for (unsigned k = c; k < c + 4 && k <= r->ntimers; k++)
-      if (!best || r->timer[k]->due < r->timer[best]->due) best = k;
-    if (!best || r->timer[best]->due >= t->due) break;
+      if (!best || before(r->timer[k], r->timer[best])) best = k;
+    if (!best || !before(r->timer[best], t)) break;
     place(r, r->timer[best], i);
     i = best;
   }
@@ -50,7 +57,7 @@ void mr_timer_out(mr_timer *t) {
   mr_timer *last = r->timer[r->ntimers--];
   t->at = 0;
   if (last != t) {
-    if (i > 1 && r->timer[parent(i)]->due > last->due) up(r, last, i);
+    if (i > 1 && before(last, r->timer[parent(i)])) up(r, last, i);
     else down(r, last, i);
   }
   publish(r);
@@ -70,6 +77,7 @@ int mr_timer_in(mr_timer *t, uint64_t due, int *first) {
   if (r->ntimers + 2 > r->timer_size && grow(r) != MR_OK) return MR_ENOMEM;
   mr_assert(t->at == 0);                         /* one timer, one wait */
   t->due = due;
+  t->turn = r->timer_turn++ & 0xffffffu;
   up(r, t, ++r->ntimers);
   *first = r->timer[1] == t;
   publish(r);
@@ -110,8 +118,6 @@ static mr_fiber *claim(mr_timer *t, mr_reason *why) {
   return atomic_compare_exchange_strong(&f->ticket, &ticket, ticket + 1) ? f : NULL;
 }
 
-enum { BATCH = 32 };
-
 /* One that is due, claimed; NULL: nobody was left to be woken. 0: nothing is due any more. */
 static int next_due(uint64_t now, mr_fiber **f, mr_reason *why) {
   mr_runtime *r = &mr_rt;
@@ -125,21 +131,15 @@ static int next_due(uint64_t now, mr_fiber **f, mr_reason *why) {
   return t != NULL;
 }
 
-/* To the front of the queue, so that they are not late; each batch in the order in which they were due. */
+/* To the front of the queue, so that they are not late, in the order in which they were due. */
 unsigned mr_timers_fire(uint64_t now, mr_worker *w) {
-  mr_fiber *f, *ready[BATCH];
+  mr_fiber *f;
   mr_reason why;
   unsigned fired = 0;
-  int more;
-  do {
-    unsigned n = 0;
-    more = 1;
-    while (n < BATCH && (more = next_due(now, &f, &why)) != 0) {
-      if (!f) continue;
-      fired++;
-      if ((f = mr_ready_due(f, why)) != NULL) ready[n++] = f;
-    }
-    while (n > 0) mr_enqueue(w, ready[--n], 1);
-  } while (more);
+  while (next_due(now, &f, &why)) {
+    if (!f) continue;
+    fired++;
+    if ((f = mr_ready_due(f, why)) != NULL) mr_enqueue(w, f, 1);
+  }
   return fired;
 }

@@ -19,7 +19,7 @@
 static mr_thread *retired;                     /* records for reuse (idle lock) */
 
 static mr_thread *record_new(void) {
-  mr_thread *t = calloc(1, mr_run_body.thread_size);
+  mr_thread *t = port_lines_new(mr_run_body.thread_size);
   if (!t) return NULL;
   port_acquire(&mr_rt.ilock);
   t->record = mr_rt.all;

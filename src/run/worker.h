@@ -20,42 +20,50 @@ struct mr_worker {
   atomic_uintptr_t thread;
   atomic_uint tick;                  /* dispatches; written by the holder */
   unsigned id;
-  unsigned streak;                   /* (holder) fibers taken from the slot in a row */
+  unsigned streak;                   /* (holder) fibers taken from the slot, or of LEVEL_HIGH, in a row; more for long turns of the latter */
+  unsigned char turn;                /* (holder) TURN_*: whose turn is next, or soon */
+  unsigned char served;              /* (holder) it had the last one: now the own queue's */
+  /* so far, what each dispatch touches */
   unsigned rng;                      /* (holder) */
   uint64_t moved;                    /* (holder) when it last left a CPU it shared with a host */
   uint64_t due;                      /* (holder) when the busy queue has its turn here */
   uint64_t served_busy;              /* (holder) when it had its last one */
   uint64_t window;                   /* (holder) when the last TURNS dispatches began, 0 = unknown */
   uint64_t exact;                    /* (holder) until when every turn is timed */
-  unsigned char turn;                /* (holder) the global queue's turn */
-  unsigned char served;              /* (holder) it had the last one: now the own queue's */
-  struct { unsigned tick; unsigned tries; uint64_t since, cpu; } seen;   /* (monitor) */
+  int64_t low_credit;                /* (holder) 0 or more: LEVEL_LOW has its turn here, whatever is ready */
+  uint64_t low_seen;                 /* (holder) until when others' time has been added to that */
+  unsigned char spared;              /* (holder) while LEVEL_HIGH is always ready: LEVEL_LOW had the last turn that was left */
+  struct { unsigned tick, tries, lingers; uint64_t since, cpu; } seen;   /* (monitor) */
   struct { unsigned tick; mr_fiber *slot; } watched[MR_WATCHED];         /* (holder, as the watcher) other workers' slots */
 };
 
 struct mr_thread {
   port_thread os;
   port_event event;
+  atomic_uint poke;                  /* POKE_*: what the body should do when it is next asked */
   mr_worker *worker;                 /* (own) what it holds or believes to hold */
   _Atomic(mr_fiber *) current;       /* the running fiber; written by its own thread, read by the signal handler and the monitor */
   mr_thread *next;                   /* in the spare or idle list (idle lock) */
-  mr_thread *record;                 /* for good: the record that was made before this one */
-  unsigned char gave_way;            /* (own) how its last fiber stopped: GAVE_WAY it went back to the queue, LONG_TURN, TIMED */
+  unsigned char gave_way;            /* (own) how its last fiber stopped: GAVE_WAY it went back to the queue, LONG_TURN, TIMED and so on */
   unsigned char timing;              /* (own) it reads the clock after this turn, or after all: see share.c */
   unsigned char seasoned;            /* (own) it has had a worker */
   unsigned char left;                /* (own) a job has ended and left something to be recycled: see body.h */
   unsigned char listed;              /* (idle lock) LIST_* */
+  /* so far, what each dispatch touches */
   mr_thread *reserve;                /* (own) the spare that will take over when this one blocks */
   _Atomic(mr_worker *) given;        /* worker handed to it while it waited */
   uint64_t began, last;              /* (own, timing) when this turn began; until when it has been charged */
   struct { uint64_t at, cpu; long slept; } stamp;   /* (own) the clock, its CPU clock, how often it slept; at 0 = unknown */
-  uint64_t spent;                    /* (own) how long the LONG_TURN was */
+  uint64_t spent, lent;              /* (own) how long the LONG_TURN was, and what was LENT */
   uint64_t patience;                 /* (own) ns to spin before sleeping */
-  atomic_uint poke;                  /* POKE_*: what the body should do when it is next asked */
   uint64_t until;                    /* (idle lock) when the watcher wakes */
+  mr_thread *record;                 /* for good: the record that was made before this one */
+  atomic_uint lingers;               /* odd: in a call that the monitor ends; written by its own thread, see mr_linger_begin */
 };
 enum { POKE_PREEMPT = 1, POKE_INTERRUPT = 2 };
-enum { GAVE_WAY = 1, LONG_TURN = 2, TIMED = 4, BUSY_TURN = 8 };   /* BUSY_TURN: of the busy queue */
+enum { TURN_GLOBAL = 1, TURN_LOOK = 2, TURN_LOW = 4 };   /* the global queue's; that of mr_share_look; LEVEL_LOW's, if that is due */
+/* BUSY_TURN: of the busy queue; HIGH_TURN: of LEVEL_HIGH; LENT: one of LEVEL_LOW while others waited */
+enum { GAVE_WAY = 1, LONG_TURN = 2, TIMED = 4, BUSY_TURN = 8, HIGH_TURN = 16, LENT = 32 };
 
 /* In such builds a busy loop gets no signal: its body looks at `poke` by itself, now and then. */
 #ifdef PORT_TSAN

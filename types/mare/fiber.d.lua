@@ -61,10 +61,12 @@ function fiberlib.count() end
 ---@return any ... further results, or the traceback
 function fiber:wait(seconds) end
 
----Cancels the fiber: it gets an error where it waits, or where it waits next; under `pcall` it gets another chance to clean up and
----ends at its next wait. One that has not begun never does. It can't cancel the fiber that calls.
+---Cancels the fiber: it gets an error object (see mare.error) of kind "cancelled" where it waits, or where it waits next. It may catch that
+---once to clean up, and ends at its next wait outside of `process.masked`. One that has not begun never does.
+---It can't cancel the fiber that calls.
+---@param reason? any the error's `reason`
 ---@return boolean alive false: it had ended already
-function fiber:cancel() end
+function fiber:cancel(reason) end
 
 ---Wakes a fiber that rests.
 ---@return boolean rested

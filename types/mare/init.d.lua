@@ -9,6 +9,7 @@
 ---@field select fun(cases: mare.cases): ... what `require "mare.select"` gives
 ---@field selector fun(cases: table): mare.Selector what `require "mare.selector"` gives
 ---@field fiber mare.fiberlib what `require "mare.fiber"` gives
+---@field error mare.errorlib what `require "mare.error"` gives
 ---@field timer mare.timerlib what `require "mare.timer"` gives
 ---@field net mare.netlib what `require "mare.net"` gives
 ---@field tls mare.tlslib what `require "mare.tls"` gives
@@ -16,6 +17,9 @@
 ---@field orb mare.orblib what `require "mare.orb"` gives
 ---@field file mare.filelib what `require "mare.file"` gives
 ---@field subprocess mare.subprocesslib what `require "mare.subprocess"` gives
+---@field scope fun(f: fun(scope: mare.scope, ...: any): ..., ...: any): ... what `require "mare.scope"` gives: `process.scope`
+---@field server mare.serverlib what `require "mare.server"` gives
+---@field supervisor mare.supervisorlib what `require "mare.supervisor"` gives
 ---@field signal mare.signallib what `require "mare.signal"` gives
 local mare = {}
 

@@ -18,6 +18,11 @@ local handle = {}
 ---| '"done"'    # it has returned
 ---| '"failed"'  # it has ended with an error
 
+---@alias mare.priority
+---| '"high"'   # its turn comes before all others'
+---| '"normal"' # what a process has that was told nothing
+---| '"low"'    # its turn comes when there is no other; at least a 16th of the time
+
 ---@class mare.budget
 ---@field [1] number bytes
 ---@field tree? boolean true: the process, its children, theirs, and what all of them have queued keep the limit together
@@ -27,7 +32,10 @@ local handle = {}
 ---@field args? { n?: integer, [integer]: any } arguments; with `n` they are `args[1]` to `args[n]`, nils among them; at most 250
 ---@field name? string for reports of failures and deadlocks
 ---@field memory? number|mare.budget the most bytes it may have in use; beyond, it alone gets "not enough memory"
+---@field linked? boolean linked with the caller from birth, as by `handle:link()`
+---@field owned? boolean it is cancelled when the caller's process ends, in whatever way
 ---@field heap? '"own"'|'"system"' an arena of its own (default), or `malloc`
+---@field priority? mare.priority of the ready ones the highest run first
 
 ---Starts a process that calls `main` with the arguments. Never waits.
 ---
@@ -38,6 +46,12 @@ local handle = {}
 ---@return mare.handle
 ---@overload fun(options: mare.spawn.options): mare.handle
 function process.spawn(main, ...) end
+
+---Calls `f(scope, …)`; what is begun with the scope has ended when this returns. See `mare.scope`.
+---@param f fun(scope: mare.scope, ...: any): ...
+---@param ... any further arguments of f
+---@return any ... results of f
+function process.scope(f, ...) end
 
 ---The handle of the process that calls.
 ---@return mare.handle
@@ -56,6 +70,23 @@ function process.workers(n) end
 ---@param n? integer 0 or more; above 64 means 64
 ---@return integer before the change
 function process.recycle(n) end
+
+---Gives a process a name, by which `whereis` finds it until it ends. It may have several. Raises an error when another
+---process has that name, or the same one, and when the process has ended.
+---@param name string without zero bytes
+---@param handle? mare.handle by default the process that calls
+function process.register(name, handle) end
+
+---Frees a name, whoever has it.
+---@param name string
+---@return boolean had somebody had it
+function process.unregister(name) end
+
+---The process of that name, or nil.
+---@param name string
+---@return mare.handle?
+---@nodiscard
+function process.whereis(name) end
 
 ---How many processes have not ended.
 ---@return integer
@@ -84,5 +115,68 @@ function handle:wait(seconds) end
 ---@return mare.status
 ---@nodiscard
 function handle:status() end
+
+---The priority of the process; with `word` sets it, at any time.
+---@param word? mare.priority
+---@return mare.priority before the change
+function handle:priority(word) end
+
+---Calls f. Each wait in it, of the calling fiber, ends `seconds` from now at the latest, by an error of kind "deadline"; of nested deadlines the
+---earliest counts. A call's own limit of time still gives `nil, "timeout"`.
+---@param seconds number not nan
+---@param f function
+---@param ... any arguments of f
+---@return any ... results of f
+function process.deadline(seconds, f, ...) end
+
+---Seconds until the earliest deadline in force, 0 if it is over.
+---@return number? seconds nil: there is none
+---@nodiscard
+function process.remaining() end
+
+---Calls f. Cancelling, and deadlines around it, don't end what f waits for, before `seconds` have passed since then.
+---@param seconds number 5 if it is left out
+---@param f function
+---@param ... any arguments of f
+---@return any ... results of f
+---@overload fun(f: function, ...: any): ...
+function process.masked(seconds, f, ...) end
+
+---Has f(ok, err) called when the process ends, however but by kill; those given last come first. It is masked. Raises in the main script of plain Lua.
+---@param f fun(ok: boolean, err?: any)
+function process.on_exit(f) end
+
+---From now on the end of a linked process ends nobody here: its handle arrives on this channel.
+---@return mare.channel ends the same each time
+function process.trap() end
+
+---Cancels the process: all its fibers get an error object (see mare.error) of kind "cancelled" where they are. They may catch it once. A process that cancels
+---itself gets it at once. Raises for the main script of plain Lua, and if the reason can't travel.
+---@param reason? any the error's `reason`
+---@return boolean alive false: it had ended already
+function handle:cancel(reason) end
+
+---Kills the process: nothing of its Lua code runs any more, finalisers in C do. Raises for the main script of plain Lua.
+---@return boolean alive false: it had ended already
+function handle:kill() end
+
+---Links the caller with the process: when one fails the other is cancelled with an error of kind "linked". Raises for itself, and in the main script of
+---plain Lua before `process.trap()`.
+---@return mare.handle self
+function handle:link() end
+
+---Takes a link back.
+---@return boolean linked they were
+function handle:unlink() end
+
+---Makes another process the owner of this one, which the caller owns. Raises when it doesn't, or the other has ended.
+---@param other mare.handle
+---@return mare.handle self
+function handle:give(other) end
+
+---Whose end ends this process.
+---@return mare.handle? owner
+---@nodiscard
+function handle:owner() end
 
 return process

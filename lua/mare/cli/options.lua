@@ -64,11 +64,13 @@ command line. Ctrl-C raises the error "interrupted!" in the main process; a seco
 local commands = { call = true, idl = true, ior = true }
 
 local words = { "run", "call", "idl", "ior", "lab", "help", "version" }
-local long = { "--help", "--version", "--strict" }
+local long = { "--help", "--version", "--strict", "--workers", "--execute", "--interactive", "--require", "--warnings" }
+-- What some of those are called here.
+local short = { ["--workers"] = "-w", ["--execute"] = "-e", ["--interactive"] = "-i", ["--require"] = "-l", ["--warnings"] = "-W" }
 
 local function meant(word, names)
   local found = near(word, names)
-  return found and "; did you mean " .. found .. "?" or ""
+  return found and "; did you mean " .. found:gsub("%-%-%a+", short) .. "?" or ""
 end
 
 local function mistake(command, text)
@@ -126,7 +128,7 @@ local function read(plan, i)
       local err = with_argument[letter](plan, text)
       if err then return nil, err end
     else
-      return nil, ("unrecognized option '%s'%s"):format(word, #word > 2 and meant(word, long) or "")
+      return nil, ("unrecognized option '%s'%s"):format(word, #word > 2 and meant(word:match("^[^=]*"), long) or "")
     end
     i = i + 1
   end

@@ -10,7 +10,11 @@ and exceptions.
 An unknown operation leaves nothing behind: a stranger's inventions take no memory.
 
 `phase` tells how far a request got when something goes wrong: before the servant COMPLETED_NO, in it COMPLETED_MAYBE, after it COMPLETED_YES.
+
+A servant that ends because its fiber or its process is to end gets no reply made: the fiber goes on ending, and its connection is closed.
 ]]
+local fiber = require "mare".fiber
+local errors = require "mare.error"
 local core = require "mare.orb.giop.core"
 local exception = require "mare.orb.exception"
 local ior = require "mare.orb.giop.ior"
@@ -22,6 +26,7 @@ local NO_EXCEPTION, USER_EXCEPTION, SYSTEM_EXCEPTION = core.NO_EXCEPTION, core.U
 local LOCATION_FORWARD, OBJECT_FORWARD = core.LOCATION_FORWARD, core.OBJECT_FORWARD
 local UNKNOWN_OBJECT, OBJECT_HERE, LOC_SYSTEM_EXCEPTION = core.UNKNOWN_OBJECT, core.OBJECT_HERE, core.LOC_SYSTEM_EXCEPTION
 local OBJECT = { kind = "interface", id = "IDL:omg.org/CORBA/Object:1.0", name = "Object" }
+local ENDINGS = { cancelled = true, linked = true }        -- kinds of errors (mare.error)
 local NONE, ALWAYS_LATER = 0, 1                  -- of `response`: one-way; a reply as soon as the request has arrived
 
 local system = exception.system
@@ -212,12 +217,12 @@ end
 -- To-be-closed variables of the servant see it.
 local accident_class = { __tostring = function(e) return e.text end }
 
--- What is raised: exceptions as they are; of the rest the text and where it was raised, while its stack still stands.
+-- What is raised: exceptions as they are; of the rest the text and where it was raised, while its stack still stands. `kind`: an error of mare's.
 local function trace(err)
   if type(err) == "table" and rawget(err, "_repid") then return err end
   local fine, text = pcall(tostring, err)
   if not fine then text = ("(error object is a %s value)"):format(type(err)) end
-  return setmetatable({ text = text, traceback = debug.traceback(text, 2) }, accident_class)
+  return setmetatable({ text = text, traceback = debug.traceback(text, 2), kind = errors.is(err) and err.kind }, accident_class)
 end
 
 local function plain(text) return (tostring(text):sub(1, 100):gsub("[^%g ]", ".")) end      -- a stranger may have written it
@@ -237,11 +242,11 @@ end
 --- To the log; one that fails is no reason to fail.
 function dispatch:note(level, text) pcall(self.broker.log, level, text) end
 
--- A Lua error in a servant; lack of memory is said as such.
+-- A Lua error in a servant; lack of memory is said as such, and that a deadline of the servant's own was over.
 local function accident(self, job, err)
   self:note(1, ("%s: %s"):format(where(job), err.traceback or err.text))
-  local memory = err.text == "not enough memory"
-  return system(memory and "NO_MEMORY" or "UNKNOWN", 0, COMPLETED[job.phase], err.text)
+  local name = err.text == "not enough memory" and "NO_MEMORY" or err.kind == "deadline" and "TIMEOUT" or "UNKNOWN"
+  return system(name, 0, COMPLETED[job.phase], err.text)
 end
 
 local function user_reply(self, job, e)
@@ -334,6 +339,7 @@ function dispatch:serve(job, message, at, key, operation)
   local fine, reply = xpcall(execute, trace, self, job, message, at, key, operation)
   if fine then return reply end
   if job.cancelled then return nil end
+  if ENDINGS[reply.kind] then fiber.yield() end  -- who is to end is not heard of again; others have such an error from somebody they waited for
   local told = declared(job, reply)
   if told then return told end
   told, reply = pcall(failure, self, job, reply)

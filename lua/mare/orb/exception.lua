@@ -93,13 +93,14 @@ end
 
 local vendors = { [OMG] = "OMG minor %d", [OMNI] = "omniORB minor %d", [JACORB] = "JacORB minor %d" }
 
-local function minor_text(name, minor)
+-- `text` is what follows: what that says is not said twice.
+local function minor_text(name, minor, text)
   if minor == 0 then return nil end
   local vendor, code = minor & 0xfffff000, minor & 0xfff
   local format = vendors[vendor & 0xffff0000]
-  local text = format and format:format(minor & 0xffff) or ("minor 0x%x"):format(minor)
+  local number = format and format:format(minor & 0xffff) or ("minor 0x%x"):format(minor)
   local why = vendor == OMG and meaning[name] and meaning[name][code]
-  return why and text .. ": " .. why or text
+  return why and not text:find(why, 1, true) and number .. ": " .. why or number
 end
 
 local MOST_SHOWN, DEEPEST = 10, 3                -- elements of a list, tables in each other
@@ -132,7 +133,7 @@ function exception.__tostring(e)
   local repid = tostring(rawget(e, "_repid"))
   local name = standard[repid]
   if name then
-    local minor = minor_text(name, e.minor or 0)
+    local minor = minor_text(name, e.minor or 0, tostring(e.text or ""))
     local text = ("CORBA::%s (%s%s)"):format(name, minor and minor .. ", " or "", tostring(e.completed))
     return e.text and text .. ": " .. e.text or text
   end

@@ -42,7 +42,7 @@ local function lend(self, peer)
     job.peer = peer
     job.fiber:wake()
   else
-    job = setmetatable({ pool = self, peer = peer, id = false, slot = 0, size = 0, cancelled = false }, Job)
+    job = setmetatable({ pool = self, peer = peer, id = false, slot = 0, size = 0, cancelled = false, over = false }, Job)
     self.fibers = self.fibers + 1
     job.fiber = fiber.spawn(life, self, job)
     self.jobs[job.fiber] = job
@@ -268,12 +268,13 @@ function life(self, job)
   repeat
     if not lead(self, job, job.peer) then return guard end
   until not rest(self, job)
+  job.over = true
   forget(self, job)
 end
 
--- An error that is the broker's, or ends the process: the connection must not look as if somebody read from it.
-function Job:__close(err)
-  if err == nil or self.cancelled then return end
+-- An error that is the broker's, or ends the fiber or the process, perhaps without a word: the connection must not look as if somebody read from it.
+function Job:__close()
+  if self.over or self.cancelled then return end
   self.peer.connection.socket:close(0)            -- first, and called from here: Lua may have no memory for a deeper call
   forget(self.pool, self)
   self.peer.n = 0

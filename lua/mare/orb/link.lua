@@ -4,7 +4,7 @@ mare.orb.link: one of the client's connections.
 One connection to an address serves all proxies of a broker and all fibers that call through them. A link is such a connection. Nobody
 reads from it but who waits for a reply: the first to wait is the *leader* and reads; the others are *followers*, each parked on a channel of its
 own. The leader hands what is not his to its follower, and when he leaves, with his reply or by an error, a timeout or a cancellation, one of the
-followers becomes the leader. So a lone caller reads its reply itself, and no fiber exists for a connection that waits for nothing.
+followers becomes the leader. What ends a fiber, and a deadline, is an error where it waits, so for a link these are one case: its guards see it. So a lone caller reads its reply itself, and no fiber exists for a connection that waits for nothing.
 
 Invariants:
   - link.leader is true while a fiber reads, the waiter that was told to while it has not begun, else false. If anybody waits there is a leader.
@@ -30,6 +30,7 @@ local SMALL, MOST_ABANDONED = 8192, 10000
 local IDLE = 0.05                                 -- seconds after which a connection is looked at before it is used
 local PATIENCE = 2                                -- seconds without a reply after which a connection that can't be written to any more is closed
 local FOREVER = math.huge
+local GIVEN_UP = "who wrote a request was cancelled, or his deadline was over"
 local NO_MEMORY = "not enough memory"              -- Lua's own error
 local TURN = 64                                   -- replies that are others', or nobody's, before other fibers get their turn
 
@@ -191,7 +192,7 @@ local writing = {}
 function writing.__close(w)
   local self = w.link
   if w.over or self.dead then return end
-  if w.first or state(self) == "ECANCELED" then cut(self, "the fiber that wrote a request was cancelled") end
+  if w.first or state(self) == "ECANCELED" then cut(self, GIVEN_UP) end
 end
 
 -- `first`: what others write is understood only behind this message, so without it nothing is written.
@@ -240,7 +241,7 @@ local function lead(self, id, deadline)
       deliver(self, from, message, kind, bits, status, at, contexts)
       if deadline and clock() >= deadline then return nil, "timeout" end
       turns = turns + 1
-      if turns % TURN == 0 then fiber.yield() end
+      if turns % TURN == 0 then connection.turn() end
     elseif message then
       other(self, kind)
     elseif kind ~= "timeout" then
@@ -283,7 +284,7 @@ end
 -- request, but there may be replies for others: who reads will find them.
 local function unsent(self, text, code, sent)
   if text == "timeout" then return nil, "unsent" end
-  if code == "ECANCELED" then spoil(self, "the fiber that wrote a request was cancelled") end
+  if code == "ECANCELED" then spoil(self, GIVEN_UP) end
   if (code == "ECANCELED" or code == "EBADF") and (sent or 0) == 0 then return nil, "turned" end
   self.over = true
   self.transport:forget(self)

@@ -6,16 +6,18 @@ process with a broker of its own, in turn: so a client's connection stays where 
 object's reference leads to the main endpoint as those of all objects do; there its key is answered with LOCATION_FORWARD to the group's.
 
 The group belongs to its server. A member ends when its channel of connections is closed: it answers what it has accepted first. One that fails
-is reported and started anew, at once at first, then after pauses that grow while it fails again and again.
+is reported and started anew, at once at first, then after pauses that grow while it fails again and again. When the server's process has ended without a
+word, as one that is killed does, its members find out, and answer what they have for LAST seconds.
 ]]
 local mare = require "mare"
+local errors = require "mare.error"
 local endpoint = require "mare.orb.endpoint"
 local exception = require "mare.orb.exception"
 local ior = require "mare.orb.giop.ior"
 
 local fiber, channel, process = mare.fiber, mare.channel, mare.process
 local MOST, QUEUE, PAUSE, LONGEST = 256, 16, 0.05, 5
-local FULL = 0.01                                -- seconds
+local FULL, LAST = 0.01, 5                       -- seconds
 
 local members = {}
 
@@ -44,6 +46,14 @@ local function inherited(server)
   return copy
 end
 
+-- Of the server's process; while that lives it says itself when there will be no more connections.
+local function outlive(server, connections, pool)
+  server:wait()
+  connections:close()
+  mare.sleep(LAST)
+  pool:abort()
+end
+
 --- The main function of a member's process.
 function members.main(c)
   local broker = require "mare.orb".init(c.options)
@@ -51,6 +61,7 @@ function members.main(c)
   local server = broker:need_server()
   local servant = c.factory(broker, c.index, table.unpack(c.args, 1, c.args.n))
   server:join(servant, broker:interface(c.interface), c.key, c.ior)
+  fiber.spawn { name = "orb server's end", main = outlive, args = { c.server, c.connections, server.pool }, daemon = true }
   c.ready:send(c.index)
   for socket in c.connections:each() do
     if server.pool:room() then server.pool:add(socket) else socket:close(0) end
@@ -65,7 +76,8 @@ local function start(self, member)
     name = ("orb %s #%d"):format(self.interface.name, member.index),
     main = "require 'mare.orb.members'.main(...)",
     args = { { options = self.options, sources = self.sources, interface = self.interface.id, key = self.key, ior = self.ior, args = self.args,
-               factory = self.factory, index = member.index, connections = member.connections, limit = member.limit, ready = self.ready } },
+               factory = self.factory, index = member.index, connections = member.connections, limit = member.limit, ready = self.ready,
+               server = process.self() } },
   }
 end
 
@@ -211,7 +223,7 @@ function members.serve(server, factory, def, options)
   if not fine then
     adapter:remove(entry)
     self:stop()
-    error(exception.is(err) and err or exception.system("INITIALIZE", 0, "COMPLETED_NO", tostring(err)), 0)
+    error((exception.is(err) or errors.is(err)) and err or exception.system("INITIALIZE", 0, "COMPLETED_NO", tostring(err)), 0)
   end
   entry.group = self
   for _, member in ipairs(self) do fiber.spawn(watch, self, member) end

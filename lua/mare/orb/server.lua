@@ -9,6 +9,7 @@ Who does what: adapter knows the objects, dispatch makes a reply of a request, p
 members the processes of objects that are served by several.
 ]]
 local mare = require "mare"
+local errors = require "mare.error"
 local basic = require "mare.orb.idl.basic"
 local adapter = require "mare.orb.adapter"
 local dispatch = require "mare.orb.dispatch"
@@ -103,7 +104,7 @@ function server:open()
     local fine, result = pcall(endpoint.open, e, options)
     if not fine then
       for _, other in ipairs(opened) do other.listener:close() end
-      error(system("INITIALIZE", 0, "COMPLETED_NO", result), 0)
+      error(errors.is(result) and result or system("INITIALIZE", 0, "COMPLETED_NO", result), 0)
     end
     opened[i] = result
   end

@@ -16,11 +16,12 @@ local core = require "mare.orb.giop.core"
 local codesets = require "mare.orb.giop.codesets"
 
 local take, parse, join, clock, yield = core.take, core.parse, core.join, mare.clock, mare.fiber.yield
+local remaining, sleep = mare.process.remaining, mare.sleep
 local REQUEST, CANCEL, FRAGMENT = core.REQUEST, core.CANCEL, core.FRAGMENT
 local FOREVER = math.huge
 local TURN = 256                                  -- pieces
 local ROOM, PACE = 1 << 16, 1 << 16              -- bytes that are read before anybody asks; bytes a second
-local LOOK = 5                                    -- seconds
+local LOOK, MOMENT = 5, 1e-9                      -- seconds
 local MANY, SMALL = 1000, 64                      -- so many pieces of a message may be small; more have so many bytes each, on average
 
 local connection = { limits = { message = 64 << 20, pending = 64 << 20, unfinished = 64, arrive = 60 } }
@@ -206,6 +207,14 @@ local function arrived(self)
   self.asked, self.room, self.due = 0, ROOM, FOREVER
 end
 
+-- connection.turn(): others get their turn, of a fiber that never waits as bytes never cease. A deadline that is over ends it here, unless it is masked.
+function connection.turn()
+  yield()
+  if remaining() == 0 then sleep(MOMENT) end
+end
+
+local turn = connection.turn
+
 -- connection:receive([seconds]) -> message, type, bits, and what core.parse gives of such a message behind `more` | nil, message, code
 -- Codes: those of sockets; "EPROTO" and "EMSGSIZE" for what a peer must not send.
 -- All is in fixed places, with nil behind what there is: passing on a varying number of values costs more than some of them.
@@ -253,7 +262,7 @@ function Connection:receive(seconds)
     turns = turns + 1
     if turns == TURN then
       turns = 0
-      yield()
+      turn()
     end
   end
 end
