@@ -123,6 +123,7 @@ void mr_share_forget(void);
 
 /* worker.c */
 /* How many threads of ours, but for the calling one and the monitor, run or could with a CPU; how many there are, and the CPU time they have had. */
+mr_thread *mr_threads(void);                   /* all records there have ever been, the others follow by `every` */
 unsigned   mr_threads_runnable(unsigned *living, uint64_t *cpu);
 mr_thread *mr_spare_get(void);                 /* a thread without a worker, new if need be; NULL: none to be had */
 void mr_spare_put(mr_thread *t);
