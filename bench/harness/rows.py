@@ -223,8 +223,7 @@ def experiments(steps):
         against_ceiling("pairs", "8 independent pairs", everyone("pairs", 8, 600000), "trips", 0.9), fanout(),
         spawn(), waiting(), strings("100 KB", 100000, 40000), strings("1 MiB", 1048576, 4000),
         tables("integers", "table of 1,000 integers", 1000, 25000, 0.7),
-        tables("records", "100 nested records", 100, 8000, 0.3), sorting(), ticker(), *fair(), *ready(), priority(),
-        tables("records", "100 nested records", 100, 8000, 0.3), ticker(), *fair(), *ready(), priority(), cancel(),
+        tables("records", "100 nested records", 100, 8000, 0.3), sorting(), ticker(), *fair(), *ready(), priority(), cancel(),
         *[cpu(name, 0.9 if name == "generators" else 0.99)
           for name in ("fib", "nbody", "spectral", "strings", "sort", "generators")],
         *[message_size(*s) for s in ((10, 200000), (104, 200000), (1048, 200000), (10485, 100000), (104857, 20000),
