@@ -25,7 +25,7 @@ describe("the main process", function()
     local out
     err, out, code = script [[
       local main = process.self()
-      process.spawn(function() main:cancel() end)
+      process.spawn(function() repeat mare.sleep(0.01) until main:status() == 'waiting' main:cancel() end)
       print(pcall(mare.sleep, 1000))
       mare.sleep(1000)]]
     assert.matches("^false\t[^\n]*:4: the process was cancelled\n$", out)

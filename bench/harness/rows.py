@@ -167,6 +167,16 @@ def ready():
     return made
 
 
+def cancel():
+    made = {"mare 2": mare("cancel", 2000, workers=2), "mare 2 busy": mare("cancel", 200, "busy", workers=2)}
+    return Experiment("cancel", made, [
+        Finding("cancel of a parked process until its end is known, 99th percentile", lambda m: m["mare 2"]["p99"], "<=", 1, "ms",
+                ("mare 2",), metric="p99"),
+        Finding("cancel of a busy process until its end is known, 99th percentile", lambda m: m["mare 2 busy"]["p99"], "<=", 25, "ms",
+                ("mare 2 busy",), metric="p99"),
+    ], "p99", "ms")
+
+
 def priority():
     """A low one has a 16th at least; beside a single one that computes, whose turns are as long as its own, one turn in eleven."""
     return Experiment("priority", {"mare 1": mare("priority", workers=1)}, [
@@ -213,7 +223,7 @@ def experiments(steps):
         against_ceiling("pairs", "8 independent pairs", everyone("pairs", 8, 600000), "trips", 0.9), fanout(),
         spawn(), waiting(), strings("100 KB", 100000, 40000), strings("1 MiB", 1048576, 4000),
         tables("integers", "table of 1,000 integers", 1000, 25000, 0.7),
-        tables("records", "100 nested records", 100, 8000, 0.3), sorting(), ticker(), *fair(), *ready(), priority(),
+        tables("records", "100 nested records", 100, 8000, 0.3), sorting(), ticker(), *fair(), *ready(), priority(), cancel(),
         *[cpu(name, 0.9 if name == "generators" else 0.99)
           for name in ("fib", "nbody", "spectral", "strings", "sort", "generators")],
         *[message_size(*s) for s in ((10, 200000), (104, 200000), (1048, 200000), (10485, 100000), (104857, 20000),

@@ -187,9 +187,12 @@ static int exact(lua_State *L, const mr_traced *h) {
   return h->before != LUA_HOOKCOUNT && mr_count_at(L) != NULL;
 }
 
-/* Who is killed, or was told before, ends by yielding, which a hook can do at lines and counts only: at others it waits for such an event. */
+/*
+ * Who is killed, or was told before, ends by yielding, which a hook can do at lines: at others it waits for that event. (At a count, too, but then
+ * the hook would be called for the line all the same, by a coroutine that has yielded.)
+ */
 static int may_raise(lua_State *L, mr_fiber *f, const mr_traced *h, int err) {
-  if (h->last == LUA_HOOKLINE || h->last == LUA_HOOKCOUNT || err == MR_EINTR || !mr_can_yield(f, L)) return 1;
+  if (h->last == LUA_HOOKLINE || err == MR_EINTR || !mr_can_yield(f, L)) return 1;
   if (mr_job_ends(f->job) == JOB_KILLED) mr_hook_kill(L);
   else if (!f->told) return 1;
   else add_lines(L);
