@@ -102,7 +102,7 @@ static void test_whoever_waits_learns_of_it(void) {
     for (int i = 0; i < threads_of; i++) port_thread_join(&th[i]);
     for (int i = 0; i < JOBS; i++) {
       CHECK(mr_job_end(&jobs[i]->job, JOB_KILLED, NULL) == 0);               /* it is over */
-      free(jobs[i]);
+      port_lines_free(jobs[i]);
     }
     CHECK(atomic_load(&mr_rt.nending) == 0);
   }
@@ -146,7 +146,7 @@ static void test_a_masked_wait_is_told_to_look_again_and_ends_with_a_kill(void) 
   CHECK(mr_job_end(&t->job, JOB_KILLED, NULL) == 1);
   wait_for_all();
   CHECK(atomic_load(&agains) == 1 && mr_job_end(&t->job, JOB_KILLED, NULL) == 0);
-  free(t);
+  port_lines_free(t);
   mr_outside(-1);
   stop();
 }
@@ -180,7 +180,7 @@ static void test_what_runs_is_asked_to_come_back_until_it_is_over(void) {
   for (int i = 0; i < 2; i++) CHECK(mr_job_end(&t[i]->job, JOB_CANCELLED, NULL) == 1);
   wait_for_all();
   CHECK(atomic_load(&endings) > 0);
-  for (int i = 0; i < 2; i++) free(t[i]);
+  for (int i = 0; i < 2; i++) port_lines_free(t[i]);
   CHECK(atomic_load(&mr_rt.nending) == 0);
   stop();
 }
@@ -204,7 +204,7 @@ static void test_a_running_fiber_may_ask_many_and_itself(void) {
   }
   spawn(ends_all, NULL, NULL);
   wait_for_all();
-  for (int i = 0; i < JOBS; i++) free(jobs[i]);
+  for (int i = 0; i < JOBS; i++) port_lines_free(jobs[i]);
   CHECK(atomic_load(&mr_rt.nending) == 0);
   mr_outside(-1);
   stop();
