@@ -17,12 +17,11 @@ local function parent(options, child, rest)
   local c = channel.new(1)
   local p = process.spawn(function(options, child, rest, c)
     options.main = child
-    local h
-    require "mare".process.masked(function()     -- the child may end this process at once
-      h = require "mare".process.spawn(options)
+    return rest(require "mare".process.masked(function()       -- the child may fail at once
+      local h = require "mare".process.spawn(options)
       c:send(h)
-    end)
-    return rest(h)
+      return h
+    end))
   end, options, child, rest, c)
   return p, (c:receive())
 end

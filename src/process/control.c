@@ -157,6 +157,27 @@ static void delist(end *e) {
 
 static int over(mr_proc *p) { return atomic_load(&p->control)->over || atomic_load(&p->status) >= PROC_DONE; }
 
+#ifdef MR_CHECKS
+enum { LOOKED_AT = 100 };
+/* What control.h promises of p's bonds, and of who is at their other ends. */
+static void check_bonds(mr_proc *p) {
+  mr_control *c = atomic_load(&p->control);
+  const end *head = &c->bonds, *e = head;
+  unsigned owners = 0;
+  mr_assert_locked(&lock);
+  mr_assert(!c->over || head->next == head);
+  for (int n = 0; n < LOOKED_AT && (e = e->next) != head; n++) {
+    const bond *b = e->bond;
+    const end *its = e == &b->end[0] ? &b->end[1] : &b->end[0];
+    mr_assert(e->of == p && (e == &b->end[0] || e == &b->end[1]) && e->prev->next == e && e->next->prev == e);
+    mr_assert(its->of != p && its->bond == b && its->prev->next == its && its->next->prev == its);
+    mr_assert(!atomic_load(&its->of->control)->over && (b->kind == TIE_LINKED || b->kind == TIE_OWNED));
+    owners += b->kind == TIE_OWNED && e == &b->end[1];
+  }
+  mr_assert(owners <= 1);
+}
+#endif
+
 static int fits(const end *e, const mr_proc *other, int kind, int at) {
   return e->bond->kind == kind && (!other || other_of(e) == other) && (at < 0 || e == &e->bond->end[at]);
 }
@@ -183,6 +204,8 @@ static int tie(bond *b, mr_proc *p, mr_proc *q, int kind) {
   b->kind = kind;
   enlist(b, 0, p);
   enlist(b, 1, q);
+  MR_CHECK_SOME(4, check_bonds(p));
+  MR_CHECK_SOME(4, check_bonds(q));
   return MR_OK;
 }
 
@@ -218,6 +241,7 @@ int mr_give(mr_proc *a, mr_proc *b, mr_proc *to) {
   if (found && (err = over(to) ? MR_ECLOSED : MR_OK) == MR_OK) {
     delist(&found->end[0]);
     enlist(found, 0, to);
+    MR_CHECK_SOME(2, check_bonds(to));
   }
   port_unlock(&lock);
   return err;
@@ -299,6 +323,7 @@ void mr_control_ended(mr_proc *p, int failed, mr_fiber *near) {
   if (PORT_LIKELY(!c)) return;
   bond *all = NULL;
   port_acquire(&lock);
+  MR_CHECK_SOME(4, check_bonds(p));
   c->over = 1;
   while (c->bonds.next != &c->bonds) {
     bond *b = c->bonds.next->bond;
