@@ -301,19 +301,23 @@ static void wake_waiters(mr_proc *p, mr_fiber *near) {
   }
 }
 
-/* It was made to end, and has no error value of its own: who asks for it gets one made of `why`. */
-static int ended(mr_proc *p, lua_State *L, int how) {
+static void made_to_end(mr_proc *p, int how) {
   mr_cause c;
-  if (!p->trace) p->trace = mr_trace(L);
-  if (lua_status(L) != LUA_OK) {
-    mr_hook_kill(L);
-    mr_hooks.reset(L);
-  }
   p->result.kind = MAIL_ENDED;
   p->result.n = (unsigned char)how;
   mr_cause_of_process(p, &c);
   if (!p->text) p->text = copy_text(c.message, mr_proc_keep(p, strlen(c.message)));
   if (p->kind != PROC_MAIN) mr_proc_observe(p);   /* who made it end knows, but a program must not end without a word */
+}
+
+/* It was made to end, and has no error value of its own: who asks for it gets one made of `why`. */
+static int ended(mr_proc *p, lua_State *L, int how) {
+  if (!p->trace) p->trace = mr_trace(L);
+  if (lua_status(L) != LUA_OK) {
+    mr_hook_kill(L);
+    mr_hooks.reset(L);
+  }
+  made_to_end(p, how);
   return PROC_FAILED;
 }
 
@@ -352,6 +356,11 @@ void mr_proc_finish(mr_proc *p, int status) {
 void mr_proc_close(mr_thread *t, mr_proc *p) {
   if (PORT_UNLIKELY(mr_run_dead())) mr_exit(p->end != PROC_DONE);
   mr_group *group = p->group;
+  if (PORT_UNLIKELY(mr_job_ends(&p->job) == JOB_KILLED) && p->end == PROC_DONE) {   /* its main function had returned, others had not */
+    mr_mail_drop(&p->result);
+    made_to_end(p, JOB_KILLED);
+    p->end = PROC_FAILED;
+  }
   int end = p->end;
   if (PORT_UNLIKELY(p->exits) && mr_job_ends(&p->job) != JOB_KILLED) mr_hooks.exits(p);
   if (p->main.L) {
