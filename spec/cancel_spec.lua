@@ -517,7 +517,8 @@ describe("a process that is to end, but does not come back", function()
       p:wait(9)
       os.exit(3)]], {}, { timeout = 60 })
     assert.equal(3, r.code)
-    assert.matches("^mare: process #%d+ 'stuck' was cancelled %d+ seconds ago, but is still in a finaliser, a debug hook or a C function, where nothing can end it\n$", r.err)
+    assert.matches("^mare: process #%d+ 'stuck' was cancelled %d+ seconds ago, " ..
+                     "but is still in a finaliser, a debug hook or a C function, where nothing can end it\n$", r.err)
   end)
 end)
 
