@@ -18,7 +18,7 @@ local function receive(socket, limit)
   return socket.data:sub(at, at + size - 1)
 end
 
-package.loaded.mare = { clock = os.clock, fiber = { yield = function() end } }
+package.loaded.mare = { clock = os.clock, sleep = function() end, fiber = { yield = function() end }, process = { remaining = function() end } }
 local function take(socket, limit)
   local message, err, code = receive(socket, limit)
   if not message then return nil, err, code end

@@ -28,6 +28,7 @@ describe("a C program", function()
     late = "can have finalisers that call mare after its host has closed",
     parked = "closes its last host although processes are parked for ever, and opens one again",
     due = "can close a host at the moment when its fibers are woken",
+    starved = "can open a host right after the last one, on a machine that leaves its threads next to no CPU",
     slow = "can open a host while threads of a former one are still on their way out",
   }
   for name, title in pairs(what) do

@@ -4,6 +4,7 @@ local net = require "mare.net"
 local proc = require "spec.support.proc"
 local sockets = require "spec.support.sockets"
 local temporary = require "spec.support.temporary"
+local unique = require "spec.support.unique"
 local process, channel = mare.process, mare.channel
 local pack, descriptors, with_server, pair = sockets.pack, sockets.descriptors, sockets.with_server, sockets.pair
 
@@ -316,11 +317,11 @@ end)
 
 describe("a server at an abstract name that is taken", function()
   it("is refused with that name", function()
-    local name = "unix:@mare.taken." .. tostring({}):match "0x%x+" .. os.time()
+    local name = "unix:@mare.taken." .. unique()
     local server = assert(net.listen(name))
     assert.equal("listen at " .. name .. ": Address already in use", (select(2, net.listen(name))))
     server:close()
-    assert.matches("^" .. name:gsub("%.", "%%.") .. ": ", (select(2, net.connect(name))))
+    assert.matches("^" .. name:gsub("%p", "%%%0") .. ": ", (select(2, net.connect(name))))
   end)
 end)
 
@@ -375,7 +376,7 @@ describe("Unix sockets", function()
   end)
 
   it("have abstract names, too", function()
-    local name = "unix:@mare-test-" .. math.random(1 << 40)
+    local name = "unix:@mare-test-" .. unique()
     local server = assert(net.listen(name))
     assert.equal(name:sub(6), (server:address()))
     local c = assert(net.connect(name))

@@ -2,6 +2,7 @@
 -- Connections of one server go to the processes that accept from it by how many each has open.
 local mare = require "mare"
 local net = require "mare.net"
+local unique = require "spec.support.unique"
 local process, channel, fiber = mare.process, mare.channel, mare.fiber
 
 -- A process that serves each connection in a fiber of its own, which says the process's name. Result: how many it took.
@@ -86,7 +87,7 @@ describe("connections of one server", function()
   local before = process.workers()
   after_each(function() process.workers(before) end)
 
-  for _, where in ipairs { "127.0.0.1:0", "unix:@mare-spread-" .. math.random(1 << 40) } do
+  for _, where in ipairs { "127.0.0.1:0", "unix:@mare-spread-" .. unique() } do
     for workers = 1, 2 do
       for _, n in ipairs { 2, 4 } do
         it(("are spread over %d processes at %d worker%s, %s"):format(n, workers, workers > 1 and "s" or "", where:match "%a*"), function()

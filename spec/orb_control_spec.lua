@@ -170,6 +170,8 @@ describe("a deadline", function()
     assert.equal("y", process.deadline(0, process.masked, LIMIT, hello.say, hello, "y"))
     assert.equal("z", process.deadline(LIMIT, hello.say, hello, "z"))
     assert.is_nil(process.remaining())
+    local function call() return (hello:say("x")) end
+    assert.matches("^[^\n]*orb_control_spec.lua:%d+$", select(2, pcall(process.deadline, 0, call)).where)
     idle(broker, server)
   end)
 
@@ -383,6 +385,9 @@ describe("an object in several processes", function()
       p[stop](p)
       assert.equal(name, kind(p:wait(LIMIT)))
       serving.eventually(function() return process.count() <= count - 3 end, "the end of its members")
+      serving.eventually(function()                             -- a first call may find that its connection was lost
+        return kind(pcall(hello.say, hello, "soon")) == "TRANSIENT COMPLETED_NO"
+      end, "no answer there, nor where it was forwarded from")
     end)
   end
 end)

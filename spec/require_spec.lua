@@ -121,6 +121,22 @@ describe("require", function()
       assert.same({ ["second one"] = 500 }, all(500))
     end)
   end)
+  it("needs no descriptor for a file that is compiled already, and says it when one is missing for another", function()
+    local program = [[
+      local process = require "mare.process"
+      package.path = arg[1] .. "/?.lua"
+      require "known"
+      local files = {}
+      for i = 1, 100 do files[i] = io.open "/dev/null" end
+      assert(#files < 100)
+      print(process.spawn(function() return require "known", select(2, pcall(require, "other")) end):wait())
+    ]]
+    with_modules({ ["known.lua"] = "return 'found'", ["other.lua"] = "", ["program.lua"] = program }, function(folder)
+      local r = proc.run { "sh", "-c", 'ulimit -n 40; exec "$@"', "sh", proc.bin, "run", folder .. "/program.lua", folder }
+      assert.equal("", r.err)
+      assert.matches("^true\tfound\terror loading module 'other' from file '[^\n]+'.+Too many open files\n$", r.out)
+    end)
+  end)
   it("finds mare in every process without looking at files", function()
     local ok, a, b = process.spawn(function()
       package.path, package.cpath = "", ""

@@ -71,8 +71,17 @@ local function failed(err, code)
   return nil, err
 end
 
+-- A handshake that an error ends, of a deadline for instance.
+local shaking = { __close = function(s)
+  if not s.over then s.conn:close(0) end
+end }
+
 local function finish(conn, seconds, ok, err, code)
-  if ok then ok, err, code = conn:handshake(seconds) end
+  if ok then
+    local guard <close> = setmetatable({ conn = conn, over = false }, shaking)
+    ok, err, code = conn:handshake(seconds)
+    guard.over = true
+  end
   if ok then return conn end
   conn:close(0)
   return failed(err, code)

@@ -10,13 +10,17 @@
  *   fork while it waits   what the child's state closes stays open for the parent: a connection that is being made, a selector
  *   parked  the last host closes while processes are parked for ever; a new one starts afresh
  *   slow    the same, while a thread is still on its way out
+ *   starved the same, while other programs leave next to no CPU
  *   due     a host closes while workers wake its fibers
  */
 #include "check.h"
 
 #include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -280,6 +284,63 @@ static void slow(void) {
   }
 }
 
+/* On one CPU, beside programs that take it all: threads of the calling one's kind get next to nothing. */
+static void starve(int burners, pid_t *burner) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CHECK(sched_getcpu() >= 0);
+  CPU_SET(sched_getcpu(), &one);
+  CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+  for (int i = 0; i < burners; i++)
+    if ((burner[i] = fork()) == 0) {
+      alarm(60);
+      fclose(stdout);                              /* who reads what we say need not wait for this */
+      fclose(stderr);
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (;;) {}
+    }
+}
+
+static int l_starve_others(lua_State *L) {
+  DIR *d = opendir("/proc/self/task");
+  CHECK(d);
+  for (struct dirent *e; (e = readdir(d)) != NULL;) {
+    int id = atoi(e->d_name);
+    if (id > 0 && id != gettid()) sched_setscheduler(id, SCHED_IDLE, &(struct sched_param){ 0 });
+  }
+  closedir(d);
+  (void)L;
+  return 0;
+}
+
+/*
+ * The machine is so loaded that threads of the former host run only now and then: its processes still end by the error where they wait, also
+ * those whose thread waits with them, and the next host waits for that.
+ */
+static void starved(void) {
+  enum { BURNERS = 4 };
+  pid_t burner[BURNERS];
+  starve(BURNERS, burner);
+  for (int i = 0; i < 2; i++) {
+    lua_State *L = open_state();
+    lua_register(L, "starve_others", l_starve_others);
+    run(L, "local mare = require 'mare'\n"
+           "local c, ready = mare.channel.new(), mare.channel.new()\n"
+           "for i = 1, 5 do mare.process.spawn(function() c:receive() end) end\n"
+           "for i = 1, 5 do\n"
+           "  mare.process.spawn(function() table.sort({ 2, 1 }, function(a, b) ready:send(1) c:receive() return a < b end) end)\n"
+           "end\n"
+           "for i = 1, 5 do ready:receive() end\n"
+           "starve_others()\n");
+    lua_close(L);
+    in_state("assert(require 'mare'.process.spawn(function() return 1 end):wait())\n");
+  }
+  for (int i = 0; i < BURNERS; i++) {
+    kill(burner[i], SIGKILL);
+    waitpid(burner[i], NULL, 0);
+  }
+}
+
 /* Another host keeps the workers, which fire the timers just when the state is freed. */
 static void due(void) {
   lua_State *keeper = open_state();
@@ -299,7 +360,7 @@ int main(int argc, char **argv) {
     { "again", again }, { "talk", talk },   { "churn", churn },   { "first", first },
     { "late", late },   { "fork", forked }, { "fork in a process", fork_in_process },
     { "fork while it waits", fork_while_it_waits }, { "parked", parked },
-    { "slow", slow },
+    { "slow", slow }, { "starved", starved },
     { "due", due },
   };
   pthread_t id;                                  /* ThreadSanitizer starts a thread of its own with the first */

@@ -44,17 +44,21 @@ static void push_name(lua_State *L, const mr_proc *p) {
   else lua_pushfstring(L, "process #%I", (LUAI_UACINT)p->job.id);
 }
 
-/* "file:line" of the innermost Lua function that runs, or nil. */
+/* mare's own files: those in the binary, and those of a source tree that Lua reads them from. */
+static int is_own(const lua_Debug *ar) { return *ar->source == '@' && strstr(ar->source, "lua/mare/") != NULL; }
+
+/* "file:line" of the innermost Lua function of the program that runs, else of mare's own, or nil. */
 static void push_where(lua_State *L) {
   lua_Debug ar;
-  for (int level = 0; lua_getstack(L, level, &ar); level++) {
-    lua_getinfo(L, "Sl", &ar);
-    if (ar.currentline > 0) {
-      lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
-      return;
-    }
-  }
   lua_pushnil(L);
+  for (int level = 0, own = 0; lua_getstack(L, level, &ar); level++) {
+    lua_getinfo(L, "Sl", &ar);
+    if (ar.currentline <= 0 || (own && is_own(&ar))) continue;
+    lua_pop(L, 1);
+    lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
+    if (!is_own(&ar)) return;
+    own = 1;
+  }
 }
 
 /* tostring(error) -> "file:line: message: reason" */

@@ -1,6 +1,6 @@
 /*
- * Files: what is written is read again; what would keep a reader waiting is refused; reading now never waits; a folder is listed, made with its parents
- * and removed with all that is in it, but no link in it is followed.
+ * Files: what is written is read again; what would keep a reader waiting is refused; reading now never waits; what is there is told without a
+ * descriptor; a folder is listed, made with its parents and removed with all that is in it, but no link in it is followed.
  */
 #include "port/errors.h"
 #include "port/fs.h"
@@ -8,6 +8,7 @@
 #include "port/test.h"
 
 #include <errno.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 static char folder[200];
@@ -116,6 +117,19 @@ static void test_another_content_is_told_from_this_one(void) {
   CHECK(port_file_stat(in("none"), &b) == ENOENT);
 }
 
+static void test_a_file_is_told_of_without_a_descriptor(void) {
+  struct rlimit before, none;
+  port_stat s;
+  int fd;
+  CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  none = before;
+  none.rlim_cur = 0;
+  CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  CHECK(port_fs_open(in("module"), PORT_FS_READ, &fd) == EMFILE);
+  CHECK(port_file_stat(in("module"), &s) == 0 && port_file_stat(in("none"), &s) == ENOENT);
+  CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+}
+
 static void test_errors_have_names_and_texts(void) {
   char text[100];
   CHECK(strcmp(port_error_name(ENOENT), "ENOENT") == 0 && strcmp(port_error_name(12345), "EUNKNOWN") == 0);
@@ -131,6 +145,7 @@ int main(void) {
   test_folders_are_listed_and_made();
   test_removing_all_follows_no_link();
   test_another_content_is_told_from_this_one();
+  test_a_file_is_told_of_without_a_descriptor();
   test_errors_have_names_and_texts();
   CHECK(port_fs_remove_all(folder) == 0);
   return CHECK_RESULT();

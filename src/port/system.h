@@ -41,7 +41,7 @@ void port_exit_now(int code) __attribute__((noreturn));   /* async-signal-safe, 
 /* ---- files ---- */
 /* What tells one content of a file from another. */
 typedef struct port_stat { uint64_t device, inode, size, mtime; } port_stat;
-int  port_file_stat(const char *path, port_stat *s);      /* also checks that it can be opened for reading */
+int  port_file_stat(const char *path, port_stat *s);      /* also checks that it may be read; needs no descriptor */
 void port_file_lock(FILE *f);                             /* others' calls on f wait; held for one write, never across Lua */
 void port_file_unlock(FILE *f);
 size_t port_file_write(const char *s, size_t len, FILE *f);   /* f is locked by the caller */

@@ -40,8 +40,6 @@ static void forget(mr_proc *h) {
   port_unlock(&listing);
 }
 
-#define LEAVING 5000000000u          /* ns for threads that are on their way out since the last host closed */
-
 /* With a start, if this is the first. */
 static int enlist(mr_proc *h, lua_State *L) {
   port_acquire(&mr_all.life);
@@ -68,10 +66,8 @@ mr_proc *mr_host_open(lua_State *L, int *err) {
   mr_thread *t = h->main.fiber.thread = mr_thread_new();
   h->main.L = h->main.top = L;
   atomic_store(&h->status, PROC_ALIVE);
-  for (uint64_t end = port_now() + LEAVING; t && (*err = enlist(h, L)) == MR_ESTOPPED && port_now() < end;) {
-    mr_exit_yield();                           /* another host has called os.exit: no more is to be said */
-    port_sleep(1000000);
-  }
+  mr_leaving left = { 0 };
+  while (t && (*err = enlist(h, L)) == MR_ESTOPPED && mr_stop_goes_on(&left)) port_sleep(1000000);
   if (*err == MR_OK) {
     mr_hosts_notify();                         /* one that closes is no longer the last */
     return h;

@@ -65,6 +65,11 @@ void mr_hosts_notify(void);                    /* the last process has ended, or
 
 /* stop.c */
 void mr_close_down(void);                      /* (life) the last host has closed */
+/*
+ * For who was told MR_ESTOPPED, one look: 1: threads that the stop has left behind are still ending, try again soon; 0: no more of them will.
+ * Those that wait where they can't yield are ended here.
+ */
+int  mr_stop_goes_on(mr_leaving *l);
 void mr_exit_yield(void);                      /* never returns if the program exits already */
 void mr_interrupt_main(void);                  /* SIGINT has come: see body.h */
 int  mr_interrupt_held(void);

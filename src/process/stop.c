@@ -4,7 +4,8 @@
  * without a limit - but for the reader of our standard output -, and nothing is freed that a thread which is left behind could touch.
  *
  * After the last host closed the runtime can start again, in the same OS process, once no thread is left. Processes that were parked for
- * ever have been ended by an error then, or abandoned. How threads end: run/stop.c.
+ * ever have been ended by an error then, or abandoned. How threads end: run/stop.c. A host that opens waits for those that are left behind, as long as
+ * they go on ending (mr_stop_goes_on).
  */
 #include "base/rank.h"
 #include "process/rt.h"
@@ -73,9 +74,16 @@ static void claim(mr_proc *p, void *ud) {
   if (atomic_load(&p->status) < PROC_DONE) mr_crew_each(&p->job, claim_fiber, ud);
 }
 
-/* Whoever is still parked gets an error there, as long as that ends processes. */
-static void end_parked(void) {
+/* As long as a thread of ours could run and the machine gives it no CPU: the one wait without a limit by the clock, for a host that opens. */
+static mr_patience endless(void) {
   mr_patience p = mr_patience_begin();
+  p.most = UINT64_MAX;
+  return p;
+}
+
+/* Whoever is still parked gets an error there, as long as that ends processes. */
+static void end_parked(mr_patience (*begin)(void)) {
+  mr_patience p = begin();
   size_t left = mr_job_count();
   while (left > 0 && !mr_patience_over(&p)) {
     batch b = { .n = 0 };
@@ -83,7 +91,7 @@ static void end_parked(void) {
     for (int i = 0; i < b.n; i++) mr_ready(b.fiber[i], MR_STOPPED, NULL);
     if (b.n < BATCH) port_sleep(500000);
     size_t now = mr_job_count();
-    if (now < left) p = mr_patience_begin();
+    if (now < left) p = begin();
     left = now;
   }
 }
@@ -113,10 +121,25 @@ static void print_failures(void) {
 
 void mr_close_down(void) {
   if (atomic_load(&exiting)) return;
-  end_parked();
+  end_parked(mr_patience_begin);
   print_failures();
   mr_run_stop();
   stopped();
+}
+
+int mr_stop_goes_on(mr_leaving *l) {
+  int more = 1;
+  mr_exit_yield();                             /* another host has called os.exit: no more is to be said */
+  port_acquire(&mr_all.life);
+  if (mr_run_stopping()) {
+    if (mr_run_resume(l)) {
+      end_parked(endless);
+      mr_run_stop();
+    }
+    more = mr_run_leaving(l);
+  }
+  port_unlock(&mr_all.life);
+  return more;
 }
 
 /* ---- mare run ---- */

@@ -5,7 +5,7 @@
 
 enum { PATIENCE = 20 };              /* seconds, at most: it takes some tenths of one where nothing else runs */
 
-static char last[4096];              /* shown when a test fails */
+static char last[4096];              /* shown when a test fails: of the first that did */
 
 /* What fn's program says and its exit code; -1: it was ended by a signal (test_child's alarm among them). */
 static int code_of(void (*fn)(void), char *said, size_t size) {
@@ -14,7 +14,7 @@ static int code_of(void (*fn)(void), char *said, size_t size) {
   test_child(fn, said, size, &status);
   CHECK(port_now() - begin < PATIENCE * UINT64_C(1000000000));
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  snprintf(last, sizeof last, "code %d: %.3000s", code, said);
+  if (!*last || !CHECK_RESULT()) snprintf(last, sizeof last, "code %d: %.3000s", code, said);
   return code;
 }
 
@@ -161,6 +161,50 @@ static void test_a_host_that_leaves_waits_for_nothing(void) {
   CHECK(code_of(leaves, said, sizeof said) == 5);
 }
 
+/*
+ * The host of `code` is gone, the runtime stopped, and nobody has ended its processes, each of which sets one of n events before it waits where it can't
+ * yield: as on a machine so loaded that they did not come to it in time.
+ */
+static void leave_behind(const char *code, int n) {
+  test_host h = host_open();
+  RUN(&h, "function hand_over(f, ...) local a = { ... } table.sort({ 2, 1 }, function(x, y) f(table.unpack(a)) return x < y end) end");
+  RUN(&h, code);
+  for (int i = 1; i <= n; i++)
+    while (!mr_event_is_set(&test_event[i])) port_sleep(1000000);
+  mr_host_leave(h.proc);
+  host_close(&h);
+  mr_run_stop();
+  while (mr_run_threads() > n) port_sleep(1000000);
+  CHECK(mr_run_threads() == n);
+}
+
+static void opens_again(void) {
+  leave_behind("for i = 1, 3 do drop(spawn({}, hand_over, function() set(i) await(0) end)) end", 3);
+  test_host h = host_open();
+  CHECK(h.err == MR_OK);
+  RUN(&h, "assert(select(2, result(spawn({}, 'return 1'))) == 1)");
+  host_close(&h);
+  CHECK(mr_run_threads() == 0 && mr_proc_count() == 0);
+  mr_exit(CHECK_RESULT() ? 1 : 6);
+}
+
+/* Of two, one ends by the error, the other waits again. */
+static void opens_no_more(void) {
+  int err;
+  leave_behind("drop(spawn({}, hand_over, function() set(1) while true do pcall(await, 0) end end))"
+               " drop(spawn({}, hand_over, function() set(2) await(0) end))", 2);
+  lua_State *L = luaL_newstate();
+  CHECK(mr_host_open(L, &err) == NULL && err == MR_ESTOPPED);
+  CHECK(mr_run_threads() == 1);
+  mr_exit(CHECK_RESULT() ? 1 : 6);
+}
+
+static void test_a_host_ends_what_the_last_one_left_behind(void) {
+  char said[4096];
+  for (int i = 0; i < 3; i++) CHECK(code_of(opens_again, said, sizeof said) == 6);
+  CHECK(code_of(opens_no_more, said, sizeof said) == 6);
+}
+
 int main(void) {
   test_setup();
   mr_workers_set(2);
@@ -170,6 +214,7 @@ int main(void) {
   test_an_interrupt_is_an_error_in_the_main_process();
   test_an_interrupt_can_be_held_or_come_late();
   test_a_host_that_leaves_waits_for_nothing();
-  if (CHECK_RESULT()) fprintf(stderr, "the last one ended with %s\n", last);
+  test_a_host_ends_what_the_last_one_left_behind();
+  if (CHECK_RESULT()) fprintf(stderr, "the first that failed ended with %s\n", last);
   return CHECK_RESULT();
 }

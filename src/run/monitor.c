@@ -107,10 +107,7 @@ void mr_run_poke(mr_fiber *f, unsigned what) {
 /* All that run, those without a worker too, are asked to come back: see ending.c. */
 static int kick_all(void) {
   int n = 0;
-  port_acquire(&mr_rt.ilock);
-  mr_thread *t = mr_rt.all;
-  port_unlock(&mr_rt.ilock);
-  for (; t; t = t->record) {
+  for (mr_thread *t = mr_threads(); t; t = t->every) {
     if (!atomic_load_explicit(&t->current, memory_order_relaxed)) continue;
     if (!MR_DEAF) port_thread_kick(&t->os);
     n++;

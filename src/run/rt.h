@@ -61,7 +61,6 @@ typedef struct mr_runtime {
   _Atomic uint64_t monitor_until;
   atomic_int interrupted;
   atomic_uint nending;                         /* jobs that were asked to end and are not over: see ending.c */
-  mr_thread *all;                              /* (idle lock) every record of a thread, by `record` */
 } mr_runtime;
 
 #define MR_ENDING_LOOK 1000000000u   /* ns between two calls of the body's `ending` */
@@ -123,6 +122,9 @@ void mr_share_born(mr_job *j, const mr_fiber *near);     /* before its first fib
 void mr_share_forget(void);
 
 /* worker.c */
+/* How many threads of ours, but for the calling one and the monitor, run or could with a CPU; how many there are, and the CPU time they have had. */
+mr_thread *mr_threads(void);                   /* all records there have ever been, the others follow by `every` */
+unsigned   mr_threads_runnable(unsigned *living, uint64_t *cpu);
 mr_thread *mr_spare_get(void);                 /* a thread without a worker, new if need be; NULL: none to be had */
 void mr_spare_put(mr_thread *t);
 int  mr_spare_wait(mr_thread *t);              /* own thread: until it is given a worker; 0: it is not needed any more */

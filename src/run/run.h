@@ -16,11 +16,20 @@ int  mr_run_started(void);
  */
 void mr_run_stop(void);
 int  mr_run_stopping(void);
-/* How long to wait for what runs: 150 ms; on a loaded machine until the program has had about that much of it, but 3 s at most. */
-typedef struct mr_patience { uint64_t wall, cpu; } mr_patience;
+/* How long to wait for what runs: 150 ms; on a loaded machine until the program has had about that much of it, but `most` (3 s) at most. */
+typedef struct mr_patience { uint64_t wall, cpu, most; } mr_patience;
 mr_patience mr_patience_begin(void);
 int  mr_patience_over(const mr_patience *p);
 int  mr_run_threads(void);                       /* how many of our threads there still are */
+/*
+ * After a stop that has left threads behind. mr_run_leaving: one more push; 0: no more of them are going to end, as far as one can tell: they sleep in
+ * a call, or compute, for 5 s already without that one of them has ended. A thread to which the machine gives no CPU is waited for.
+ * mr_run_resume: if those that are left all wait where they can't yield, the stop is taken back, so that they can be ended: 1. Once more only if it
+ * helped. *l is zero before the first call.
+ */
+typedef struct mr_leaving { unsigned round, threads, blocked; uint64_t since, cpu; } mr_leaving;
+int  mr_run_leaving(mr_leaving *l);
+int  mr_run_resume(mr_leaving *l);
 void mr_run_forget(void);                        /* stopped, and no thread is left: as before the first start */
 /* In a child of fork(): nothing works. Returns the fiber that runs, or NULL. */
 mr_fiber *mr_run_forked(void);

@@ -5,7 +5,7 @@
  *  - Every thread is in one of these: holds a worker; sleeps as a spare; blocks in a WAIT_HANDOVER wait; runs a fiber
  *    although its worker was taken (counted in ndetached).
  *  - A thread gets a worker only through `given`, written by whoever made w->thread point to it.
- *  - mr_thread records are never freed while the runtime lives: the monitor may look at one at any time.
+ *  - mr_thread records are never freed while the runtime lives: the monitor may look at one at any time. `every` leads to all of them; it only grows.
  */
 #include "base/rank.h"
 #include "run/rt.h"
@@ -17,13 +17,14 @@
 #define KEEP_SPARES 4
 
 static mr_thread *retired;                     /* records for reuse (idle lock) */
+static _Atomic(mr_thread *) every;             /* by `every`; added to under the idle lock */
 
 static mr_thread *record_new(void) {
   mr_thread *t = port_lines_new(mr_run_body.thread_size);
   if (!t) return NULL;
   port_acquire(&mr_rt.ilock);
-  t->record = mr_rt.all;
-  mr_rt.all = t;
+  t->every = atomic_load(&every);
+  atomic_store(&every, t);
   port_unlock(&mr_rt.ilock);
   return t;
 }
@@ -51,6 +52,7 @@ void mr_thread_free(mr_thread *t) {
   if (t == mr_this_thread) {
     mr_pool_thread_exit();
     mr_this_thread = NULL;
+    atomic_store(&t->lives, 0);
     atomic_fetch_sub(&r->nthreads, 1);
   }
   port_acquire(&r->ilock);
@@ -65,14 +67,33 @@ static mr_thread *thread_start(mr_worker *w) {
   if (!t) return NULL;
   atomic_store(&t->given, w);                    /* both before it runs: it looks at once */
   if (w) atomic_store(&w->thread, (uintptr_t)t);
+  atomic_store(&t->os.id, 0);                    /* of the record's last owner */
+  atomic_store(&t->os.clock, 0);
+  atomic_store(&t->lives, 1);
   atomic_fetch_add(&mr_rt.nthreads, 1);
   if (port_thread_start(mr_run_thread, t, "mare-worker") != 0) {
+    atomic_store(&t->lives, 0);
     atomic_fetch_sub(&mr_rt.nthreads, 1);
     if (w) atomic_store(&w->thread, 0);
     mr_thread_free(t);
     return NULL;
   }
   return t;
+}
+
+mr_thread *mr_threads(void) { return atomic_load(&every); }
+
+unsigned mr_threads_runnable(unsigned *living, uint64_t *cpu) {
+  unsigned runnable = 0;
+  *living = 0;
+  *cpu = 0;
+  for (mr_thread *t = atomic_load(&every); t; t = t->every) {
+    if (!atomic_load(&t->lives)) continue;
+    ++*living;
+    *cpu += port_thread_cpu(&t->os);
+    runnable += t != mr_this_thread && port_thread_runnable(&t->os);
+  }
+  return runnable;
 }
 
 /* ---- spares ---- */

@@ -57,7 +57,8 @@ struct mr_thread {
   uint64_t spent, lent;              /* (own) how long the LONG_TURN was, and what was LENT */
   uint64_t patience;                 /* (own) ns to spin before sleeping */
   uint64_t until;                    /* (idle lock) when the watcher wakes */
-  mr_thread *record;                 /* for good: the record that was made before this one */
+  mr_thread *every;                  /* all records there have ever been, from mr_threads on */
+  atomic_uchar lives;                /* a thread of ours has it, from before it begins to run */
   atomic_uint lingers;               /* odd: in a call that the monitor ends; written by its own thread, see mr_linger_begin */
 };
 enum { POKE_PREEMPT = 1, POKE_INTERRUPT = 2 };

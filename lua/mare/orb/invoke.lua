@@ -9,8 +9,8 @@ What is sent again, and what is not (CORBA 3.3 part 2, 9.4.7 and orb.md): a requ
 that could not be written whole, once and within its deadline; one of which no byte was written, as others ended the connection meanwhile; a forwarded
 one, at most 8 times; nothing else.
 
-A deadline of process.deadline is no time limit of the call, and nothing is computed from it here: each wait below ends with its error, which passes through as
-it is. So it costs nothing where there is none, masks hold, and TIMEOUT means the call's own limit.
+A deadline of process.deadline is no time limit of the call, and nothing is computed from it here: each wait below ends with its error, which
+passes through as it is. So it costs nothing where there is none, masks hold, and TIMEOUT means the call's own limit.
 ]]
 local mare = require "mare"
 local core = require "mare.orb.giop.core"

@@ -4,7 +4,8 @@ mare.orb.link: one of the client's connections.
 One connection to an address serves all proxies of a broker and all fibers that call through them. A link is such a connection. Nobody
 reads from it but who waits for a reply: the first to wait is the *leader* and reads; the others are *followers*, each parked on a channel of its
 own. The leader hands what is not his to its follower, and when he leaves, with his reply or by an error, a timeout or a cancellation, one of the
-followers becomes the leader. What ends a fiber, and a deadline, is an error where it waits, so for a link these are one case: its guards see it. So a lone caller reads its reply itself, and no fiber exists for a connection that waits for nothing.
+followers becomes the leader. What ends a fiber, and a deadline, is an error where it waits, so for a link these are one case: its guards see it.
+So a lone caller reads its reply itself, and no fiber exists for a connection that waits for nothing.
 
 Invariants:
   - link.leader is true while a fiber reads, the waiter that was told to while it has not begun, else false. If anybody waits there is a leader.

@@ -6,8 +6,8 @@ process with a broker of its own, in turn: so a client's connection stays where 
 object's reference leads to the main endpoint as those of all objects do; there its key is answered with LOCATION_FORWARD to the group's.
 
 The group belongs to its server. A member ends when its channel of connections is closed: it answers what it has accepted first. One that fails
-is reported and started anew, at once at first, then after pauses that grow while it fails again and again. When the server's process has ended without a
-word, as one that is killed does, its members find out, and answer what they have for LAST seconds.
+is reported and started anew, at once at first, then after pauses that grow while it fails again and again. When the server's process has
+ended without a word, as one that is killed does, its members find out, and answer what they have for LAST seconds.
 ]]
 local mare = require "mare"
 local errors = require "mare.error"

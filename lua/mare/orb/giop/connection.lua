@@ -207,7 +207,8 @@ local function arrived(self)
   self.asked, self.room, self.due = 0, ROOM, FOREVER
 end
 
--- connection.turn(): others get their turn, of a fiber that never waits as bytes never cease. A deadline that is over ends it here, unless it is masked.
+-- connection.turn(): others get their turn, of a fiber that never waits as bytes never cease. A deadline that is over ends it here, unless it
+-- is masked.
 function connection.turn()
   yield()
   if remaining() == 0 then sleep(MOMENT) end
