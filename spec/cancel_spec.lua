@@ -1,4 +1,4 @@
--- luacheck: ignore 211 241 311 331 512
+-- luacheck: ignore 111 112 113 211 212 213 231 241 311 331 411 413 421 422 423 431 432 433 512
 -- Cancelling and killing processes, and what runs then.
 local mare = require "mare"
 local process, channel, fiber = mare.process, mare.channel, mare.fiber
@@ -517,7 +517,8 @@ describe("a process that is to end, but does not come back", function()
       p:wait(9)
       os.exit(3)]], {}, { timeout = 60 })
     assert.equal(3, r.code)
-    assert.matches("^mare: process #%d+ 'stuck' was cancelled %d+ seconds ago, but is still in a finaliser, a debug hook or a C function, where nothing can end it\n$", r.err)
+    assert.matches("^mare: process #%d+ 'stuck' was cancelled %d+ seconds ago, " ..
+                     "but is still in a finaliser, a debug hook or a C function, where nothing can end it\n$", r.err)
   end)
 end)
 

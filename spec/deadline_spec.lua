@@ -1,4 +1,4 @@
--- luacheck: ignore 211 241 311 331 512
+-- luacheck: ignore 111 112 113 211 212 213 231 241 311 331 411 413 421 422 423 431 432 433 512
 -- process.deadline: everything that a function waits for ends by then.
 local mare = require "mare"
 local process, channel, fiber = mare.process, mare.channel, mare.fiber

@@ -1,4 +1,4 @@
--- luacheck: ignore 211 241 311 331 512
+-- luacheck: ignore 111 112 113 211 212 213 231 241 311 331 411 413 421 422 423 431 432 433 512
 -- Links, traps and owners: whose end ends whom.
 local mare = require "mare"
 local process, channel = mare.process, mare.channel

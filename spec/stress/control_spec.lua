@@ -1,3 +1,4 @@
+-- time limit: 2000 s
 -- Processes that are cancelled, killed, linked, owned, given away and resized around, at random, from several processes: no message is lost or
 -- comes twice, all end, and nothing is left: no process, no descriptor, no memory.
 -- The seed of a failing run is in the message: SEED=n repeats its choices (not its timing). SOAK=seconds: so long instead of a moment.

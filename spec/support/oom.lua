@@ -38,6 +38,66 @@ function work.names()
   for _, name in ipairs(names) do assert(process.unregister(name) and not process.whereis(name)) end
 end
 
+-- killed(options, f): f(handle) of a process, which doesn't outlive that
+local function killed(options, f)
+  local h
+  local guard <close> = setmetatable({}, { __close = function() if h then h:kill() end end })   -- luacheck: ignore guard
+  h = process.spawn(options)
+  return f(h)
+end
+
+-- An error of mare's of that kind; another is one of memory.
+local function of_kind(kind, done, e)
+  assert(not done)
+  if type(e) ~= "table" then error(e, 0) end
+  assert(e.kind == kind, e)
+  return e
+end
+
+function work.cancelling()
+  killed({ main = mare.sleep, args = { 3600 } }, function(h)
+    assert(h:cancel { "because", { 1 } })
+    local e = of_kind("cancelled", h:wait(PATIENCE))
+    assert(e.reason[2][1] == 1 and tostring(e):find "cancelled")
+    assert(not h:cancel("late") and not h:kill())
+  end)
+  killed({ main = mare.sleep, args = { 3600 } }, function(h)
+    h:kill()
+    of_kind("killed", h:wait(PATIENCE))
+  end)
+  local f = fiber.spawn(mare.sleep, 3600)
+  fiber.yield()
+  local cancelled, e = pcall(f.cancel, f, "because")
+  if not cancelled then f:cancel() end
+  local done, why = f:wait(PATIENCE)
+  if not cancelled then error(e, 0) end
+  assert(of_kind("cancelled", done, why).reason == "because")
+end
+
+function work.ties()
+  local trap = ok(process.trap())
+  killed({ main = mare.sleep, args = { 3600 }, linked = true, owned = true }, function(h)
+    killed({ main = mare.sleep, args = { 3600 } }, function(other)
+      assert(h:owner() == process.self())
+      h:link()
+      h:give(other)
+      assert(h:owner() == other)
+      assert(other:link():unlink())
+      h:kill()
+      local got
+      repeat got = ok(trap:receive(PATIENCE)) until got == h     -- others were left by a run without memory
+    end)
+  end)
+end
+
+function work.limits()
+  assert(process.masked(1, process.deadline, 100, function() return process.remaining() end) > 0)
+  of_kind("deadline", pcall(process.deadline, 0.0005, mare.sleep, 3600))
+  of_kind("deadline", pcall(process.deadline, 0.0005, coroutine.wrap(function() mare.sleep(3600) end)))
+  assert(process.remaining() == nil)
+  mare.sleep(0.0001)
+end
+
 function work.messages()
   local c = channel.new(2)
   local shared = { 1, 2.5, "three", { deep = { true } } }

@@ -53,6 +53,10 @@ int mr_process_cancel(lua_State *L) {
   mr_proc *p = process_check(L, 1);
   refuse_host(L, p, "cancelled");
   mr_why *why = reason_at(L);
+  if (why && !mr_control_ready(p)) {
+    mr_why_free(why);
+    return mr_raise(L, MR_ENOMEM);
+  }
   return asked(L, p, mr_cancel(p, why, p == mr_self(L) ? NULL : mr_self_fiber(L)));
 }
 

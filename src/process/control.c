@@ -32,6 +32,8 @@ static mr_control *control_of(mr_proc *p) {
   return other;
 }
 
+int mr_control_ready(mr_proc *p) { return control_of(p) != NULL; }
+
 /* ---- why ---- */
 
 /* Of who was asked without a reason: it counts as the first all the same. */

@@ -39,6 +39,7 @@ void mr_cause_of_process(mr_proc *p, mr_cause *c);     /* its result is MAIL_END
 
 /* Takes `why` over, which may be NULL. 0: p had ended before. From any thread, with a reference to p. */
 int  mr_cancel(mr_proc *p, mr_why *why, mr_fiber *near);
+int  mr_control_ready(mr_proc *p);             /* 0: there is no memory, and mr_cancel would lose the reason */
 int  mr_kill(mr_proc *p, mr_fiber *near);
 mr_why *mr_why_new(int kind);                  /* NULL: no memory */
 void mr_why_free(mr_why *w);

@@ -134,7 +134,7 @@ mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
   if (PORT_UNLIKELY(s->ties) && (*err = mr_control_born(p, mr_proc_of(near), s->ties)) != MR_OK) {
     mr_control_free(p);
     free(p->name);
-    free(p);
+    port_lines_free(p);
     return NULL;
   }
   if (s->kind == PROC_MAIN) {
