@@ -418,6 +418,19 @@ describe("handle:kill", function()
     assert(require "mare.net".listen("127.0.0.1:" .. port)):close()
   end)
 
+  it("takes the results of one whose main function has returned while others of its fibers live", function()
+    local c = channel.new()
+    local p = process.spawn(function(c)
+      require "mare".fiber.spawn(function() c:send "lives" c:receive() end)
+      return "result"
+    end, c)
+    c:receive()
+    assert.is_true(p:kill())
+    local ok, err = ended(p)
+    assert.is_false(ok)
+    assert.is_true(errors.is(err, "killed"))
+  end)
+
   it("ends one that was cancelled and does not listen", function()
     local p, told = started(function(told)
       while true do pcall(function() told:send "in" while true do end end) end
