@@ -178,9 +178,12 @@ def cancel():
 
 
 def priority():
-    """A low one has a 16th at least; beside a single one that computes, whose turns are as long as its own, one turn in eleven."""
+    """
+    A high one does not interrupt who has just begun a turn, so it is late by a quantum (10 ms) at most, and the time to wake. A low one has a 16th at
+    least; beside a single one that computes, whose turns are as long as its own, one turn in eleven.
+    """
     return Experiment("priority", {"mare 1": mare("priority", workers=1)}, [
-        Finding("ticks of a high process beside 16 that compute, 99th percentile late by", lambda m: m["mare 1"]["latest"], "<=", 2, "ms",
+        Finding("ticks of a high process beside 16 that compute, 99th percentile late by", lambda m: m["mare 1"]["latest"], "<=", 12, "ms",
                 ("mare 1",), (), metric="latest"),
         Finding("what a low process gets done beside a normal one", lambda m: m["mare 1"]["share"], ">=", 0.06, "of its",
                 ("mare 1",), (), metric="share"),
