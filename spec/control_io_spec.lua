@@ -7,6 +7,7 @@ local file = require "mare.file"
 local socket = require "mare.socket"
 local subprocess = require "mare.subprocess"
 local proc = require "spec.support.proc"
+local programs = require "spec.support.programs"
 local temporary = require "spec.support.temporary"
 local fiber, channel, process = mare.fiber, mare.channel, mare.process
 
@@ -22,18 +23,7 @@ end
 
 local function within(seconds, f, ...) return kind(pcall(process.deadline, seconds, f, ...)) end
 
-local function eventually(f, what)
-  local deadline = mare.clock() + LIMIT
-  while not f() do
-    assert(mare.clock() < deadline, "it never came to be: " .. what)
-    mare.sleep(0.005)
-  end
-end
-
-local function alive(pid)
-  local stat = file.read("/proc/" .. pid .. "/stat")
-  return stat ~= nil and stat:match("%) (%a)") ~= "Z"
-end
+local function eventually(f, what) assert(programs.eventually(f), "it never came to be: " .. what) end
 
 local function pair()
   local server <close> = net.listen "127.0.0.1:0"
@@ -127,7 +117,7 @@ describe("a deadline", function()
     assert.equal("deadline", within(1 * proc.slow, subprocess.run, command))
     local pid = file.read(pids):match "%d+"
     os.remove(pids)
-    eventually(function() return not alive(pid) end, "the end of the program")
+    eventually(function() return not programs.alive(pid) end, "the end of the program")
   end)
 
   it("is no end of a program that was spawned", function()
@@ -217,7 +207,7 @@ for _, how in ipairs { "cancel", "kill" } do
       end, pids)
       local pid = file.read(pids):match "%d+"
       os.remove(pids)
-      eventually(function() return not alive(pid) end, "the end of the program")
+      eventually(function() return not programs.alive(pid) end, "the end of the program")
     end)
 
     it("gives back what it was sent and had not read", function()

@@ -3,24 +3,12 @@ local mare = require "mare"
 local file = require "mare.file"
 local subprocess = require "mare.subprocess"
 local proc = require "spec.support.proc"
+local programs = require "spec.support.programs"
 local temporary = require "spec.support.temporary"
 
 local self = tonumber(assert(subprocess.run { "sh", "-c", "echo $PPID" }).out)
 
-local function eventually(f)
-  local limit = mare.clock() + 20 * proc.slow
-  while true do
-    local value = f()
-    if value or mare.clock() > limit then return value end
-    mare.sleep(0.005)
-  end
-end
-
--- Whether a process of that id is there, and is no zombie.
-local function alive(pid)
-  local stat = file.read("/proc/" .. pid .. "/stat")
-  return stat ~= nil and stat:match("%) (%a)") ~= "Z"
-end
+local eventually, alive = programs.eventually, programs.alive
 
 local function children()
   local list = {}
