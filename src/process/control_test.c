@@ -1,6 +1,5 @@
 /*
  * control: who is tied to whom, and why one ends, while several threads change it and the processes end.
- * time limit: 120 s
  */
 #include "process/test.h"
 

@@ -1,7 +1,6 @@
 /*
  * ending: a job that is asked to end learns of it wherever it is, once per asking: parked, about to park, running, in a queue, not begun, or at
  * its end; with one fiber or several. What is counted of it is right again afterwards.
- * time limit: 120 s
  */
 #include "run/rt.h"
 #include "run/test.h"

@@ -1,6 +1,5 @@
 /*
  * level: who has a higher priority runs first, from wherever it becomes ready, and nobody starves; a level can change at any time.
- * time limit: 200 s
  */
 #include "run/test.h"
 
