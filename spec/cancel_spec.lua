@@ -431,6 +431,21 @@ describe("handle:kill", function()
     assert.is_true(errors.is(err, "killed"))
   end)
 
+  it("ends the orphan that does not listen, some seconds after its owner has ended", function()
+    local c = channel.new(1)
+    local owner = process.spawn(function(c)
+      c:send(require "mare".process.spawn { owned = true, main = function()
+        while true do pcall(function() while true do end end) end
+      end })
+      c:receive()
+    end, c)
+    local orphan = c:receive()
+    owner:kill()
+    local ok, err = orphan:wait(120)
+    assert.is_false(ok)
+    assert.equal("killed", err.kind)
+  end)
+
   it("ends one that was cancelled and does not listen", function()
     local p, told = started(function(told)
       while true do pcall(function() told:send "in" while true do end end) end

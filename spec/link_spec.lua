@@ -219,10 +219,11 @@ describe("an owned process", function()
     local other = process.spawn(function(c) return c:receive(), c:receive() end, c)
     local p, child = parent({ owned = true }, sleeper, function(h)
       assert(h:owner() == require "mare".process.self())
-      require "mare".sleep(0.001)
+      require "mare".channel.named "it was tried":receive()
       return "end"
     end)
     assert.error_matches(function() child:give(other) end, "only its owner")
+    channel.named "it was tried":send(true)
     ended(p)
     ended(child)
     local q

@@ -160,4 +160,22 @@ describe("nobody starves:", function()
       end)
     end
   end
+
+  it("leaves a low one its turns beside several high ones that compute", function()
+    for _, rest in ipairs { "", "process.spawn(function() while true do end end)" } do
+      assert.equal("10 turns\n", (script(([[
+        local mare = require "mare"
+        local process, channel = mare.process, mare.channel
+        local turns = channel.new()
+        process.spawn { priority = "low", main = function()
+          for i = 1, 10 do turns:send(i) mare.sleep(0.001) end
+        end }
+        turns:receive()
+        for _ = 1, 2 do process.spawn { priority = "high", main = function() while true do end end } end
+        %s
+        for i = 2, 10 do assert(turns:receive(100), i) end
+        print "10 turns"
+        os.exit(0)]]):format(rest))))
+    end
+  end)
 end)

@@ -454,8 +454,11 @@ describe("a child with 'ready'", function()
 
   it("that does not get ready makes the start fail, and those before it end", function()
     local log = channel.new(math.huge)
-    local ok, err = pcall(start, { children = {
-      entry(log, "a"), { id = "b", ready = 60, start = function() error("no disk", 0) end }, entry(log, "c") } })
+    local function fails()
+      while #log == 0 do mare.sleep(0.001) end   -- until the one before has begun: else that would never
+      error("no disk", 0)
+    end
+    local ok, err = pcall(start, { children = { entry(log, "a"), { id = "b", ready = 60, start = fails }, entry(log, "c") } })
     assert.same({ false, "start", "no disk", "b" }, { ok, err.kind, err.reason, err.child })
     assert.same({ "begin a", "end a" }, sorted(words(log, 2)))
     quiet(log)

@@ -135,7 +135,11 @@ function supervisor.run(options, exit)
     local signal = require "mare.signal"
     for i, name in ipairs { "TERM", "INT" } do running.listeners[i] = assert(signal.on(name)) end
   end
-  sup = sup or supervisor.start(options)
+  if not sup then                                -- owned, in case this process is ended before it knows whom to shut down
+    local own = { owned = true }
+    for name, value in pairs(options) do own[name] = value end
+    sup = supervisor.start(own)
+  end
   running.sup = sup
   local which, ok, err = select { sup.process or handle_of(sup), table.unpack(running.listeners) }
   if which == 1 then

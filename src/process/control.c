@@ -108,14 +108,26 @@ int mr_kill(mr_proc *p, mr_fiber *near) { return mr_job_end(&p->job, JOB_KILLED,
 
 #define DEAF_AFTER 5000000000u       /* ns */
 
-enum { DEAF_MOST = 8 };
-typedef struct { uint64_t now; int n; char line[DEAF_MOST][256]; } deaf_report;
+/* Who is cancelled because its owner has ended has nobody left to see to it: it is killed when it has had the usual grace, and a second. */
+#define ORPHAN_AFTER (DEAF_AFTER + 1000000000u)
+
+enum { DEAF_MOST = 8, ORPHANS = 64 };
+typedef struct { uint64_t now; int n, norphans; char line[DEAF_MOST][256]; mr_proc *orphan[ORPHANS]; } deaf_report;
+
+static int orphaned(mr_proc *p) {
+  const mr_why *w = why_of(p);
+  return w && w->kind == WHY_OWNER;
+}
 
 /* (its shard's lock) Nothing is written here. */
 static void look_for_deaf(mr_proc *p, void *ud) {
   deaf_report *r = ud;
   unsigned ends = mr_job_ends(&p->job);
   uint64_t asked = atomic_load(&p->job.asked);
+  if (ends == JOB_CANCELLED && asked && r->now - asked >= ORPHAN_AFTER && r->norphans < ORPHANS && orphaned(p)) {
+    mr_retain(&p->shared);
+    r->orphan[r->norphans++] = p;
+  }
   if (ends == 0 || ends == JOB_OVER || r->n == DEAF_MOST) return;
   if (asked == 0 || r->now - asked < DEAF_AFTER || mr_job_busy(&p->job) != JOB_RUNS) {
     mr_ending_heard(p);
@@ -133,8 +145,12 @@ static void look_for_deaf(mr_proc *p, void *ud) {
 void mr_ending_report(void) {
   static deaf_report r;                          /* the monitor's */
   r.now = port_now();
-  r.n = 0;
+  r.n = r.norphans = 0;
   mr_proc_each(look_for_deaf, &r);
+  for (int i = 0; i < r.norphans; i++) {
+    mr_kill(r.orphan[i], NULL);
+    mr_release(&r.orphan[i]->shared);
+  }
   for (int i = 0; i < r.n; i++) fputs(r.line[i], stderr);
 }
 

@@ -242,13 +242,18 @@ static void low_earns(mr_worker *w, uint64_t now) {
   w->low_seen = now;
 }
 
+static int normal_waits(mr_worker *w) {
+  return atomic_load_explicit(&w->queue.count, memory_order_relaxed) || atomic_load_explicit(&w->slot, memory_order_relaxed) ||
+         atomic_load_explicit(&mr_rt.queue.count, memory_order_relaxed) || mr_waiting(LEVEL_NORMAL);
+}
+
 /*
  * While those of LEVEL_HIGH are always ready, the turns that they leave go to LEVEL_LOW and to the normal ones alternately: neither is to
  * starve. For the time of its turn, see mr_share_settle.
  */
 mr_fiber *mr_share_low(mr_thread *t, mr_worker *w) {
   if (mr_waiting(LEVEL_LOW) == 0) return NULL;
-  if (mr_waiting(LEVEL_HIGH) && (w->spared = !w->spared) == 0) return NULL;
+  if (mr_waiting(LEVEL_HIGH) && normal_waits(w) && (w->spared = !w->spared) == 0) return NULL;
   uint64_t now = port_now();
   low_earns(w, now);
   mr_fiber *f = w->low_credit < 0 ? NULL : mr_share_pop(LEVEL_LOW);
@@ -367,7 +372,10 @@ static void settle_low(mr_thread *t, mr_worker *w, uint64_t now) {
 
 void mr_share_settle(mr_thread *t, mr_worker *w) {
   uint64_t now = port_now();
-  if (mr_waiting(LEVEL_LOW)) w->turn |= TURN_LOW;
+  if (mr_waiting(LEVEL_LOW)) {
+    w->turn |= TURN_LOW;
+    if (t->gave_way & HIGH_TURN) low_earns(w, now);   /* nobody asks for one of its own until LEVEL_HIGH leaves a turn */
+  }
   if (t->gave_way & LENT) settle_low(t, w, now);
   if (!(t->gave_way & LONG_TURN)) return;
   if (t->gave_way & HIGH_TURN) w->streak += (unsigned)(TURNS * t->spent / (uint64_t)LOW_WAIT);
