@@ -114,7 +114,7 @@ describe("a deadline", function()
   it("of a program ends it, and all it has started", function()
     local pids = temporary()
     local command = { "sh", "-c", "sleep 1000 & echo $! > " .. pids .. "; wait" }
-    local seconds, pid = 1, nil
+    local seconds, pid = 1
     repeat                                       -- a busy machine may not have begun with it
       assert.equal("deadline", within(seconds, subprocess.run, command))
       pid = (file.read(pids) or ""):match "%d+"
