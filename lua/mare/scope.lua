@@ -58,18 +58,18 @@ function Scope:map(list, f, options)
   check(self, "map")
   local most = options and options.at_most or process.workers()
   if math.type(most) ~= "integer" or most < 1 then error("scope:map: 'at_most' must be a whole number from 1 on", 2) end
-  local n, results, begun, ended, done = #list, {}, 0, 0, channel.new(math.huge)
+  local n, results, begun, ended, done, failed = #list, {}, 0, 0, channel.new(math.huge), false
   local function told(child, ok, result)
     if ok then results[child.index] = result end
-    done:send(true)
+    done:send(ok == true)
   end
   while ended < n do
-    while begun < n and begun - ended < most do
+    while not failed and begun < n and begun - ended < most do
       begun = begun + 1
       begin(self, { process = true, needed = true, told = told, index = begun }, process.spawn,
         { main = f, args = { list[begun], begun, n = 2 }, owned = true })
     end
-    done:receive()
+    if not done:receive() then failed = true end  -- the scope ends this function at its next wait
     ended = ended + 1
   end
   return results
