@@ -6,8 +6,6 @@ local net, file, subprocess, signal = require "mare.net", mare.file, mare.subpro
 
 local PATIENCE = 10                            -- seconds; what exceeds them is a wake-up that was lost, and fails
 
-local UNHEARD = 15                            -- seconds; a process whose handle found no memory is ended by nobody, and waited for at the end
-
 -- ok(...): the results, or the error they speak of
 local function ok(value, message, ...)
   if value == nil then error(message, 0) end
@@ -57,13 +55,13 @@ local function of_kind(kind, done, e)
 end
 
 function work.cancelling()
-  killed({ main = mare.sleep, args = { UNHEARD } }, function(h)
+  killed({ main = mare.sleep, args = { 3600 } }, function(h)
     assert(h:cancel { "because", { 1 } })
     local e = of_kind("cancelled", h:wait(PATIENCE))
     assert(e.reason[2][1] == 1 and tostring(e):find "cancelled")
     assert(not h:cancel("late") and not h:kill())
   end)
-  killed({ main = mare.sleep, args = { UNHEARD } }, function(h)
+  killed({ main = mare.sleep, args = { 3600 } }, function(h)
     h:kill()
     of_kind("killed", h:wait(PATIENCE))
   end)
@@ -78,8 +76,8 @@ end
 
 function work.ties()
   local trap = ok(process.trap())
-  killed({ main = mare.sleep, args = { UNHEARD }, linked = true, owned = true }, function(h)
-    killed({ main = mare.sleep, args = { UNHEARD } }, function(other)
+  killed({ main = mare.sleep, args = { 3600 }, linked = true, owned = true }, function(h)
+    killed({ main = mare.sleep, args = { 3600 } }, function(other)
       assert(h:owner() == process.self())
       h:link()
       h:give(other)

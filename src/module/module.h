@@ -58,6 +58,7 @@ void       mr_meta_set(lua_State *L, const void *key, const char *event, lua_CFu
 void      *mr_gc_own(lua_State *L, size_t size, lua_CFunction gc);
 /* As mr_shared_push, for an object just made whose only reference becomes the userdata's; also when this raises. */
 void       mr_shared_push_new(lua_State *L, mr_shared *o);
+int        mr_shared_push_try(lua_State *L, mr_shared *o);   /* LUA_OK, or an error on top; the caller keeps its reference */
 
 /*
  * The userdata: the object, and a tag derived from its address and a secret of this program run. So checking an argument

@@ -169,7 +169,10 @@ static int l_spawn(lua_State *L) {
   to_main(L, 1);
   mr_proc *p = mr_spawn_begin(L, &s, n, &err);
   if (!p) return err ? mr_raise(L, err) : lua_error(L);
-  mr_shared_push_new(L, &p->shared);
+  int status = mr_shared_push_try(L, &p->shared);
+  if (PORT_UNLIKELY(status != LUA_OK)) mr_kill(p, NULL);     /* nobody would have its handle: as if it had not been started */
+  mr_release(&p->shared);
+  if (PORT_UNLIKELY(status != LUA_OK)) return lua_error(L);
   return mr_cede(L, mr_self_fiber(L), 0, spawned_k);
 }
 

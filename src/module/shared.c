@@ -209,10 +209,14 @@ static int l_push(lua_State *L) {
   return 1;
 }
 
-void mr_shared_push_new(lua_State *L, mr_shared *o) {
+int mr_shared_push_try(lua_State *L, mr_shared *o) {
   lua_pushcfunction(L, l_push);
   lua_pushlightuserdata(L, o);
-  int status = lua_pcall(L, 1, 1, 0);
+  return lua_pcall(L, 1, 1, 0);
+}
+
+void mr_shared_push_new(lua_State *L, mr_shared *o) {
+  int status = mr_shared_push_try(L, o);
   mr_release(o);
   if (status != LUA_OK) lua_error(L);
 }
