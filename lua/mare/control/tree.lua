@@ -279,30 +279,33 @@ function requests.spawn(t, asked, ...)
   enqueue(t, child)
 end
 
-function requests.stop(t, asked, key)
+-- The child of that name has ended, and who waited for its start knows why; nil: there is none, as who asked has been told.
+local function ended(t, asked, key, why)
   local child = t.children:find(key)
   if not child then return say(asked, no_child(key)) end
-  child.queued = nil
-  answer(child, nil, "it was stopped")
+  answer(child, nil, why)
   terminate(t, child)
+  return child
+end
+
+function requests.stop(t, asked, key)
+  local child = ended(t, asked, key, "it was stopped")
+  if not child then return end
+  child.queued = nil
   if child.id == nil or child.plan.restart == "temporary" then t.children:remove(child) end
   say(asked, true)
 end
 
 function requests.remove(t, asked, key)
-  local child = t.children:find(key)
-  if not child then return say(asked, no_child(key)) end
-  answer(child, nil, "it was removed")
-  terminate(t, child)
+  local child = ended(t, asked, key, "it was removed")
+  if not child then return end
   t.children:remove(child)
   say(asked, true)
 end
 
 function requests.restart(t, asked, key)
-  local child = t.children:find(key)
-  if not child then return say(asked, no_child(key)) end
-  answer(child, nil, "it is started again")
-  terminate(t, child)
+  local child = ended(t, asked, key, "it is started again")
+  if not child then return end
   child.asked = asked
   child.begun = true                           -- that it doesn't start is no reason to forget it
   enqueue(t, child)
