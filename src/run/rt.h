@@ -63,7 +63,8 @@ typedef struct mr_runtime {
   atomic_uint nending;                         /* jobs that were asked to end and are not over: see ending.c */
 } mr_runtime;
 
-#define MR_ENDING_LOOK 1000000000u   /* ns between two calls of the body's `ending` */
+#define MR_ENDING_LOOK 1000000000u   /* ns between two calls of the body's `ending`, */
+#define MR_ENDING_ROUNDS 20          /* and rounds in which all were told */
 
 enum { LIST_NONE, LIST_IDLE, LIST_SPARE };
 #define TURNS 64                     /* every so many dispatches: timers, who is due, the global queue and the own queue's head first */
