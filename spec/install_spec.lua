@@ -1,5 +1,6 @@
 -- What is installed, and what those are told who have another Lua: make install and uninstall, pkg-config, CMake, the rock.
 -- runs under: mare
+-- time limit: 1200 s: the rock is compiled by one process, beside whatever else the machine does
 -- needs: plain
 local proc = require "spec.support.proc"
 
@@ -118,7 +119,7 @@ describe("the rock", function()
       -- a copy: the build folder of a rock is inside the sources
       succeeds("git -C '" .. root .. "' ls-files -z | (cd '" .. root .. "' && xargs -0 cp --parents -t " .. folder .. ")", { timeout = 60 })
       local tree = folder .. "/tree"
-      succeeds({ "luarocks", "--lua-version", "5.4", "--tree", tree, "make" }, { dir = folder, timeout = 300 })
+      succeeds({ "luarocks", "--lua-version", "5.4", "--tree", tree, "make" }, { dir = folder, timeout = 1000 })
       assert.equal("2\n", succeeds { tree .. "/bin/mare", "-e", "print(1 + 1)" })
       assert.equal("table\n", succeeds({ "lua5.4", "-e", "print(type(require 'mare'))" },
         { env = { LUA_CPATH = tree .. "/lib/lua/5.4/?.so", LUA_PATH = false } }))
