@@ -437,7 +437,7 @@ describe("handle:kill", function()
       c:send(require "mare".process.spawn { owned = true, main = function()
         while true do pcall(function() while true do end end) end
       end })
-      c:receive()
+      require "mare".sleep(3600)
     end, c)
     local orphan = c:receive()
     owner:kill()
