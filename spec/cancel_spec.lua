@@ -229,6 +229,23 @@ describe("handle:cancel", function()
     assert.equal("cancelled cancelled masked", all(told))
   end)
 
+  it("fails the waits of a __close handler of who returns by itself after it was told, and does not cut the handler", function()
+    local p, told = started(function(told)
+      local mare = require "mare"
+      pcall(mare.sleep, 3600)
+      local a <close> = setmetatable({}, { __close = function()
+        local ok, err = pcall(mare.sleep, 3600)
+        told:send(tostring(ok) .. " " .. err.kind)
+        mare.process.masked(function() mare.sleep(0.01) told:send "masked" end)
+      end })
+      return a and nil
+    end)
+    waits_now(p)
+    p:cancel()
+    assert.is_true((ended(p)))
+    assert.equal("false cancelled masked", all(told))
+  end)
+
   it("is refused for the main script of plain Lua, which says why", function()
     if process.self():owner() == nil and not pcall(process.on_exit, function() end) then
       assert.error_matches(function() process.self():cancel() end, "main script can't be cancelled")

@@ -8,18 +8,28 @@
 #include "lua/compat.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- errors ---- */
 
+/* A __close that runs because its block is left: clean-up that began while nothing was wrong. */
+static int in_close(lua_State *L) {
+  lua_Debug ar;
+  for (int level = 0; lua_getstack(L, level, &ar) && lua_getinfo(L, "n", &ar); level++)
+    if (ar.name && strcmp(ar.name, "close") == 0 && strcmp(ar.namewhat, "metamethod") == 0) return 1;
+  return 0;
+}
+
 /*
  * What ends f: it is told once, by an error that it may catch. At its next wait it ends where it is, past every pcall: it yields for the last time
- * (strand.c); where it can't, it gets another error. Who is killed is not told. A finaliser's error reaches nobody: it tells nothing.
+ * (strand.c); where it can't, and in a __close, which would be cut in two, it gets another error. Who is killed is not told. A finaliser's error
+ * reaches nobody: it tells nothing.
  */
 int mr_raise_ended(lua_State *L, mr_fiber *f) {
   mr_lua *l = mr_lua_of(f);
   int killed = mr_job_ends(f->job) == JOB_KILLED;
   mr_cause c;
-  if ((l->fiber.told || killed) && mr_can_yield(f, L)) {
+  if ((killed || (l->fiber.told && !in_close(L))) && mr_can_yield(f, L)) {
     l->fiber.told = TOLD_LAST;
     f->sysyield = SYS_AGAIN;
     return lua_yield(L, 0);
