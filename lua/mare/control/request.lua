@@ -47,10 +47,29 @@ local function down(object, reason)
   return errors.new { kind = "down", message = message, reason = reason, where = request.where() }
 end
 
-local HELD = 1                                 -- seconds to wait for a name whose holder may be ending
+local HELD = 0.2                               -- seconds to wait for a name whose holder may be ending
+local KILLED = 5                               -- seconds to wait for a process that was killed: it may be inside a C function
+
+--- Who has the name although its owner has ended: what a supervisor that was killed has left behind. It is cancelled already.
+function request.orphan(name)
+  local holder = process.whereis(name)
+  local owner, why = nil, nil
+  if holder and holder ~= process.self() then owner, why = holder:owner() end
+  if not owner and why == "ended" then return holder end
+end
+
+--- Such a process may tidy up for so many seconds, 0.2 at most; then it is killed. When this returns the name is free, or there is nothing to be done.
+function request.vacate(name, seconds)
+  local holder = request.orphan(name)
+  if holder and holder:wait(math.min(seconds, HELD)) == nil then
+    holder:kill()
+    holder:wait(KILLED)
+  end
+end
 
 --- Gives the calling process, who is asked by that name from now on, its inbox. What waits in the inbox of who had the name before is answered: down.
 function request.open(name, capacity)
+  request.vacate(name, HELD)
   local holder = process.whereis(name)
   if holder and holder ~= process.self() then holder:wait(HELD) end
   process.register(name)

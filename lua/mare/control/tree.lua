@@ -131,18 +131,29 @@ local function answer(child, ...)
   request.answer(asked[1], asked[2], ...)
 end
 
+-- What a child runs whose name an orphan has. The supervisor itself must not wait for that.
+local function begin_without(name, seconds, main, ...)
+  request.vacate(name, seconds)
+  return main(...)
+end
+
 -- Gives the channel by which it says that it is ready, or nil; raises when there is no process.
 local function spawn(t, child)
   local plan = child.plan
   local options, up = plan.options, nil
-  local base = options.args
-  options.args = child.args or base
+  local base, main = options.args, options.main
+  local args = child.args or base
   if plan.ready then
     up = channel.new(1)
-    options.args[1] = up
+    args[1] = up
+  end
+  options.args = args
+  if options.name and request.orphan(options.name) then
+    local grace = plan.shutdown == "kill" and 0 or plan.shutdown
+    options.main, options.args = begin_without, table.move(args, 1, args.n, 4, { options.name, grace, main, n = args.n + 3 })
   end
   local ok, handle = pcall(process.spawn, options)
-  options.args = base
+  options.main, options.args = main, base
   if not ok then error(handle, 0) end
   t.children:runs(child, handle)
   return up
