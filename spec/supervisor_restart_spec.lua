@@ -1,6 +1,7 @@
 -- mare.supervisor: what happens between the end of a child and its next start: names that are still taken, pauses, children that are not ready yet.
 -- time limit: 300 s
 local mare = require "mare"
+local proc = require "spec.support.proc"
 local supervised = require "spec.support.supervised"
 local process, channel, supervisor, server = mare.process, mare.channel, mare.supervisor, mare.server
 local start, words, LIMIT = supervised.start, supervised.words, supervised.LIMIT
@@ -84,5 +85,116 @@ describe("the name of a child whose supervisor was killed", function()
     assert.truthy(tostring(err.reason):find("is taken by process #" .. foreign.id, 1, true))
     assert.equal(foreign, process.whereis(name))
     foreign:kill()
+  end)
+end)
+
+describe("while a child is not ready at a restart, its supervisor", function()
+  -- Each that begins is ready when it gets a word.
+  local function slow(log, name, words_for_it)
+    log:send("begin", name, process.self())
+    if words_for_it:receive() == "fail" then error("not ready", 0) end
+    supervisor.ready()
+    log:send("ready", name)
+    mare.sleep(math.huge)
+  end
+
+  local function tree(options)
+    local log, go = channel.new(math.huge), channel.new(math.huge)
+    go:send(true)
+    table.insert(options.children, options.at or 1, { id = "slow", ready = LIMIT * 10, start = slow, args = { log, "slow", go } })
+    options.at, options.intensity = nil, options.intensity or math.huge
+    return start(options), log, go
+  end
+
+  it("deals with requests, and with the ends of others", function()
+    local sup <close>, log, go = tree { template = { start = supervised.worker, args = { channel.new(math.huge) } }, children = {} }
+    local _, handles = words(log, 2)
+    sup:add(supervised.entry(log, "b"))
+    local first = select(2, words(log, 1)).b
+    handles.slow:kill()
+    words(log, 1)
+    assert.equal("restarting", sup:child("slow").status)
+    first:kill()
+    assert.same({ "begin b" }, words(log, 1))
+    assert.truthy(sup:add(supervised.entry(log, "c")))
+    assert.truthy(sup:spawn("t"))
+    assert.same({ "begin c" }, words(log, 1))
+    assert.is_true(sup:remove "c")
+    words(log, 1)
+    go:send(true)
+    assert.same({ "ready slow" }, words(log, 1))
+    while sup:child("slow").status ~= "running" do mare.sleep(0.001) end
+  end)
+
+  it("keeps the order of rest_for_one: those that come later wait", function()
+    local log2 = channel.new(math.huge)
+    local sup <close>, log, go = tree { strategy = "rest_for_one", children = { supervised.entry(log2, "later") } }
+    local _, handles = words(log, 2)
+    words(log2, 1)
+    for _ = 1, 3 do
+      handles.slow:kill()
+      _, handles = words(log, 1)
+      assert.same({ "end later" }, words(log2, 1))
+      assert.same({ "restarting", "restarting" }, { sup:child("slow").status, sup:child("later").status })
+      go:send "fail"                              -- and once more
+      _, handles = words(log, 1)
+      assert.same({ "restarting", "restarting" }, { sup:child("slow").status, sup:child("later").status })
+      go:send(true)
+      assert.same({ "ready slow" }, words(log, 1))
+      assert.same({ "begin later" }, words(log2, 1))
+    end
+  end)
+
+  it("can start all of one_for_all anew", function()
+    local log2 = channel.new(math.huge)
+    local sup <close>, log, go = tree { strategy = "one_for_all", at = 2, children = { supervised.entry(log2, "a") } }
+    local handles = select(2, words(log, 2))
+    words(log2, 1)
+    handles.slow:kill()
+    local _, others = words(log2, 2)
+    words(log, 1)
+    others.a:kill()                               -- the one that is awaited is ended
+    assert.same({ "begin a" }, words(log2, 1))
+    assert.same({ "begin slow" }, words(log, 1))
+    go:send(true)
+    assert.same({ "ready slow" }, words(log, 1))
+    while sup:child("slow").status ~= "running" do mare.sleep(0.001) end
+  end)
+
+  it("stops it, starts it again, forgets it when it is asked to", function()
+    local sup <close>, log, go = tree { children = {} }
+    local _, handles = words(log, 2)
+    handles.slow:kill()
+    words(log, 1)
+    assert.is_true(sup:stop "slow")
+    assert.same({ "stopped" }, { sup:child("slow").status, sup:child("slow").process })
+    local asker = process.spawn(function() return sup:restart "slow" end)
+    words(log, 1)
+    go:send(true)
+    local ok, handle = asker:wait(LIMIT)
+    assert.is_true(ok)
+    assert.equal(handle, sup:child("slow").process)
+    handle:kill()
+    words(log, 2)
+    assert.is_true(sup:remove "slow")
+    assert.equal(0, sup:count().specs)
+    assert.is_true(sup:shutdown())
+  end)
+
+  it("deals with requests also while one that was late doesn't end", function()
+    local lives, limit = channel.new(math.huge), 0.5 * proc.slow
+    local sup <close> = start { intensity = math.huge, children = { { id = "late", ready = limit, shutdown = math.huge, start = function()
+      lives:send(true)
+      if #lives == 2 then process.masked(100000, mare.sleep, math.huge) end
+      supervisor.ready()
+      mare.sleep(math.huge)
+    end } } }
+    sup:child("late").process:kill()
+    while #lives < 2 do mare.sleep(0.001) end
+    mare.sleep(limit + 0.02)
+    local child = sup:child "late"
+    if #lives == 2 then assert.equal("restarting", child.status) end
+    child.process:kill()
+    while #lives < 3 or sup:child("late").status ~= "running" do mare.sleep(0.001) end
   end)
 end)

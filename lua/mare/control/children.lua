@@ -134,7 +134,7 @@ function children:find(key) return self.by_id[key] or self.by_handle[key] end
 --- What is told of a child.
 function children.describe(child)
   return { id = child.id, process = child.handle, type = child.plan.type, restart = child.plan.restart,
-           status = child.queued and "restarting" or child.handle and "running" or "stopped" }
+           status = (child.queued or child.up or child.paused) and "restarting" or child.handle and "running" or "stopped" }
 end
 
 function children.name(child) return child.id == nil and "a child" or ("child '%s'"):format(child.id) end
