@@ -129,15 +129,15 @@ describe("while a child is not ready at a restart, its supervisor", function()
   it("keeps the order of rest_for_one: those that come later wait", function()
     local log2 = channel.new(math.huge)
     local sup <close>, log, go = tree { strategy = "rest_for_one", children = { supervised.entry(log2, "later") } }
-    local _, handles = words(log, 2)
+    words(log, 2)
     words(log2, 1)
     for _ = 1, 3 do
-      handles.slow:kill()
-      _, handles = words(log, 1)
+      sup:child("slow").process:kill()
+      words(log, 1)
       assert.same({ "end later" }, words(log2, 1))
       assert.same({ "restarting", "restarting" }, { sup:child("slow").status, sup:child("later").status })
       go:send "fail"                              -- and once more
-      _, handles = words(log, 1)
+      words(log, 1)
       assert.same({ "restarting", "restarting" }, { sup:child("slow").status, sup:child("later").status })
       go:send(true)
       assert.same({ "ready slow" }, words(log, 1))
@@ -196,5 +196,102 @@ describe("while a child is not ready at a restart, its supervisor", function()
     if #lives == 2 then assert.equal("restarting", child.status) end
     child.process:kill()
     while #lives < 3 or sup:child("late").status ~= "running" do mare.sleep(0.001) end
+  end)
+end)
+
+describe("with a backoff, a child that fails", function()
+  -- Children that fail at once, and tell when they began.
+  local function fails(log)
+    log:send(mare.clock())
+    error("again", 0)
+  end
+
+  local function gaps(log, n)
+    local list, last = {}, log:receive(LIMIT)
+    for i = 1, n do
+      local now = log:receive(LIMIT)
+      list[i], last = now - last, now
+    end
+    return list
+  end
+
+  it("pauses before it is started again, longer each time up to the most", function()
+    local log = channel.new(math.huge)
+    local _ <close> = start { intensity = math.huge, period = 1000, backoff = { 0.01, 0.04 }, children = {
+      { id = "a", start = fails, args = { log } } } }
+    local list = gaps(log, 5)
+    for i, least in ipairs { 0.01, 0.02, 0.04, 0.04, 0.04 } do assert.is_true(list[i] >= least, ("%d: %g"):format(i, list[i])) end
+  end)
+
+  it("pauses for the same time each time if that is a number; a child may have its own", function()
+    local log, other = channel.new(math.huge), channel.new(math.huge)
+    local _ <close> = start { intensity = math.huge, backoff = 1000, children = {
+      { id = "a", start = fails, args = { log }, backoff = 0.02 }, { id = "b", start = fails, args = { other }, backoff = false } } }
+    for i, gap in ipairs(gaps(log, 3)) do assert.is_true(gap >= 0.02, ("%d: %g"):format(i, gap)) end
+    gaps(other, 50)
+  end)
+
+  it("is restarting meanwhile, and holds up nobody", function()
+    local log, begun = channel.new(math.huge), channel.new(math.huge)
+    local sup <close> = start { intensity = math.huge, backoff = 1000, children = {
+      { id = "a", start = fails, args = { begun } }, supervised.entry(log, "b", { backoff = false }) } }
+    local _, handles = words(log, 1)
+    while sup:child("a").status ~= "restarting" do mare.sleep(0.001) end
+    assert.is_nil(sup:child("a").process)
+    handles.b:kill()
+    assert.same({ "begin b" }, words(log, 1))
+    assert.truthy(begun:receive(LIMIT))
+    assert.truthy(sup:restart "a")                -- without the pause
+    assert.truthy(begun:receive(LIMIT))
+    while sup:child("a").status ~= "restarting" do mare.sleep(0.001) end
+    assert.is_true(sup:stop "a")
+    assert.equal("stopped", sup:child("a").status)
+    assert.is_true(sup:remove "a")
+    assert.is_true(sup:shutdown())
+  end)
+
+  it("begins anew with the first pause when it has lived longer than the period", function()
+    local log, orders = channel.new(math.huge), channel.new()
+    local sup <close> = start { intensity = math.huge, period = 0.01, backoff = { 0.001, 1000 }, children = {
+      supervised.entry(log, "a", { args = { log, "a", orders } }) } }
+    words(log, 1)
+    for _ = 1, 20 do                              -- doubled 20 times it would be many minutes
+      mare.sleep(0.02)
+      orders:send "fail"
+      assert.same({ "end a", "begin a" }, words(log, 2))
+    end
+    assert.equal("running", sup:child("a").status)
+  end)
+
+  it("counts for the intensity as usual", function()
+    local log = channel.new(math.huge)
+    local sup = start { intensity = 3, period = 1000, backoff = 0.001, children = { { id = "a", start = fails, args = { log } } } }
+    local ok, err = sup:wait(LIMIT)
+    assert.same({ false, "intensity", "again", 4 }, { ok, err.kind, err.reason, #log })
+  end)
+
+  it("lets those that come after it wait, with rest_for_one", function()
+    local log, orders = channel.new(math.huge), channel.new()
+    local sup <close> = start { strategy = "rest_for_one", intensity = math.huge, backoff = 1000, children = {
+      supervised.entry(log, "a"), supervised.entry(log, "b", { args = { log, "b", orders } }), supervised.entry(log, "c") } }
+    words(log, 3)
+    orders:send "fail"
+    assert.same({ "end b", "end c" }, words(log, 2))
+    while sup:child("b").status ~= "restarting" do mare.sleep(0.001) end
+    assert.same({ "running", "restarting" }, { sup:child("a").status, sup:child("c").status })
+    supervised.quiet(log)
+    assert.is_true(sup:stop "b")
+    assert.same({ "begin c" }, words(log, 1))
+    assert.same({ "stopped", "running" }, { sup:child("b").status, sup:child("c").status })
+  end)
+
+  it("is told what is wrong with it", function()
+    for _, value in ipairs { -1, "x", {}, { 1 }, { 2, 1 }, { 0, math.huge }, 0 / 0, math.huge, true } do
+      local ok, err = pcall(start, { backoff = value })
+      assert.is_false(ok)
+      assert.truthy(err:find("'backoff' must be false, a number of seconds, or { first, most }", 1, true), err)
+      ok, err = pcall(start, { children = { { id = 1, start = print, backoff = value } } })
+      assert.truthy(not ok and err:find("children[1]: 'backoff' must be false, a number", 1, true), err)
+    end
   end)
 end)

@@ -23,6 +23,7 @@ local OPTIONS = {
     if value ~= math.huge and not (math.type(value) == "integer" and value >= 0) then return "a whole number from 0, or math.huge" end
   end,
   period = function(value) if not (type(value) == "number" and value > 0) then return "a number of seconds" end end,
+  backoff = children.wrong_backoff,
   report = function(value) if value ~= false and type(value) ~= "function" then return "a function, or false" end end,
 }
 

@@ -1,14 +1,16 @@
 --[[
 mare.control.children: what a supervisor is told about its children, checked, and the list it keeps of them.
 
-A plan is an entry of `children` that was checked: { id, restart, shutdown, type, ready, options }, where options is the table spawn is called with
-each time. A child is a plan's place in the list: { plan, id, handle or nil, args or nil, prev, next }, where handle is its process while it has one.
+A plan is an entry of `children` that was checked: { id, restart, shutdown, type, ready, backoff, options }, where options is the table spawn is
+called with each time. A child is a plan's place in the list: { plan, id, handle or nil, args or nil, prev, next }, where handle is its process while it
+has one; `pause` is the last of its pauses and `since` the moment from which it runs, if they count.
 Children stand in the order in which they are started; those without an id, which came by a template, stand there too but have no order among
 themselves.
 
  - by_handle[child.handle] == child, and by_id[child.id] == child, for all children of the list and nobody else;
  - specs, active, supervisors count the list's children, those with a process, those that are supervisors.
 ]]
+local mare = require "mare"
 local request = require "mare.control.request"
 
 local children = {}
@@ -41,6 +43,22 @@ local FIELDS = {
 
 local SHUTDOWN = 5
 
+--- What is wrong with a `backoff`: false, a number of seconds, or { first, most }.
+function children.wrong_backoff(value)
+  local first, most = value, value
+  if type(value) == "table" then first, most = value[1], value[2] end
+  if value ~= false and (seconds(first) or seconds(most) or first > most or most == math.huge) then
+    return "false, a number of seconds, or { first, most }"
+  end
+end
+FIELDS.backoff = children.wrong_backoff
+
+--- { first, most }; false: none; nil: nothing is said of it.
+function children.backoff(value)
+  if type(value) ~= "number" then return value end
+  return { value, value }
+end
+
 --- Raises what is wrong with an entry of `children`. check_tree(options, where, level) does so for supervisors inside.
 function children.check(entry, where, level, check_tree)
   request.check(entry, FIELDS, where, level + 1)
@@ -66,7 +84,7 @@ function children.plan(entry)
   local plan = {
     id = entry.id, restart = entry.restart or "permanent", type = kind,
     shutdown = entry.shutdown or (kind == "supervisor" and math.huge or SHUTDOWN),
-    ready = entry.ready or (tree and math.huge or nil),
+    ready = entry.ready or (tree and math.huge or nil), backoff = children.backoff(entry.backoff),
     options = { main = entry.start or supervise, args = args, name = entry.name or (type(entry.id) == "string" and entry.id or nil),
                 linked = true, owned = true, memory = entry.memory, heap = entry.heap, priority = entry.priority },
   }
@@ -130,6 +148,17 @@ end
 
 --- By its id, or by the handle of its process.
 function children:find(key) return self.by_id[key] or self.by_handle[key] end
+
+--- How many seconds it pauses before it is started again. They double, but not those of one that has run for longer than `period`.
+function children.pause(child, usual, period)
+  local backoff = child.plan.backoff
+  if backoff == nil then backoff = usual end
+  if child.since and mare.clock() - child.since > period then child.pause = nil end
+  child.since = nil
+  if not backoff then return 0 end
+  child.pause = math.min(child.pause and child.pause * 2 or backoff[1], backoff[2])
+  return child.pause
+end
 
 --- What is told of a child.
 function children.describe(child)

@@ -58,7 +58,7 @@ function request.orphan(name)
   if not owner and why == "ended" then return holder end
 end
 
---- Such a process may tidy up for so many seconds, 0.2 at most; then it is killed. When this returns the name is free, or there is nothing to be done.
+--- Such a process may tidy up for so many seconds, 0.2 at most; then it is killed. Afterwards the name is free, or there is nothing to be done.
 function request.vacate(name, seconds)
   local holder = request.orphan(name)
   if holder and holder:wait(math.min(seconds, HELD)) == nil then

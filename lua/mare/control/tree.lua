@@ -6,7 +6,8 @@ mare.control.tree: the process of a supervisor. The list of its children is mare
    changes the list or starts something runs masked, so that a supervisor that is told to end there never loses sight of a process.
  - Children that must be started in order - the first ones, and those of other strategies than one_for_one - stand in a queue. t.awaited is the one of
    them that was begun last, if it is not ready yet or pauses: the next one waits for that, but nothing else does.
- - A child that is not ready yet has `up`, the channel by which it says so. One that pauses after failures is `paused`. All watching for a child ends with `calm`.
+ - A child that is not ready yet has `up`, the channel by which it says so. One that pauses before its next start is `paused`. All watching for a
+   child ends with `calm`.
  - When it ends, however but by kill, it ends its children in the reverse order of their start.
 ]]
 local mare = require "mare"
@@ -226,7 +227,7 @@ local function late(t, child)
 end
 
 local function start(t, child)
-  child.since, child.again_at = nil, nil
+  child.again_at = nil
   local ok, err = pcall(spawn, t, child)
   if not ok then
     calm(t, child)
@@ -290,7 +291,7 @@ function strategies.one_for_all(t) restart_from(t, t.children.first) end
 
 function strategies.rest_for_one(t, child) restart_from(t, child) end
 
--- A child has no process any more: ok, err, traceback say how it ended. `pause`: seconds before it is started again.
+-- A child has no process any more: ok, err, traceback say how it ended. `pause`: seconds before it is started again, at least.
 local function lost(t, child, handle, pause, ok, err, traceback)
   local restart = child.plan.restart
   local again = restart == "permanent" or restart == "transient" and not ordered(ok, err)
@@ -303,7 +304,8 @@ local function lost(t, child, handle, pause, ok, err, traceback)
     if restart == "temporary" or child.id == nil then t.children:remove(child) end
     return
   end
-  child.again_at = pause and mare.clock() + pause
+  local seconds = math.max(pause or 0, children.pause(child, t.backoff, t.period))
+  child.again_at = seconds > 0 and mare.clock() + seconds or nil
   strategies[t.strategy](t, child)
 end
 
@@ -346,7 +348,7 @@ local function ended(t, asked, key, why)
   if not child then return say(asked, no_child(key)) end
   answer(child, nil, why)
   terminate(t, child)
-  child.again_at = nil
+  child.again_at, child.pause = nil, nil
   return child
 end
 
@@ -407,9 +409,9 @@ end
 
 -- Its process has ended. One that was awaited is ready if it has said so, or has done already what it had to.
 local function ended_by_itself(t, child, handle, ok, err, traceback)
-  local up, late = child.up, child.late
+  local up, why = child.up, child.late
   gone(t, child)
-  if late then return not_started(t, child, handle, late) end
+  if why then return not_started(t, child, handle, why) end
   if up and #up == 0 and not (ok and child.plan.restart ~= "permanent") then
     return not_started(t, child, handle, ok and "it ended before it was ready" or err, traceback)
   end
@@ -466,7 +468,8 @@ function tree.serve(options, inbox, parent)
   if not inbox then inbox = options.name and request.open(options.name, math.huge) or channel.new(math.huge) end
   local t = {
     name = options.name, strategy = options.strategy or "one_for_one", intensity = options.intensity or 1, period = options.period or 5,
-    report = options.report, template = options.template and children.plan(options.template), parent = parent, ring = {}, at = 1,
+    backoff = children.backoff(options.backoff), report = options.report,
+    template = options.template and children.plan(options.template), parent = parent, ring = {}, at = 1,
     children = children.new(), queue = {}, head = 1, tail = 0, inbox = inbox, trap = process.trap(), watched = {},
   }
   t.news = mare.selector { t.trap, t.inbox }
