@@ -2,8 +2,8 @@
 mare.control.children: what a supervisor is told about its children, checked, and the list it keeps of them.
 
 A plan is an entry of `children` that was checked: { id, restart, shutdown, type, ready, backoff, options }, where options is the table spawn is
-called with each time. A child is a plan's place in the list: { plan, id, handle or nil, args or nil, prev, next }, where handle is its process while it
-has one; `pause` is the last of its pauses and `since` the moment from which it runs, if they count.
+called with each time. A child is a plan's place in the list: { plan, id, handle or nil, args or nil, prev, next }, where handle is its process while
+it has one; `pause` is the last of its pauses and `since` the moment from which it runs, if they count.
 Children stand in the order in which they are started; those without an id, which came by a template, stand there too but have no order among
 themselves.
 
@@ -59,14 +59,17 @@ function children.backoff(value)
   return { value, value }
 end
 
---- Raises what is wrong with an entry of `children`. check_tree(options, where, level) does so for supervisors inside.
-function children.check(entry, where, level, check_tree)
-  request.check(entry, FIELDS, where, level + 1)
+--- Raises what is wrong with the fields of an entry.
+function children.check_fields(entry, where) request.check(entry, FIELDS, where) end
+
+--- Raises what is wrong with an entry of `children`. check_tree(options, where) does so for supervisors inside.
+function children.check(entry, where, check_tree)
+  children.check_fields(entry, where)
   if entry.supervisor then
-    if entry.start or entry.args then error(("%s: 'supervisor' stands in the place of 'start' and 'args'"):format(where), level + 1) end
-    check_tree(entry.supervisor, ("%s: supervisor"):format(where), level + 1)
+    if entry.start or entry.args then request.fail("%s: 'supervisor' stands in the place of 'start' and 'args'", where) end
+    check_tree(entry.supervisor, where .. ": supervisor")
   elseif not entry.start then
-    error(("%s: it has no 'start'"):format(where), level + 1)
+    request.fail("%s: it has no 'start'", where)
   end
 end
 

@@ -465,6 +465,7 @@ local function with_traceback(err) return type(err) == "string" and debug.traceb
 
 --- Makes the calling process a supervisor, until it is told to end. `parent`: the linked process whose failure ends it, too.
 function tree.serve(options, inbox, parent)
+  request.serves()
   if not inbox then inbox = options.name and request.open(options.name, math.huge) or channel.new(math.huge) end
   local t = {
     name = options.name, strategy = options.strategy or "one_for_one", intensity = options.intensity or 1, period = options.period or 5,
