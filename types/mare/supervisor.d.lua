@@ -67,7 +67,7 @@ function supervisor.start(options) end
 ---@nodiscard
 function supervisor.named(name) end
 
----In a child with `ready`: the supervisor may go on with the next.
+---In a child with `ready`: the supervisor may go on with the next. Raises in a process that nobody owns.
 function supervisor.ready() end
 
 ---Starts a supervisor, or takes one, and waits for its end. In the main script TERM and INT shut it down in order and end the program with 0. Raises
