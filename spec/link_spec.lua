@@ -253,6 +253,22 @@ describe("an owned process", function()
     end))))
   end)
 
+  it("that was cancelled before and does not listen is killed some seconds after its owner has ended, too", function()
+    local p, child = parent({ owned = true }, function()
+      require "mare".channel.named "it is deaf":send(true)
+      while true do pcall(function() while true do end end) end
+    end, function(h)
+      require "mare".channel.named "it is deaf":receive()
+      h:cancel("before")
+      return "end"
+    end)
+    ended(p)
+    assert.same({ nil, "ended" }, { child:owner() })
+    local ok, err = child:wait(120)
+    assert.is_false(ok)
+    assert.equal("killed", err.kind)
+  end)
+
   it("goes with a tree", function()
     local c = channel.new(math.huge)
     local function tree(n, tree, c)

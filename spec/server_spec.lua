@@ -255,9 +255,14 @@ describe("a server", function()
   end)
 
   it("that fails before it comes to stop raises why", function()
-    local gate = channel.new()
-    local s = server.start { call = function() gate:receive() error("oh", 0) end }
+    local gate, told = channel.new(), channel.new()
+    local s = server.start { call = function()
+      told:send(true)
+      gate:receive()
+      error("oh", 0)
+    end }
     local first = process.spawn(function() return pcall(s.call, s, 1) end)
+    told:receive(LIMIT)
     local second = process.spawn(function() return pcall(s.stop, s) end)
     while #s.inbox == 0 do mare.sleep(0.001) end
     gate:send(true)
