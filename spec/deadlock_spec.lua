@@ -28,6 +28,32 @@ mare.channel.new():receive()
     assert.is_false(r.timeout)
   end)
 
+  it("names the program's lines of who waits in a call, a scope, a server; mare's own only where there is no other", function()
+    local r = mare [[
+local mare = require "mare"
+local s = mare.server.start { name = "idle", call = function()
+  mare.channel.new():receive()
+end }
+mare.process.spawn { name = "caller", main = function()
+  s:call(1)
+end }
+mare.process.spawn { name = "scoped", main = function()
+  mare.process.scope(function()
+    mare.channel.new():receive()
+  end)
+end }
+mare.server.start { name = "quiet" }
+mare.server.named("idle"):call(2)
+]]
+    assert.equal(1, r.code)
+    assert.matches("main %(#1%): %w+[^\n]* at [^\n]*:14\n", r.err)
+    assert.matches("'idle' %(#%d+%): receive on channel 0x%x+ at [^\n]*:3\n", r.err)
+    assert.matches("'caller' %(#%d+%): %w+[^\n]* at [^\n]*:6\n", r.err)
+    assert.matches("'scoped' %(#%d+%): %w+[^\n]* at [^\n]*:9\n", r.err)
+    assert.matches("'scoped' %(#%d+%)[^\n]*: receive on channel 0x%x+ at [^\n]*:10\n", r.err)
+    assert.matches("'quiet' %(#%d+%): receive on channel 'mare.inbox:quiet' at lua/mare/server.lua:%d+\n", r.err)
+  end)
+
   it("shows the cycle of those who wait for each other", function()
     local r = mare [[
       local mare = require "mare"

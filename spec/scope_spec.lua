@@ -138,13 +138,26 @@ describe("a scope", function()
     assert.same({ false, "cancelled", "enough" }, { ok, err.kind, err.reason })
   end)
 
+  it("'s function has the deadline of the caller, whose error goes on", function()
+    assert.is_nil(scope(process.remaining))
+    local left = process.deadline(1000, scope, function() return process.remaining() end)
+    assert.is_true(left > 0 and left <= 1000)
+    for _ = 1, 20 do                             -- either may learn of it first
+      local ok, err = pcall(process.deadline, 0.001, scope, function() mare.sleep(math.huge) end)
+      assert.same({ false, "deadline" }, { ok, err.kind })
+    end
+    -- one of its own is a failure like others
+    local ok, err = pcall(process.deadline, 1000, scope, function() process.deadline(0.001, mare.sleep, 1000) end)
+    assert.same({ false, "scope", "deadline" }, { ok, err.kind, err.reason.kind })
+  end)
+
   it("ends by a deadline, with all its children", function()
     local log = channel.new(math.huge)
     local ok, err = pcall(process.deadline, 0.05, scope, function(s)
       s:spawn(sleeper, log, "process")
       mare.sleep(math.huge)
     end)
-    assert.same({ false, "deadline" }, { ok, err.kind == "scope" and err.reason.kind or err.kind })
+    assert.same({ false, "deadline" }, { ok, err.kind })
     expect(log, "begin", "process")
     assert.equal("end", (log:receive(0)))
   end)

@@ -196,18 +196,96 @@ describe("a server", function()
   end)
 
   it("says what it can't do", function()
-    local s = server.start { call = function() return 1 end }
-    s:cast(1)
-    local ok, err = s.process:wait(LIMIT)
-    assert.same({ false, "the server has no function 'cast'" }, { ok, err })
     local message = select(2, pcall(server.start, { cal = print }))
-    assert.truthy(message:find("server.start: unknown field 'cal'", 1, true))
+    assert.truthy(message:find("server.start: unknown field 'cal'; did you mean 'call'?", 1, true))
     message = select(2, pcall(server.start, { call = 7 }))
     assert.truthy(message:find("'call' must be a function, got number", 1, true))
     message = select(2, pcall(server.start, { mailbox = -1 }))
     assert.truthy(message:find("'mailbox' must be a whole number", 1, true))
     message = select(2, pcall(server.child, { call = print }))
     assert.truthy(message:find("it needs a name", 1, true))
+  end)
+
+  it("lives on when it is asked what it has no function for: who calls is told, what is cast is dropped", function()
+    local r = proc.mare [[
+      local server = require "mare.server"
+      local s = server.start { name = "deaf" }
+      print(select(2, pcall(function() s:call(1) end)))
+      for i = 1, 3 do print(s:cast(i)) end
+      print(s:stop())
+      print(select(2, pcall(server.start, { init = function() return 1, { require "mare.timer".after(0) } end })))]]
+    assert.matches("^[^\n]*:3: server 'deaf' has no function 'call'\ntrue\ntrue\ntrue\ntrue\n", r.out)
+    assert.matches("\n'init' gave things to listen to, but there is no function 'info'\n$", r.out)
+    assert.equal("mare: server 'deaf' has no function 'cast'; what is cast to it is dropped\n", r.err)
+  end)
+
+  it("deals with requests although who asked is gone", function()
+    local gate, log = channel.new(), channel.new(math.huge)
+    local s <close> = server.start { call = function(_, q)
+      if q == "wait" then gate:receive() end
+      log:send(q)
+    end }
+    assert.same(pack(nil, "timeout"), pack(s:call("wait", 0.01)))
+    assert.same(pack(nil, "timeout"), pack(s:call("late", 0.01)))
+    local asker = process.spawn(function() s:call "killed" end)
+    while #s.inbox < 2 do mare.sleep(0.001) end
+    asker:kill()
+    asker:wait()
+    gate:send(true)
+    for _, q in ipairs { "wait", "late", "killed" } do assert.equal(q, (log:receive(LIMIT))) end
+  end)
+
+  it("that has ended can be stopped, waited for and killed: no error", function()
+    local s = server.start(counter())
+    assert.is_true(s:stop())
+    assert.is_true(s:stop())
+    assert.same(pack(true), pack(s:wait(0)))
+    assert.is_false(s:kill())
+    s = server.start(counter())
+    pcall(s.call, s, "fail")
+    assert.is_true(s:stop())
+    local ok, err = s:wait(0)
+    assert.same({ false, "no such thing" }, { ok, err })
+    assert.is_true(server.named("server_spec.nobody"):stop())
+    -- two at once
+    s = server.start { call = function() mare.sleep(0.01) end }
+    local askers = {}
+    for i = 1, 4 do askers[i] = process.spawn(function() return s:stop() end) end
+    for i = 1, 4 do assert.same(pack(true, true), pack(askers[i]:wait(LIMIT))) end
+  end)
+
+  it("that fails before it comes to stop raises why", function()
+    local gate, told = channel.new(), channel.new()
+    local s = server.start { call = function()
+      told:send(true)
+      gate:receive()
+      error("oh", 0)
+    end }
+    local first = process.spawn(function() return pcall(s.call, s, 1) end)
+    told:receive(LIMIT)
+    local second = process.spawn(function() return pcall(s.stop, s) end)
+    while #s.inbox == 0 do mare.sleep(0.001) end
+    gate:send(true)
+    first:wait(LIMIT)
+    local _, ok, err = second:wait(LIMIT)
+    assert.same({ false, "down", "oh" }, { ok, err.kind, err.reason })
+  end)
+
+  it("is waited for, killed and linked as its process is", function()
+    local s = server.start(counter { name = "server_spec.w" })
+    assert.same(pack(nil, "timeout"), pack(s:wait(0)))
+    local ends = process.spawn(function()
+      local trap = process.trap()
+      local named = server.named "server_spec.w"
+      assert(named:link() == named and named:kill() == true)
+      return trap:receive()
+    end)
+    assert.same(pack(true, s.process), pack(ends:wait(LIMIT)))
+    assert.equal("killed", select(2, s:wait(LIMIT)).kind)
+    local none = server.named "server_spec.w"
+    assert.same({ pack(nil, "down"), false }, { pack(none:wait()), none:kill() })
+    local ok, err = pcall(none.link, none)
+    assert.same({ false, "down" }, { ok, err.kind })
   end)
 
   it("prints as what it is", function()

@@ -6,6 +6,7 @@ mare.scope, which is process.scope: processes and fibers that live as long as a 
  - A selector belongs to its fiber: a new child is put into `new`, and `bell` tells the watcher.
  - `live` counts the children, the function among them, whose end the watcher has not seen. It doesn't leave before that is 0: however it is made to,
    it first cancels all that lives, waits, masked, and kills the processes that have not ended within the grace.
+ - A deadline of the caller is one of the function's, too; whichever of them learns of it first, its error goes on.
  - Processes are owned, so they end with this process even when it is killed.
 ]]
 local mare = require "mare"
@@ -20,12 +21,12 @@ Scope.__index = Scope
 Scope.__name = "scope"
 
 local function check(s, what)
-  if s.over then error(("scope:%s: the scope has ended"):format(what), 3) end
+  if s.over then request.fail("scope:%s: the scope has ended", what) end
 end
 
 -- begin(…) gives the handle. Masked: who is told to end meanwhile must not lose the child.
 local function enter(s, child, begin, ...)
-  child.handle = begin(...)
+  child.handle = request.pass("^argument%[2%]", child.item or "%0", pcall(begin, ...))
   s.live = s.live + 1
   s.new[#s.new + 1] = child
   s.bell:try_send(true)
@@ -53,11 +54,13 @@ function Scope:fiber(main, ...)
   return begin(self, {}, fiber.spawn, main, ...)
 end
 
+local MAP = { at_most = function(n) if math.type(n) ~= "integer" or n < 1 then return "a whole number from 1 on" end end }
+
 --- f(item, index) for each item of a list, in processes, at most so many at a time: a list of their first results.
 function Scope:map(list, f, options)
   check(self, "map")
+  if options then request.check(options, MAP, "scope:map") end
   local most = options and options.at_most or process.workers()
-  if math.type(most) ~= "integer" or most < 1 then error("scope:map: 'at_most' must be a whole number from 1 on", 2) end
   local n, results, begun, ended, done, failed = #list, {}, 0, 0, channel.new(math.huge), false
   local function told(child, ok, result)
     if ok then results[child.index] = result end
@@ -66,7 +69,7 @@ function Scope:map(list, f, options)
   while ended < n do
     while not failed and begun < n and begun - ended < most do
       begun = begun + 1
-      begin(self, { process = true, needed = true, told = told, index = begun }, process.spawn,
+      begin(self, { process = true, needed = true, told = told, index = begun, item = ("list[%d]"):format(begun) }, process.spawn,
         { main = f, args = { list[begun], begun, n = 2 }, owned = true })
     end
     if not done:receive() then failed = true end  -- the scope ends this function at its next wait
@@ -140,16 +143,20 @@ end
 
 local function raise(s, where)
   local f = s.failed
+  if f.child.needed == s and errors.is(f.err, "deadline") and process.remaining() == 0 then error(f.err, 0) end    -- the caller's own
   error(errors.new { kind = "scope", reason = f.err, traceback = f.traceback, scope = debug.traceback("", 3):sub(2), where = where,
     message = (f.child.needed == s and "the scope's function" or tostring(f.child.handle)) .. " failed" }, 0)
 end
 
 --- Calls f(scope, …) and gives its results when it, and all that it began with the scope, have ended. The first failure ends the rest, and is raised.
 return function(f, ...)
+  if type(f) ~= "function" then request.fail("process.scope: a function expected, got %s", type(f)) end
   local where = request.where()
   local bell = channel.new(1)
   local s <close> = setmetatable({ live = 0, new = {}, children = {}, bell = bell, selector = mare.selector { bell } }, Scope)
-  begin(s, { needed = s }, fiber.spawn, f, s, ...)
+  local left = process.remaining()
+  if left then begin(s, { needed = s }, fiber.spawn, process.deadline, left, f, s, ...)
+  else begin(s, { needed = s }, fiber.spawn, f, s, ...) end
   watch(s, nil, true)
   if s.failed then
     leave(s)

@@ -23,26 +23,27 @@ local OPTIONS = {
     if value ~= math.huge and not (math.type(value) == "integer" and value >= 0) then return "a whole number from 0, or math.huge" end
   end,
   period = function(value) if not (type(value) == "number" and value > 0) then return "a number of seconds" end end,
+  backoff = children.wrong_backoff,
   report = function(value) if value ~= false and type(value) ~= "function" then return "a function, or false" end end,
 }
 
-local function check(options, where, level)
-  request.check(options, OPTIONS, where, level + 1)
+local function check(options, where)
+  request.check(options, OPTIONS, where)
   local ids, entries = {}, options.children or {}
   for i = 1, #entries do
     local place = ("%s: children[%d]"):format(where, i)
-    children.check(entries[i], place, level + 1, check)
+    children.check(entries[i], place, check)
     local id = entries[i].id
-    if id == nil then error(("%s: it has no 'id'"):format(place), level + 1) end
-    if ids[id] then error(("%s: there is a child '%s' already"):format(place, id), level + 1) end
+    if id == nil then request.fail("%s: it has no 'id'", place) end
+    if ids[id] then request.fail("%s: there is a child '%s' already", place, id) end
     ids[id] = true
   end
-  if options.template then children.check(options.template, where .. ": template", level + 1, check) end
+  if options.template then children.check(options.template, where .. ": template", check) end
 end
 
 --- Starts a supervisor and, one after the other, its children; gives it when all run. Raises what made one of them not start.
 function supervisor.start(options)
-  check(options, "supervisor.start", 2)
+  check(options, "supervisor.start")
   local inbox = not options.name and channel.new(math.huge) or nil
   local spawn = { name = options.name, linked = options.linked, owned = options.owned, priority = options.priority, memory = options.memory }
   local plan = {}
@@ -55,19 +56,24 @@ function supervisor.start(options)
 end
 
 --- The supervisor of that name, whoever is it when it is asked.
-function supervisor.named(name) return setmetatable({ name = name }, supervisor) end
+function supervisor.named(name) return request.named(name, supervisor) end
 
 --- What the process of a supervisor does.
 function supervisor.serve(options, inbox, parent) return require "mare.control.tree".serve(options, inbox or nil, parent) end
 
---- Says in a child, whose entry has `ready`, that what it needs for its work is there.
-function supervisor.ready() request.ready() end
+--- Says in a child, whose entry has `ready`, that what it needs for its work is there. Without `ready` nobody waits for it.
+function supervisor.ready()
+  local owner, why = process.self():owner()
+  if not request.ready() and not owner and not why then
+    request.fail "supervisor.ready: this process is no supervisor's child; it is called by what a child's entry has as 'start'"
+  end
+end
 
 local function ask(self, ...) return request.ask(self, nil, ...) end
 
 --- Adds a child and starts it: its process; or nil and why it did not start.
 function supervisor:add(entry)
-  children.check(entry, "sup:add", 2, check)
+  children.check(entry, "sup:add", check)
   return ask(self, "add", entry)
 end
 

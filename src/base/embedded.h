@@ -8,6 +8,7 @@
 #define MR_EMBEDDED_H
 
 #include <stddef.h>
+#include <string.h>
 
 struct mr_embedded {
   const char *name;                            /* what require calls it */
@@ -16,5 +17,14 @@ struct mr_embedded {
   size_t size;
 };
 extern const struct mr_embedded mr_embedded[];
+
+/* Is it the source of such a chunk ("@lua/mare/scope.lua"), or of the same file in a source tree that plain Lua has read it from? */
+static inline int mr_own_source(const char *source) {
+  size_t len = strlen(source), size;
+  if (*source != '@') return 0;
+  for (const struct mr_embedded *e = mr_embedded; e->name; e++)
+    if ((size = strlen(e->file)) < len && strcmp(source + len - size, e->file) == 0 && (len == size + 1 || source[len - size - 1] == '/')) return 1;
+  return 0;
+}
 
 #endif

@@ -114,12 +114,14 @@ int mr_process_give(lua_State *L) {
   return 1;
 }
 
-/* handle:owner() -> handle | nil */
+/* handle:owner() -> handle | nil | nil, "ended" */
 int mr_process_owner(lua_State *L) {
-  mr_proc *owner = mr_owner(process_check(L, 1));
-  if (!owner) lua_pushnil(L);
-  else mr_shared_push_new(L, &owner->shared);
-  return 1;
+  mr_proc *p = process_check(L, 1), *owner = mr_owner(p);
+  if (owner) return mr_shared_push_new(L, &owner->shared), 1;
+  lua_pushnil(L);
+  if (!mr_orphaned(p)) return 1;
+  lua_pushliteral(L, "ended");
+  return 2;
 }
 
 /* process.trap() -> channel on which the handles of linked processes arrive when they have ended */

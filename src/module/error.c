@@ -5,6 +5,7 @@
  * from what is known of the process or fiber that is to end (process/control.h).
  */
 #include "module/module.h"
+#include "base/embedded.h"
 #include "process/control.h"
 #include "process/strand.h"
 
@@ -44,19 +45,16 @@ static void push_name(lua_State *L, const mr_proc *p) {
   else lua_pushfstring(L, "process #%I", (LUAI_UACINT)p->job.id);
 }
 
-/* mare's own files: those in the binary, and those of a source tree that Lua reads them from. */
-static int is_own(const lua_Debug *ar) { return *ar->source == '@' && strstr(ar->source, "lua/mare/") != NULL; }
-
 /* "file:line" of the innermost Lua function of the program that runs, else of mare's own, or nil. */
 static void push_where(lua_State *L) {
   lua_Debug ar;
   lua_pushnil(L);
   for (int level = 0, own = 0; lua_getstack(L, level, &ar); level++) {
     lua_getinfo(L, "Sl", &ar);
-    if (ar.currentline <= 0 || (own && is_own(&ar))) continue;
+    if (ar.currentline <= 0 || (own && mr_own_source(ar.source))) continue;
     lua_pop(L, 1);
     lua_pushfstring(L, "%s:%d", ar.short_src, ar.currentline);
-    if (!is_own(&ar)) return;
+    if (!mr_own_source(ar.source)) return;
     own = 1;
   }
 }

@@ -16,6 +16,7 @@ struct mr_control {
   end bonds;                                   /* (control lock) head of a circular list of places of this process */
   mr_shared *trap;                             /* (control lock) counted, or NULL */
   unsigned char over;                          /* (control lock) no bond is made any more */
+  atomic_uchar orphan;                         /* its owner has ended */
   _Atomic(mr_why *) why;
 };
 
@@ -108,15 +109,15 @@ int mr_kill(mr_proc *p, mr_fiber *near) { return mr_job_end(&p->job, JOB_KILLED,
 
 #define DEAF_AFTER 5000000000u       /* ns */
 
-/* Who is cancelled because its owner has ended has nobody left to see to it: it is killed when it has had the usual grace, and a second. */
+/* Whose owner has ended has nobody left to see to it: it is killed when it has had the usual grace, and a second, however it was asked before. */
 #define ORPHAN_AFTER (DEAF_AFTER + 1000000000u)
 
 enum { DEAF_MOST = 8, ORPHANS = 64 };
 typedef struct { uint64_t now; int n, norphans; char line[DEAF_MOST][256]; mr_proc *orphan[ORPHANS]; } deaf_report;
 
-static int orphaned(mr_proc *p) {
-  const mr_why *w = why_of(p);
-  return w && w->kind == WHY_OWNER;
+int mr_orphaned(mr_proc *p) {
+  mr_control *c = atomic_load(&p->control);
+  return c && atomic_load(&c->orphan);
 }
 
 /* (its shard's lock) Nothing is written here. */
@@ -124,7 +125,7 @@ static void look_for_deaf(mr_proc *p, void *ud) {
   deaf_report *r = ud;
   unsigned ends = mr_job_ends(&p->job);
   uint64_t asked = atomic_load(&p->job.asked);
-  if (ends == JOB_CANCELLED && asked && r->now - asked >= ORPHAN_AFTER && r->norphans < ORPHANS && orphaned(p)) {
+  if (ends == JOB_CANCELLED && asked && r->now - asked >= ORPHAN_AFTER && r->norphans < ORPHANS && mr_orphaned(p)) {
     mr_retain(&p->shared);
     r->orphan[r->norphans++] = p;
   }
@@ -348,6 +349,7 @@ void mr_control_ended(mr_proc *p, int failed, mr_fiber *near) {
     delist(&b->end[0]);
     delist(&b->end[1]);
     mr_retain(&(b->end[0].of == p ? b->end[1].of : b->end[0].of)->shared);
+    if (b->kind == TIE_OWNED && b->end[0].of == p) atomic_store(&atomic_load(&b->end[1].of->control)->orphan, 1);
     b->next = all;
     all = b;
   }

@@ -44,6 +44,7 @@ static void test_ties_are_made_once_and_dissolve(const test_host *h) {
   CHECK(mr_kill(a, NULL) == 1);
   while (mr_job_ends(&c->job) != JOB_OVER) port_sleep(100000);
   CHECK(mr_kill(a, NULL) == 0 && mr_cancel(b, mr_why_new(WHY_CANCELLED), NULL) == 0);
+  CHECK(mr_orphaned(b) && !mr_orphaned(a) && !mr_orphaned(c) && mr_owner(b) == NULL);
   mr_cause cause;
   while (atomic_load(&c->status) < PROC_DONE) port_sleep(100000);
   mr_cause_of_process(a, &cause);

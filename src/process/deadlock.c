@@ -6,6 +6,7 @@
  */
 #include "process/rt.h"
 #include "process/strand.h"
+#include "base/embedded.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -59,7 +60,7 @@ int mr_deadlock(mr_fiber **told, int most) {
 
 /* ---- the report ---- */
 
-#define SHOWN 40
+enum { SHOWN = 40, LEVELS = 50 };            /* at most: fibers of the report, frames in which a line of the program is looked for */
 
 typedef struct { char *text; size_t len, size; size_t count; } report;
 
@@ -90,15 +91,20 @@ static const char *who(const mr_proc *p, char *buf, size_t size) {
   return buf;
 }
 
+/* The innermost line of the program; of mare's own files only if there is no other. */
 static void where(report *o, lua_State *L) {
   lua_Debug ar;
-  for (int level = 0; L && level < 10 && lua_getstack(L, level, &ar); level++) {
+  char own[LUA_IDSIZE + 16] = "";
+  for (int level = 0; L && level < LEVELS && lua_getstack(L, level, &ar); level++) {
     lua_getinfo(L, "Sl", &ar);
-    if (ar.currentline > 0) {
+    if (ar.currentline <= 0) continue;
+    if (!mr_own_source(ar.source)) {
       say(o, " at %s:%d", ar.short_src, ar.currentline);
       return;
     }
+    if (!*own) snprintf(own, sizeof own, " at %s:%d", ar.short_src, ar.currentline);
   }
+  say(o, "%s", own);
 }
 
 static void describe_fiber(mr_fiber *f, void *ud) {

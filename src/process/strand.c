@@ -77,7 +77,8 @@ int mr_strand_resume(mr_lua *l) {
   f->sysyield = SYS_NONE;
   if (!first) mark(l, 0, 1);
   if (PORT_UNLIKELY(mr_fiber_ending(f)) && closes(l, parked)) return close_here(l);
-  if (PORT_UNLIKELY(mr_job_ends(f->job) == JOB_KILLED)) mr_hook_kill(l->parked_L);
+  /* one that did not wait may be killed just now; the hook will tell it, and it has perhaps never had a parked_L */
+  if (parked && PORT_UNLIKELY(mr_job_ends(f->job) == JOB_KILLED)) mr_hook_kill(l->parked_L);
   if (first) return mr_lua_resume(L, NULL, 0, &l->nres);
   if (lua_status(L) == LUA_OK) nargs = lua_gettop(L) - 1;
   int status = mr_lua_resume(L, NULL, nargs, &l->nres);

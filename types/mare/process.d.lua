@@ -175,7 +175,8 @@ function handle:unlink() end
 function handle:give(other) end
 
 ---Whose end ends this process.
----@return mare.handle? owner
+---@return mare.handle? owner nil: none, or it has ended
+---@return '"ended"'|nil reason it had one, which has ended
 ---@nodiscard
 function handle:owner() end
 

@@ -63,7 +63,22 @@ function object:call(question, seconds) end
 ---@return '"down"'|nil reason there is no server
 function object:cast(message) end
 
----Lets it deal with what came before and end, and waits for that.
+---Waits for the end of its process, as `handle:wait`.
+---@param seconds? number
+---@return boolean|nil ok
+---@return any error nil, "timeout" after so many seconds; nil, "down": nobody has the name
+---@return string? traceback
+function object:wait(seconds) end
+
+---Kills its process.
+---@return boolean killed false: there was none any more
+function object:kill() end
+
+---Links the calling process with its process, as `handle:link`. Raises an error of kind `"down"` when nobody has the name.
+---@return mare.server self
+function object:link() end
+
+---Lets it deal with what came before and end, and waits for that. One that has ended is no error.
 ---@param seconds? number
 ---@return true|nil ended
 ---@return '"timeout"'|nil reason

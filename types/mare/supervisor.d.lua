@@ -19,6 +19,7 @@ local object = {}
 ---@field restart? '"permanent"'|'"transient"'|'"temporary"' always (default), when it failed, never
 ---@field shutdown? number|'"kill"' seconds from cancel to kill: 5, of a supervisor `math.huge`; or at once
 ---@field ready? number seconds to wait until it calls `supervisor.ready`
+---@field backoff? false|number|number[] as the supervisor's, which it has by default
 ---@field type? '"worker"'|'"supervisor"'
 ---@field name? string as in spawn; the id by default
 ---@field memory? number|mare.budget as in spawn
@@ -32,6 +33,7 @@ local object = {}
 ---@field period? number seconds: 5
 ---@field template? mare.supervisor.child what `spawn` starts
 ---@field name? string by which it is found
+---@field backoff? false|number|number[] seconds before a restart, or { first, most }: doubled after each failure in a row; none by default
 ---@field report? false|fun(event: mare.supervisor.event) is told of failures; printed on stderr without it
 ---@field linked? boolean as in spawn
 ---@field owned? boolean as in spawn
@@ -65,7 +67,7 @@ function supervisor.start(options) end
 ---@nodiscard
 function supervisor.named(name) end
 
----In a child with `ready`: the supervisor may go on with the next.
+---In a child with `ready`: the supervisor may go on with the next. Raises in a process that nobody owns.
 function supervisor.ready() end
 
 ---Starts a supervisor, or takes one, and waits for its end. In the main script TERM and INT shut it down in order and end the program with 0. Raises

@@ -1,14 +1,16 @@
 --[[
 mare.control.children: what a supervisor is told about its children, checked, and the list it keeps of them.
 
-A plan is an entry of `children` that was checked: { id, restart, shutdown, type, ready, options }, where options is the table spawn is called with
-each time. A child is a plan's place in the list: { plan, id, handle or nil, args or nil, prev, next }, where handle is its process while it has one.
+A plan is an entry of `children` that was checked: { id, restart, shutdown, type, ready, backoff, options }, where options is the table spawn is
+called with each time. A child is a plan's place in the list: { plan, id, handle or nil, args or nil, prev, next }, where handle is its process while
+it has one; `pause` is the last of its pauses and `since` the moment from which it runs, if they count.
 Children stand in the order in which they are started; those without an id, which came by a template, stand there too but have no order among
 themselves.
 
  - by_handle[child.handle] == child, and by_id[child.id] == child, for all children of the list and nobody else;
  - specs, active, supervisors count the list's children, those with a process, those that are supervisors.
 ]]
+local mare = require "mare"
 local request = require "mare.control.request"
 
 local children = {}
@@ -41,14 +43,33 @@ local FIELDS = {
 
 local SHUTDOWN = 5
 
---- Raises what is wrong with an entry of `children`. check_tree(options, where, level) does so for supervisors inside.
-function children.check(entry, where, level, check_tree)
-  request.check(entry, FIELDS, where, level + 1)
+--- What is wrong with a `backoff`: false, a number of seconds, or { first, most }.
+function children.wrong_backoff(value)
+  local first, most = value, value
+  if type(value) == "table" then first, most = value[1], value[2] end
+  if value ~= false and (seconds(first) or seconds(most) or first > most or most == math.huge) then
+    return "false, a number of seconds, or { first, most }"
+  end
+end
+FIELDS.backoff = children.wrong_backoff
+
+--- { first, most }; false: none; nil: nothing is said of it.
+function children.backoff(value)
+  if type(value) ~= "number" then return value end
+  return { value, value }
+end
+
+--- Raises what is wrong with the fields of an entry.
+function children.check_fields(entry, where) request.check(entry, FIELDS, where) end
+
+--- Raises what is wrong with an entry of `children`. check_tree(options, where) does so for supervisors inside.
+function children.check(entry, where, check_tree)
+  children.check_fields(entry, where)
   if entry.supervisor then
-    if entry.start or entry.args then error(("%s: 'supervisor' stands in the place of 'start' and 'args'"):format(where), level + 1) end
-    check_tree(entry.supervisor, ("%s: supervisor"):format(where), level + 1)
+    if entry.start or entry.args then request.fail("%s: 'supervisor' stands in the place of 'start' and 'args'", where) end
+    check_tree(entry.supervisor, where .. ": supervisor")
   elseif not entry.start then
-    error(("%s: it has no 'start'"):format(where), level + 1)
+    request.fail("%s: it has no 'start'", where)
   end
 end
 
@@ -66,7 +87,7 @@ function children.plan(entry)
   local plan = {
     id = entry.id, restart = entry.restart or "permanent", type = kind,
     shutdown = entry.shutdown or (kind == "supervisor" and math.huge or SHUTDOWN),
-    ready = entry.ready or (tree and math.huge or nil),
+    ready = entry.ready or (tree and math.huge or nil), backoff = children.backoff(entry.backoff),
     options = { main = entry.start or supervise, args = args, name = entry.name or (type(entry.id) == "string" and entry.id or nil),
                 linked = true, owned = true, memory = entry.memory, heap = entry.heap, priority = entry.priority },
   }
@@ -131,10 +152,21 @@ end
 --- By its id, or by the handle of its process.
 function children:find(key) return self.by_id[key] or self.by_handle[key] end
 
+--- How many seconds it pauses before it is started again. They double, but not those of one that has run for longer than `period`.
+function children.pause(child, usual, period)
+  local backoff = child.plan.backoff
+  if backoff == nil then backoff = usual end
+  if child.since and mare.clock() - child.since > period then child.pause = nil end
+  child.since = nil
+  if not backoff then return 0 end
+  child.pause = math.min(child.pause and child.pause * 2 or backoff[1], backoff[2])
+  return child.pause
+end
+
 --- What is told of a child.
 function children.describe(child)
   return { id = child.id, process = child.handle, type = child.plan.type, restart = child.plan.restart,
-           status = child.queued and "restarting" or child.handle and "running" or "stopped" }
+           status = (child.queued or child.up or child.paused) and "restarting" or child.handle and "running" or "stopped" }
 end
 
 function children.name(child) return child.id == nil and "a child" or ("child '%s'"):format(child.id) end

@@ -9,7 +9,8 @@ Of these channels each process keeps those that are free: one whose answer never
 ]]
 local mare = require "mare"
 local errors = require "mare.error"
-local process, channel, select = mare.process, mare.channel, mare.select
+local suggest = require "mare.near".near
+local process, channel, fiber, wait_for = mare.process, mare.channel, mare.fiber, mare.select
 
 local request = {}
 
@@ -23,15 +24,22 @@ function request.what(object) return object.name and ("'%s'"):format(object.name
 
 -- The process and its inbox; nil when nobody has the name.
 local function find(object)
+  if type(object) ~= "table" then request.fail("a server or supervisor expected in front of ':', got %s", type(object)) end
   if not object.name then return object.process, object.inbox end
   local handle = process.whereis(object.name)
   local inbox = handle and channel.find(inbox_name(object.name))
   if inbox then return handle, inbox end
 end
 
+--- Who has that name when it is asked.
+function request.named(name, class)
+  if type(name) ~= "string" then request.fail("named: a name expected, got %s", type(name)) end
+  return setmetatable({ name = name }, class)
+end
+
 local HERE = debug.getinfo(1, "S").source:match("^(.*)control/request%.lua$") or "@lua/mare/"      -- where mare's own files are
 
---- The line of the program that called mare.
+--- The line of the program that called mare; false: there is none.
 function request.where()
   for level = 2, 20 do
     local info = debug.getinfo(level, "Sl")
@@ -41,19 +49,57 @@ function request.where()
   return false
 end
 
+--- Raises a text, with that line. Positions that `error` would add name lines of mare's own.
+function request.fail(text, ...)
+  if select("#", ...) > 0 then text = text:format(...) end
+  local where = request.where()
+  error(where and where .. ": " .. text or text, 0)
+end
+
+-- Passes on the results of pcall; an error text gets that line, and is changed by gsub(from, to) first. A text with a line has it twice then.
+function request.pass(from, to, ok, ...)
+  if ok then return ... end
+  local err = ...
+  if type(err) ~= "string" then error(err, 0) end
+  request.fail("%s", from and err:gsub(from, to, 1) or err)
+end
+
 -- Nobody is there; with a reason: it has ended before it answered.
 local function down(object, reason)
   local message = request.what(object) .. (reason ~= nil and " ended before it answered" or " is not running")
   return errors.new { kind = "down", message = message, reason = reason, where = request.where() }
 end
 
-local HELD = 1                                 -- seconds to wait for a name whose holder may be ending
+--- Raises that.
+function request.down(object) error(down(object), 0) end
+
+local HELD = 0.2                               -- seconds to wait for a name whose holder may be ending
+local KILLED = 5                               -- seconds to wait for a process that was killed: it may be inside a C function
+
+--- Who has the name although its owner has ended: what a supervisor that was killed has left behind. It is cancelled already.
+function request.orphan(name)
+  local holder = process.whereis(name)
+  local owner, why = nil, nil
+  if holder and holder ~= process.self() then owner, why = holder:owner() end
+  if not owner and why == "ended" then return holder end
+end
+
+--- Such a process may tidy up for so many seconds, 0.2 at most; then it is killed. Afterwards the name is free, or there is nothing to be done.
+function request.vacate(name, seconds)
+  local holder = request.orphan(name)
+  if holder and holder:wait(math.min(seconds, HELD)) == nil then
+    holder:kill()
+    holder:wait(KILLED)
+  end
+end
 
 --- Gives the calling process, who is asked by that name from now on, its inbox. What waits in the inbox of who had the name before is answered: down.
 function request.open(name, capacity)
+  request.vacate(name, HELD)
   local holder = process.whereis(name)
   if holder and holder ~= process.self() then holder:wait(HELD) end
-  process.register(name)
+  local ok, err = pcall(process.register, name)
+  if not ok then error(err, 0) end             -- without a line of this file
   local old = channel.find(inbox_name(name))
   if old then
     old:close()
@@ -80,7 +126,7 @@ local function judge(asked, which, id, ...)
       return ...
     elseif id == -asked.id then
       free[#free + 1] = asked
-      error((...), 0)
+      request.pass(nil, nil, false, ...)
     end
     return await(asked)
   elseif which == 2 then                       -- id is how it ended
@@ -93,16 +139,24 @@ end
 
 function await(asked)
   asked.cases.timeout = left(asked.deadline)
-  return judge(asked, select(asked.cases))
+  return judge(asked, wait_for(asked.cases))
+end
+
+-- What a program calls the values behind (kind, reply, id) of a question; others are arguments.
+local NAMES = { call = "question", cast = "message", add = "child", stop = "child", restart = "child", remove = "child", child = "child" }
+
+local function packed(kind, ok, ...)
+  if ok then return ... end
+  return request.pass("^message%[(%d+)%]", function(n) return NAMES[kind] or ("argument[%d]"):format(n - 3) end, false, ...)
 end
 
 -- Puts a message into the inbox; waits while that is full. true | nil, "timeout" | nil, "down".
-local function put(handle, inbox, deadline, ...)
-  local ok, why = inbox:try_send(...)
+local function put(handle, inbox, deadline, kind, ...)
+  local ok, why = packed(kind, pcall(inbox.try_send, inbox, kind, ...))
   if not ok and why == "full" then
     if handle == process.self() then return nil, "full" end
     local which
-    which, ok = select { inbox:sending(...), handle, timeout = left(deadline) }
+    which, ok = wait_for { packed(kind, pcall(inbox.sending, inbox, kind, ...)), handle, timeout = left(deadline) }
     if which == nil then return nil, "timeout" end
     if which == 2 then ok = nil end
   end
@@ -110,10 +164,19 @@ local function put(handle, inbox, deadline, ...)
   return nil, "down"
 end
 
+local asked_by                                 -- the fiber that deals with what this process is asked: true, the first one; nil: none
+
+--- The calling fiber is the one that deals with requests.
+function request.serves() asked_by = fiber.self() or true end
+
 --- Asks and waits, at most so many seconds: the answer, or nil, "timeout". Raises kind "down" when the process has ended or ends meanwhile.
 function request.ask(object, seconds, kind, ...)
+  if seconds ~= nil and type(seconds) ~= "number" then request.fail("a number of seconds expected, got %s", type(seconds)) end
   local handle, inbox = find(object)
   if not handle then error(down(object), 0) end
+  if asked_by and handle == process.self() and asked_by == (fiber.self() or true) then
+    request.fail("%s asks itself and would wait for ever: what it is to do, let it call a function of its own", request.what(object))
+  end
   local deadline = seconds and seconds < math.huge and mare.clock() + seconds or nil
   local asked = table.remove(free) or { cases = { channel.new(1) } }
   serial = serial + 1
@@ -122,7 +185,7 @@ function request.ask(object, seconds, kind, ...)
   local ok, why = put(handle, inbox, deadline, kind, asked.cases[1], serial, ...)
   if not ok then
     if why == "timeout" then return nil, why end
-    if why == "full" then error("the mailbox of this process is full, and only it could empty it", 0) end
+    if why == "full" then request.fail("the mailbox of this process is full, and only it could empty it") end
     error(down(object), 0)
   end
   return await(asked)
@@ -135,14 +198,22 @@ function request.tell(object, kind, ...)
   return put(handle, inbox, nil, kind, false, 0, ...)
 end
 
+--- Raises an error in who has asked.
+function request.refuse(reply, id, err)
+  if reply then reply:try_send(-id, err) end
+end
+
 --- Answers a question, at most once; never waits.
 function request.answer(reply, id, ...)
-  if reply then reply:try_send(id, ...) end
+  if not reply then return end
+  local ok, err = pcall(reply.try_send, reply, id, ...)
+  if ok then return end
+  error(type(err) == "string" and err:gsub("^message%[2%]", "answer") or err, 0)
 end
 
 --------------------------------------------------------------------------------------------------------- beginning
 
-local born                                     -- where this process says that it is ready; nil: nobody waits, or it has
+local born                                     -- where this process says that it is ready; false: it has; nil: nobody waits
 
 --- What a process runs whose beginner waits until it is ready.
 function request.begin(up, f, ...)
@@ -150,10 +221,13 @@ function request.begin(up, f, ...)
   return f(...)
 end
 
---- Tells who began this process that it is ready.
+--- Tells who began this process that it is ready. False: nobody has ever waited for that.
 function request.ready()
-  if born then born:try_send(true) end
-  born = nil
+  if born then
+    born:try_send(true)
+    born = false
+  end
+  return born ~= nil
 end
 
 -- What is spawned. The module travels by its name.
@@ -163,16 +237,16 @@ local Unborn = { __close = function(unborn)
   if unborn.handle then unborn.handle:cancel("who began it ended") end
 end }
 
---- Spawns a process that calls serve(…) of a module, and waits until it is ready. Its error is raised.
+--- Spawns a process that calls serve(plan, …) of a module, and waits until it is ready. Its error is raised.
 function request.start(module, options, ...)
   local up = channel.new(1)
   options.main, options.args = main, table.pack(module, up, ...)
-  local handle = process.spawn(options)
+  local handle = request.pass("^argument%[4%]%.", module:match "%w+$" .. ".start: ", pcall(process.spawn, options))
   local unborn <close> = setmetatable({ handle = handle }, Unborn)
-  local which, ok, err = select { up, handle }
+  local which, ok, err = wait_for { up, handle }
   if which == 2 and not up:try_receive() then
     if not ok then error(err, 0) end
-    error("it ended before it was ready", 0)
+    request.fail("it ended before it was ready")
   end
   unborn.handle = nil
   return handle
@@ -180,23 +254,25 @@ end
 
 ------------------------------------------------------------------------------------------------------------ options
 
+local function unknown(name, known)
+  local names = {}
+  for other in pairs(known) do names[#names + 1] = other end
+  local near = type(name) == "string" and suggest(name, names)
+  if near then return ("unknown field '%s'; did you mean %s?"):format(name, near) end
+  table.sort(names)
+  return ("unknown field '%s'; there are %s"):format(tostring(name), table.concat(names, ", "))
+end
+
 --- Raises unless `given` is a table of these fields only; `known`: name -> type, or a function(value) -> nil or what is expected.
-function request.check(given, known, where, level)
-  if type(given) ~= "table" then error(("%s: a table expected, got %s"):format(where, type(given)), level + 1) end
+function request.check(given, known, where)
+  if type(given) ~= "table" then request.fail("%s: a table expected, got %s", where, type(given)) end
   for name, value in pairs(given) do
-    local wanted = known[name]
-    if not wanted then
-      local names = {}
-      for other in pairs(known) do names[#names + 1] = other end
-      table.sort(names)
-      error(("%s: unknown field '%s'; there are %s"):format(where, tostring(name), table.concat(names, ", ")), level + 1)
-    end
-    local expected
+    local wanted, expected = known[name], nil
+    if not wanted then request.fail("%s: %s", where, unknown(name, known)) end
     if type(wanted) == "function" then expected = wanted(value)
     elseif type(value) ~= wanted then expected = "a " .. wanted end
     if expected then
-      local got = type(value) == "string" and value or type(value)
-      error(("%s: '%s' must be %s, got %s"):format(where, name, expected, got), level + 1)
+      request.fail("%s: '%s' must be %s, got %s", where, name, expected, type(value) == "string" and value or type(value))
     end
   end
 end

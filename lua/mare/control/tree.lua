@@ -2,16 +2,19 @@
 mare.control.tree: the process of a supervisor. The list of its children is mare.control.children; what it is asked comes by mare.control.request.
 
  - It is told of its children's ends by its trap, as they are spawned linked; as they are owned too, they end even when it is killed.
- - What changes the list or starts something runs masked, so that a supervisor that is told to end never loses sight of a process. It can be told to
-   end where it waits: for news, and for a child to be ready.
- - Children are started one after the other: those to be started stand in a queue. While one is awaited nothing else is dealt with.
+ - It waits in one place, for news: ends, requests, and what its children are watched for: that one is ready, is late, or may be tried again. What
+   changes the list or starts something runs masked, so that a supervisor that is told to end there never loses sight of a process.
+ - Children that must be started in order - the first ones, and those of other strategies than one_for_one - stand in a queue. t.awaited is the one of
+   them that was begun last, if it is not ready yet or pauses: the next one waits for that, but nothing else does.
+ - A child that is not ready yet has `up`, the channel by which it says so. One that pauses before its next start is `paused`. All watching for a
+   child ends with `calm`.
  - When it ends, however but by kill, it ends its children in the reverse order of their start.
 ]]
 local mare = require "mare"
 local errors = require "mare.error"
 local request = require "mare.control.request"
 local children = require "mare.control.children"
-local process, channel, select = mare.process, mare.channel, mare.select
+local process, channel, timer = mare.process, mare.channel, mare.timer
 
 local tree = {}
 
@@ -56,11 +59,40 @@ local function tell_end(child)
   if child.plan.shutdown == "kill" then child.handle:kill() else child.handle:cancel("shutdown") end
 end
 
+-- f(t, child) when the source has something to say.
+local function watch(t, child, source, f)
+  local key = t.news:add(source)
+  t.watched[key] = function() f(t, child) end
+  child.watched = child.watched or {}
+  child.watched[key] = true
+end
+
+local function unwatch(t, child)
+  for key in pairs(child.watched) do
+    t.news:remove(key)
+    t.watched[key] = nil
+  end
+  child.watched = nil
+end
+
+-- It is neither awaited nor does it pause any more.
+local function calm(t, child)
+  if child.watched then unwatch(t, child) end
+  child.up, child.late, child.paused = nil, nil, nil
+  if t.awaited == child then t.awaited = nil end
+end
+
+-- It has no process any more.
+local function gone(t, child)
+  calm(t, child)
+  t.children:ended(child)
+end
+
 local function terminate(t, child)
   local handle = child.handle
-  if not handle then return end
+  if not handle then return calm(t, child) end
   tell_end(child)
-  t.children:ended(child)
+  gone(t, child)
   await_end(t, child, handle, child.plan.shutdown ~= "kill" and child.plan.shutdown or KILLED)
 end
 
@@ -79,8 +111,9 @@ local function terminate_down_to(t, first)
       local till = from and from.id == nil and from.prev or from
       while child ~= till do
         local handle, limit = child.handle, child.plan.shutdown
-        if handle then
-          t.children:ended(child)
+        if not handle then calm(t, child)
+        else
+          gone(t, child)
           await_end(t, child, handle, limit == "kill" and KILLED or math.max(0, since + limit - mare.clock()))
         end
         if child == first then return end
@@ -131,21 +164,31 @@ local function answer(child, ...)
   request.answer(asked[1], asked[2], ...)
 end
 
--- Gives the channel by which it says that it is ready, or nil; raises when there is no process.
+-- What a child runs whose name an orphan has. The supervisor itself must not wait for that.
+local function begin_without(name, seconds, main, ...)
+  request.vacate(name, seconds)
+  return main(...)
+end
+
+-- Raises when there is no process.
 local function spawn(t, child)
   local plan = child.plan
-  local options, up = plan.options, nil
-  local base = options.args
-  options.args = child.args or base
+  local options = plan.options
+  local base, main = options.args, options.main
+  local args = child.args or base
   if plan.ready then
-    up = channel.new(1)
-    options.args[1] = up
+    child.up = channel.new(1)
+    args[1] = child.up
+  end
+  options.args = args
+  if options.name and request.orphan(options.name) then
+    local grace = plan.shutdown == "kill" and 0 or plan.shutdown
+    options.main, options.args = begin_without, table.move(args, 1, args.n, 4, { options.name, grace, main, n = args.n + 3 })
   end
   local ok, handle = pcall(process.spawn, options)
-  options.args = base
+  options.main, options.args = main, base
   if not ok then error(handle, 0) end
   t.children:runs(child, handle)
-  return up
 end
 
 -- One restart more. Gives an error when there have been too many.
@@ -162,16 +205,66 @@ local function counted(t, child, err)
   t.at = t.at % t.intensity + 1
 end
 
+local not_started
+
+-- It runs, and is ready if that was waited for.
+local function begun(t, child)
+  calm(t, child)
+  child.begun, child.since = true, mare.clock()
+  answer(child, child.handle)
+end
+
+local function kill(_, child) child.handle:kill() end
+
+-- It is not ready in time, and told to end. When it has ended it was not started.
+local function late(t, child)
+  if #child.up > 0 then return begun(t, child) end
+  unwatch(t, child)
+  child.late = ("it was not ready within %g s"):format(child.plan.ready)
+  tell_end(child)
+  local limit = child.plan.shutdown
+  if limit ~= "kill" and limit < math.huge then watch(t, child, timer.after(limit), kill) end
+end
+
 local function start(t, child)
-  local ok, up = pcall(spawn, t, child)
-  if not ok then return nil, up end
-  if up then
-    t.awaited = { child = child, up = up, handle = child.handle }
-  else
-    child.begun = true
-    answer(child, child.handle)
+  child.again_at = nil
+  local ok, err = pcall(spawn, t, child)
+  if not ok then
+    calm(t, child)
+    return not_started(t, child, nil, err)
   end
-  return true
+  if not child.up then return begun(t, child) end
+  watch(t, child, child.up, begun)
+  if child.plan.ready < math.huge then watch(t, child, timer.after(child.plan.ready), late) end
+end
+
+local function resume(t, child)
+  unwatch(t, child)
+  child.paused = nil
+  start(t, child)
+end
+
+-- Starts it, or lets it pause first.
+local function launch(t, child)
+  local left = child.again_at and child.again_at - mare.clock() or 0
+  if left <= 0 then return start(t, child) end
+  child.paused = true
+  watch(t, child, timer.after(left), resume)
+end
+
+-- The next of the queue.
+local function start_next(t)
+  local child = next_of(t)
+  if not child then return end
+  if child.handle then return answer(child, child.handle) end
+  t.awaited = child
+  launch(t, child)
+  if not child.up and not child.paused and t.awaited == child then t.awaited = nil end
+end
+
+-- Somebody asked for its start: nothing but an order that is to be kept delays that.
+local function start_soon(t, child)
+  if t.strategy == "one_for_one" and t.up then launch(t, child) else enqueue(t, child) end
 end
 
 -- All from `first` on end, and are started again in their order; temporary ones are gone.
@@ -192,16 +285,14 @@ end
 
 local strategies = {}
 
-function strategies.one_for_one(t, child)
-  if child.plan.ready or t.tail >= t.head or not start(t, child) then enqueue(t, child) end
-end
+strategies.one_for_one = launch
 
 function strategies.one_for_all(t) restart_from(t, t.children.first) end
 
 function strategies.rest_for_one(t, child) restart_from(t, child) end
 
--- A child has no process any more: ok, err, traceback say how it ended.
-local function lost(t, child, handle, ok, err, traceback)
+-- A child has no process any more: ok, err, traceback say how it ended. `pause`: seconds before it is started again, at least.
+local function lost(t, child, handle, pause, ok, err, traceback)
   local restart = child.plan.restart
   local again = restart == "permanent" or restart == "transient" and not ordered(ok, err)
   local too_many = again and counted(t, child, err)
@@ -213,48 +304,20 @@ local function lost(t, child, handle, ok, err, traceback)
     if restart == "temporary" or child.id == nil then t.children:remove(child) end
     return
   end
+  local seconds = math.max(pause or 0, children.pause(child, t.backoff, t.period))
+  child.again_at = seconds > 0 and mare.clock() + seconds or nil
   strategies[t.strategy](t, child)
 end
 
 -- One that was to be started was not, or ended before it was ready.
-local function not_started(t, child, handle, err, traceback)
-  if child.begun then
-    t.pause = true
-    return lost(t, child, handle, false, err, traceback)
-  end
+function not_started(t, child, handle, err, traceback)
+  if child.begun then return lost(t, child, handle, PAUSE, false, err, traceback) end
   if child.asked then                          -- sup:add
     answer(child, nil, err)
     return t.children:remove(child)
   end
   error(errors.new { kind = "start", reason = err, child = child.id, traceback = traceback, where = false,
     message = ("%s: %s did not start"):format(title(t), children.name(child)) }, 0)
-end
-
-local function start_next(t)
-  local child = next_of(t)
-  if not child then return end
-  if child.handle then return answer(child, child.handle) end
-  local ok, err = start(t, child)
-  if not ok then return not_started(t, child, nil, err) end
-end
-
--- What the wait for a child to be ready gave: 1, it is; 2 and how it ended; or nil.
-local function awaited(t, a, which, ok, err, traceback)
-  local child, handle = a.child, a.handle
-  t.awaited = nil
-  if which == nil then
-    terminate(t, child)
-    return not_started(t, child, handle, ("it was not ready within %g s"):format(child.plan.ready))
-  end
-  local was_ready = which == 1 or #a.up > 0
-  if was_ready or ok and child.plan.restart ~= "permanent" then     -- or has done already what it had to
-    child.begun = true
-    answer(child, handle)
-  end
-  if which == 1 then return end
-  t.children:ended(child)
-  if child.begun and (was_ready or ok) then return lost(t, child, handle, ok, err, traceback) end
-  return not_started(t, child, handle, ok and "it ended before it was ready" or err, traceback)
 end
 
 ------------------------------------------------------------------------------------------------------------ requests
@@ -269,14 +332,14 @@ function requests.add(t, asked, entry)
   if entry.id ~= nil and t.children.by_id[entry.id] then return say(asked, nil, ("there is a child '%s' already"):format(entry.id)) end
   local child = t.children:append(children.plan(entry), entry.id)
   child.asked = asked
-  enqueue(t, child)
+  start_soon(t, child)
 end
 
 function requests.spawn(t, asked, ...)
   if not t.template then return say(asked, nil, "this supervisor has no template") end
   local child = t.children:append(t.template, nil, children.arguments(t.template, ...))
   child.asked = asked
-  enqueue(t, child)
+  start_soon(t, child)
 end
 
 -- The child of that name has ended, and who waited for its start knows why; nil: there is none, as who asked has been told.
@@ -285,6 +348,7 @@ local function ended(t, asked, key, why)
   if not child then return say(asked, no_child(key)) end
   answer(child, nil, why)
   terminate(t, child)
+  child.again_at, child.pause = nil, nil
   return child
 end
 
@@ -308,7 +372,7 @@ function requests.restart(t, asked, key)
   if not child then return end
   child.asked = asked
   child.begun = true                           -- that it doesn't start is no reason to forget it
-  enqueue(t, child)
+  start_soon(t, child)
 end
 
 function requests.child(t, asked, key)
@@ -338,14 +402,30 @@ local function how(fine, ok, err, traceback)
   return false, ok                             -- what it ended with can't be taken here
 end
 
+local function result_of(handle)
+  if handle:status() == "done" then return true end
+  return how(pcall(handle.wait, handle, 0))
+end
+
+-- Its process has ended. One that was awaited is ready if it has said so, or has done already what it had to.
+local function ended_by_itself(t, child, handle, ok, err, traceback)
+  local up, why = child.up, child.late
+  gone(t, child)
+  if why then return not_started(t, child, handle, why) end
+  if up and #up == 0 and not (ok and child.plan.restart ~= "permanent") then
+    return not_started(t, child, handle, ok and "it ended before it was ready" or err, traceback)
+  end
+  if up then
+    child.begun = true
+    answer(child, handle)
+  end
+  lost(t, child, handle, nil, ok, err, traceback)
+end
+
 -- A linked process has ended: a child, one that is known to have ended, or somebody else.
 local function told(t, handle)
   local child = t.children.by_handle[handle]
-  if child then
-    t.children:ended(child)
-    if handle:status() == "done" then return lost(t, child, handle, true) end
-    return lost(t, child, handle, how(pcall(handle.wait, handle, 0)))
-  end
+  if child then return ended_by_itself(t, child, handle, result_of(handle)) end
   if handle == t.parent and handle:status() == "failed" then t.over = true end
 end
 
@@ -357,34 +437,26 @@ local AT_ONCE = 100                            -- ends that are dealt with befor
 
 local function deal(t, which, ...)
   if which == 2 then return asked_for(t, ...) end
+  if which ~= 1 then return t.watched[which]() end
   local handle = ...
   for _ = 1, AT_ONCE do
-    if which ~= 1 or not handle then return end
+    if not handle then return end
     told(t, handle)
-    if t.awaited then return end
     handle = t.trap:try_receive()
   end
   if handle then told(t, handle) end
 end
 
 local function live(t)
-  local news = mare.selector { t.trap, t.inbox }
   while not t.over do
-    local a = t.awaited
-    if a then
-      process.masked(math.huge, awaited, t, a, select { a.up, a.handle, timeout = a.child.plan.ready })
-    elseif t.head <= t.tail then
-      if t.pause then                          -- the last one did not start: others first
-        t.pause = nil
-        process.masked(math.huge, deal, t, news:wait(PAUSE))
-      end
-      if not t.awaited then process.masked(math.huge, start_next, t) end
+    if not t.awaited and t.head <= t.tail then
+      process.masked(math.huge, start_next, t)
     else
-      if not t.up then
+      if not t.awaited and not t.up then
         t.up = true
         request.ready()
       end
-      process.masked(math.huge, deal, t, news:wait())
+      process.masked(math.huge, deal, t, t.news:wait())
     end
   end
 end
@@ -393,12 +465,15 @@ local function with_traceback(err) return type(err) == "string" and debug.traceb
 
 --- Makes the calling process a supervisor, until it is told to end. `parent`: the linked process whose failure ends it, too.
 function tree.serve(options, inbox, parent)
+  request.serves()
   if not inbox then inbox = options.name and request.open(options.name, math.huge) or channel.new(math.huge) end
   local t = {
     name = options.name, strategy = options.strategy or "one_for_one", intensity = options.intensity or 1, period = options.period or 5,
-    report = options.report, template = options.template and children.plan(options.template), parent = parent, ring = {}, at = 1,
-    children = children.new(), queue = {}, head = 1, tail = 0, inbox = inbox, trap = process.trap(),
+    backoff = children.backoff(options.backoff), report = options.report,
+    template = options.template and children.plan(options.template), parent = parent, ring = {}, at = 1,
+    children = children.new(), queue = {}, head = 1, tail = 0, inbox = inbox, trap = process.trap(), watched = {},
   }
+  t.news = mare.selector { t.trap, t.inbox }
   local _ <close> = setmetatable({}, { __close = function() process.masked(math.huge, stop_all, t) end })
   for _, entry in ipairs(options.children or {}) do enqueue(t, t.children:append(children.plan(entry), entry.id)) end
   local ok, err = xpcall(live, with_traceback, t)
