@@ -8,6 +8,7 @@
 package.path = (os.getenv("MARE_ROOT") or ".") .. "/?.lua;" .. package.path
 local proc = require "spec.support.proc"
 local path = arg[1]
+local LIMIT = 300                                -- seconds a block may take: only one that hangs does
 
 local function blocks()
   local found, open = {}, nil
@@ -41,10 +42,10 @@ local function text_of(block) return #block > 0 and table.concat(block, "\n") ..
 local function run(block, expected)
   local r
   if block.info == "lua" then
-    r = proc.mare(("\n"):rep(block.line) .. text_of(block), {}, { timeout = 60 })
+    r = proc.mare(("\n"):rep(block.line) .. text_of(block), {}, { timeout = LIMIT })
   else
     local env = { TMPDIR = scratch, PATH = proc.bin:match("^(.*)/") .. ":" .. os.getenv("PATH") }
-    r = proc.run({ "sh", "-e", "-c", text_of(block) }, { timeout = 60, env = env })
+    r = proc.run({ "sh", "-e", "-c", text_of(block) }, { timeout = LIMIT, env = env })
   end
   if r.code ~= 0 then
     complain(block, ("ended with %s\n%s"):format(r.timeout and "its time limit" or r.code or "signal " .. r.signal, r.out .. r.err))
