@@ -27,8 +27,8 @@ describe("a tree", function()
     for _ = 1, 5 do
       sup:child("s").process:kill()
       assert.same({ "begin b", "end b" }, sorted(words(log, 2)))
+      while sup:child("s").status ~= "running" do mare.sleep(0.001) end    -- its child runs before it says that it is ready
     end
-    assert.equal("running", sup:child("s").status)
   end)
 
   it("passes on what a supervisor can't mend", function()
