@@ -76,5 +76,5 @@ static void prefetch(const mr_fiber *f) { mr_state_prefetch(mr_proc_of(f)); }
 
 const mr_body mr_run_body = {
   .thread_size = sizeof(mr_kit), .equip = equip, .get = get, .resume = resume, .end = end, .recycle = recycle, .flush = flush,
-  .prefetch = prefetch, .kick = mr_hook_kick, .interrupt = mr_interrupt_main, .ending = mr_ending_report, .deadlock = mr_deadlock,
+  .prefetch = prefetch, .kick = mr_hook_kick, .interrupt = mr_interrupt_main, .report = mr_dump_print, .ending = mr_ending_report, .deadlock = mr_deadlock,
 };

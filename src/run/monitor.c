@@ -88,6 +88,11 @@ void mr_run_interrupt(void) {
   mr_monitor_wake();
 }
 
+void mr_run_report(void) {
+  atomic_store(&mr_rt.reports, 1);
+  mr_monitor_wake();
+}
+
 int mr_run_interrupted(int take) { return take ? atomic_exchange(&mr_rt.interrupted, 0) : atomic_load(&mr_rt.interrupted); }
 
 void mr_run_poke(mr_fiber *f, unsigned what) {
@@ -148,6 +153,7 @@ static int look_round(uint64_t now) {
   if (busy) mr_sample_all();
   if (PORT_UNLIKELY(atomic_load(&r->nending)) && see_ending(now)) busy++;
   else if (PORT_UNLIKELY(atomic_load(&r->nlooks)) && kick_all()) busy++;
+  if (atomic_load(&r->reports) && atomic_exchange(&r->reports, 0)) mr_run_body.report();
   if (atomic_load(&r->interrupted)) {
     mr_run_body.interrupt();
     busy++;
