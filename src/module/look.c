@@ -336,12 +336,16 @@ static void push_bonds(lua_State *L, mr_proc *p) {
 static int push_info(lua_State *L, mr_proc *p, const mr_look *seen) {
   mr_info i;
   mr_proc_info(p, &i);
+  if (seen->status) {                            /* as it was found: to be asked has woken it */
+    i.status = seen->status;
+    i.waits = seen->waits;
+  }
   int base = push_keys(L);
   push_record(L, base, &i);
   push_bonds(L, p);
   if (seen->state == LOOK_DONE) count(L, "memory", seen->used);
   if (seen->where[0]) lua_pushstring(L, seen->where), lua_setfield(L, -2, "where");
-  if (seen->on[0] && i.waits) lua_pushstring(L, seen->on), lua_setfield(L, -2, "on");
+  if (seen->on[0]) lua_pushstring(L, seen->on), lua_setfield(L, -2, "on");
   return 1;
 }
 

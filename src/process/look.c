@@ -138,7 +138,11 @@ static void see_place(view *v, mr_fiber *f) {
   chain c = { .n = 0 };
   find_chain(&c, f, f == v->own ? v->L : NULL);
   find_where(v->out->where, sizeof v->out->where, &c);
-  if (does(v, f) == WAITS) name_on(f, v->out->on, sizeof v->out->on);
+  int what = does(v, f);
+  v->out->status = what == RUNS ? "running" : what == READY ? "ready" : "waiting";
+  if (what != WAITS) return;
+  v->out->waits = mr_fiber_op(f);
+  name_on(f, v->out->on, sizeof v->out->on);
 }
 
 static int lives(const mr_fiber *f) { return atomic_load_explicit(&f->state, memory_order_relaxed) != FIBER_DONE; }
