@@ -125,19 +125,25 @@ char *mr_dump(void) {
 
 /* ---- SIGQUIT ---- */
 
-static atomic_int dumping;
+static atomic_uint dumping;            /* 1: a thread is about it, 2: and is to do it once more */
 
 static void dump(void *arg) {
   (void)arg;
-  char *text = mr_dump();
-  fflush(stdout);
-  fprintf(stderr, "mare: SIGQUIT: %s", text ? text : "not enough memory\n");
-  free(text);
-  atomic_store(&dumping, 0);
+  do {
+    atomic_store(&dumping, 1);
+    char *text = mr_dump();
+    fflush(stdout);
+    fprintf(stderr, "mare: SIGQUIT: %s", text ? text : "not enough memory\n");
+    free(text);
+  } while (atomic_fetch_sub(&dumping, 1) > 1);
 }
 
-/* One at a time: what is asked for while one is made is the same. */
+/* One at a time; what is asked for while one is made comes after it, once. By the monitor alone. */
 void mr_dump_print(void) {
-  if (atomic_exchange(&dumping, 1)) return;
+  unsigned none = 0, one = 1;
+  if (!atomic_compare_exchange_strong(&dumping, &none, 1)) {
+    if (atomic_compare_exchange_strong(&dumping, &one, 2) || one == 2) return;
+    atomic_store(&dumping, 1);         /* it has just ended */
+  }
   if (port_thread_start(dump, NULL, "mare-dump") != 0) atomic_store(&dumping, 0);
 }

@@ -100,7 +100,7 @@ static int make_room(collection *c, size_t more) {
   size_t want = c->all->n + more + more / 8 + 16;
   if (want <= c->size) return 1;
   want += want / 2;
-  mr_info *at = realloc(c->all->at, want * sizeof *at);
+  mr_info *at = mr_pool_failing() ? NULL : realloc(c->all->at, want * sizeof *at);
   if (!at) return 0;
   c->all->at = at;
   c->size = want;

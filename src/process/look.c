@@ -186,8 +186,8 @@ static void let_go(mr_asked *a) {
 
 static void finish(mr_asked *a, mr_fiber *near) {
   atomic_store(&a->answered, 1);
-  port_event_set(&a->woken);
   mr_event_set(&a->done, near);
+  port_event_set(&a->woken);           /* after it: a thread that wakes looks at the other one */
   mr_looks_end();
   let_go(a);
 }
