@@ -8,7 +8,8 @@ local LIMIT = 60 * proc.slow
 -- Runs a script; f gets it and a function that sends SIGQUIT and gives what it says then, up to a text.
 local function script(code, workers, f)
   proc.with_file(code, function(path)
-    local child <close> = assert(subprocess.spawn { proc.bin, "run", "-w", tostring(workers), path, stdout = "pipe", stderr = "pipe", stdin = "null" })
+    local command = { proc.bin, "run", "-w", tostring(workers), path, stdout = "pipe", stderr = "pipe", stdin = "null" }
+    local child <close> = assert(subprocess.spawn(command))
     assert.equal("up\n", child.stdout:read("L", LIMIT))
     f(child, function(last)
       assert(child:kill "QUIT")

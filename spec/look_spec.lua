@@ -76,7 +76,7 @@ describe("process.list", function()
     p:wait()
     assert.equal("failed", record_of(p).status)
     local id = p.id
-    p = nil
+    p = nil -- luacheck: ignore 311
     collectgarbage()
     collectgarbage()
     for _, r in ipairs(process.list()) do assert.not_equal(id, r.id) end
@@ -220,11 +220,11 @@ describe("process.totals", function()
   it("counts what happens", function()
     local before = process.totals()
     local c = channel.new(10)
-    for i = 1, 5 do
+    for n = 1, 5 do
       process.spawn(function(c, i)
         c:send(i)
         if i == 5 then error "x" end
-      end, c, i):wait()
+      end, c, n):wait()
     end
     for _ = 1, 5 do c:receive() end
     local t = process.totals()
@@ -435,7 +435,8 @@ describe("handle:traceback", function()
       os.exit(0)
     ]], {}, { workers = 2, timeout = 120 })
     assert.equal("", r.err)
-    assert.matches("^process #2: running, in a C function, a finaliser or another place where it can't be asked\nrunning\tnil\nprocess #3: has not begun\n$", r.out)
+    assert.matches("^process #2: running, in a C function, a finaliser or another place where it can't be asked\nrunning\tnil\n" ..
+                   "process #3: has not begun\n$", r.out)
   end)
 
   it("takes no longer than it may", function()
@@ -549,14 +550,14 @@ describe("who is looked at", function()
   it("may look at others that look at it", function()
     local all, n = channel.new(10), 4
     local ps = {}
-    for i = 1, n do
-      ps[i] = process.spawn(function(inbox, i)
+    for k = 1, n do
+      ps[k] = process.spawn(function(inbox, i)
         local others = inbox:receive()
         for _ = 1, 50 do
           for _, p in ipairs(others) do p:traceback(60) end
         end
         return i
-      end, all, i)
+      end, all, k)
     end
     for _ = 1, n do all:send(ps) end
     for i = 1, n do assert.same({ true, i }, { ps[i]:wait(60 * proc.slow) }) end
@@ -565,12 +566,12 @@ describe("who is looked at", function()
   it("ends as it should while it is looked at", function()
     local over = channel.new(1)
     local ps = {}
-    for i = 1, 40 do
-      ps[i] = process.spawn(function(c, i)
+    for k = 1, 40 do
+      ps[k] = process.spawn(function(c, i)
         if i % 4 == 0 then error "x" end
         if i % 4 == 1 then while true do end end
         c:receive()
-      end, gate, i)
+      end, gate, k)
     end
     local look = looker(over, table.unpack(ps))
     for i, p in ipairs(ps) do
