@@ -393,7 +393,10 @@ describe("handle:traceback", function()
 
   it("works on the process that has made this one", function()
     local main, back = process.self(), channel.new(1)
-    process.spawn(function(main, back) back:send(main:traceback(60)) end, main, back)
+    process.spawn(function(main, back)
+      while main:status() ~= "waiting" do require "mare.process".yield() end
+      back:send(main:traceback(60))
+    end, main, back)
     assert.matches("^process #%d+: waiting %(receive, .-\n\t%[C%]: in method 'receive'\n\t" .. here, (back:receive()))
   end)
 
@@ -559,7 +562,7 @@ describe("who is looked at", function()
     }
     local all = {}
     for name, f in pairs(waits) do all[name] = parked(process.spawn(f)) end
-    for name, p in pairs(all) do
+    for _, p in pairs(all) do
       for _ = 1, 5 do                             -- some wait more than once until they are there
         soon(function()
           local i = p:info(60)
