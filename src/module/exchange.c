@@ -23,9 +23,8 @@ static int case_fail(lua_State *L, const char *why) {
 
 /* ---- counting: what has left the sender, what has come to the receiver ---- */
 
-static inline void count(_Atomic uint64_t *n) { atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1, memory_order_relaxed); }
-static inline void count_sent(const mr_fiber *f) { count(&mr_proc_of(f)->sent); }
-static inline void count_received(const mr_fiber *f) { count(&mr_proc_of(f)->received); }
+static inline void count_sent(const mr_fiber *f) { port_count(&mr_proc_of(f)->sent); }
+static inline void count_received(const mr_fiber *f) { port_count(&mr_proc_of(f)->received); }
 
 /* true, as the result of a send that is done */
 static inline int sent(lua_State *L, const mr_fiber *f) {
