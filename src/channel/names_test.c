@@ -113,11 +113,37 @@ static void test_threads_share_names(void) {
   for (int i = 0; i < NAMES; i++) CHECK(look_up(CH_SPACE_MARE, name_of(buf, i)) == NULL);
 }
 
+static void test_the_fullest_are_found(void) {
+  mr_channel *all[20];
+  mr_channel_info seen[5];
+  char buf[32];
+  int made;
+  CHECK(mr_channel_infos(seen, 5) == 0);
+  for (int i = 0; i < 20; i++) {
+    int err;
+    mr_wait *w = NULL;
+    const char *name = name_of(buf, i);
+    all[i] = mr_channel_named(CH_SPACE_MARE, name, strlen(name), 100, &made, &err);
+    for (int k = 0; k < (i * 7) % 20; k++) {
+      mr_mail m = { .kind = MAIL_SCALARS, .n = 0 };
+      CHECK(mr_channel_put(all[i], &m, NULL, &w) == CH_DONE);
+    }
+  }
+  CHECK(mr_channel_infos(seen, 5) == 5);
+  for (unsigned i = 0; i < 5; i++) CHECK(seen[i].length == 19 - i && seen[i].capacity == 100 && seen[i].senders == 0 && seen[i].receivers == 0);
+  CHECK(mr_channel_infos(seen, 0) == 0 && mr_channel_infos(seen, 1) == 1 && seen[0].length == 19);
+  for (int i = 0; i < 20; i++) {
+    mr_channel_close(all[i], NULL);
+    mr_release(&all[i]->shared);
+  }
+}
+
 int main(void) {
   mr_channel_type = &test_type;
   test_a_name_is_one_channel_in_each_space();
   test_thousands_of_names_are_found();
   test_one_that_stores_messages_is_not_deleted();
   test_threads_share_names();
+  test_the_fullest_are_found();
   return CHECK_RESULT();
 }

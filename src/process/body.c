@@ -43,7 +43,10 @@ static int resume(mr_fiber *f) {
   l->top_ok = 1;
   l->top = l->L;
   if (PORT_UNLIKELY(f->fresh)) return begin(l);
-  if (PORT_UNLIKELY(f->crew != NULL) || PORT_UNLIKELY(atomic_load_explicit(&f->ends, memory_order_relaxed))) return mr_strand_resume(l);
+  if (PORT_UNLIKELY(f->crew != NULL) || PORT_UNLIKELY(atomic_load_explicit(&f->ends, memory_order_relaxed))) {
+    if (PORT_UNLIKELY(mr_job_watched(f->job))) mr_look_answer(f);
+    return mr_strand_resume(l);
+  }
   f->sysyield = SYS_NONE;
   return mr_lua_resume(l->L, NULL, 0, &l->nres);
 }
@@ -73,5 +76,5 @@ static void prefetch(const mr_fiber *f) { mr_state_prefetch(mr_proc_of(f)); }
 
 const mr_body mr_run_body = {
   .thread_size = sizeof(mr_kit), .equip = equip, .get = get, .resume = resume, .end = end, .recycle = recycle, .flush = flush,
-  .prefetch = prefetch, .kick = mr_hook_kick, .interrupt = mr_interrupt_main, .ending = mr_ending_report, .deadlock = mr_deadlock,
+  .prefetch = prefetch, .kick = mr_hook_kick, .interrupt = mr_interrupt_main, .report = mr_dump_print, .ending = mr_ending_report, .deadlock = mr_deadlock,
 };

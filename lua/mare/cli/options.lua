@@ -111,6 +111,29 @@ local with_argument = {
   end,
 }
 
+-- Words with an argument, behind a space or '=': the plan's field, or a function as above. What the field holds is checked by who reads it.
+local worded = {
+}
+
+-- The argument of a word of these, and where it stood; nil: there is none.
+local function argument_of(i)
+  local word, text = argv[i]:match("^(%-%-%a[%a-]*)=?(.*)$")
+  if #argv[i] > #word then return word, text, i end
+  text = argv[i + 1]
+  if text and (text == "-" or text:sub(1, 1) ~= "-") then return word, text, i + 1 end
+  return word
+end
+
+local function read_worded(plan, i)
+  local word, text, last = argument_of(i)
+  if not text or text == "" then return nil, ("'%s' needs argument"):format(word) end
+  local field = worded[word]
+  local err
+  if type(field) == "string" then plan[field] = text else err = field(plan, text) end
+  if err then return nil, err end
+  return last
+end
+
 -- Reads options from argv[i] on: the index after them, or nil and a mistake.
 local function read(plan, i)
   while argv[i] and argv[i]:sub(1, 1) == "-" and argv[i] ~= "-" do
@@ -127,6 +150,10 @@ local function read(plan, i)
       end
       local err = with_argument[letter](plan, text)
       if err then return nil, err end
+    elseif worded[word:match("^[^=]*")] then
+      local last, err = read_worded(plan, i)
+      if not last then return nil, err end
+      i = last
     else
       return nil, ("unrecognized option '%s'%s"):format(word, #word > 2 and meant(word:match("^[^=]*"), long) or "")
     end

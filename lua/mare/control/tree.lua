@@ -185,9 +185,11 @@ local function spawn(t, child)
     local grace = plan.shutdown == "kill" and 0 or plan.shutdown
     options.main, options.args = begin_without, table.move(args, 1, args.n, 4, { options.name, grace, main, n = args.n + 3 })
   end
+  options.restarts = child.spawned or 0                       -- for who looks: process.list
   local ok, handle = pcall(process.spawn, options)
   options.main, options.args = main, base
   if not ok then error(handle, 0) end
+  child.spawned = options.restarts + 1
   t.children:runs(child, handle)
 end
 
