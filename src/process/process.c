@@ -10,6 +10,7 @@
 #include "base/rank.h"
 #include "process/rt.h"
 #include "process/control.h"
+#include "process/failures.h"
 #include "process/group.h"
 #include "process/names.h"
 #include "process/strand.h"
@@ -63,6 +64,24 @@ void mr_proc_each(void (*fn)(mr_proc *p, void *ud), void *ud) {
     for (mr_proc *p = head->live_next; p != head; p = p->live_next) fn(p, ud);
     port_unlock(&mr_all.shard[i].lock);
   }
+}
+
+/* Who is listed because it has failed may have lost its last reference, and be waiting for our lock. */
+static int retain_living(mr_shared *o) {
+  size_t n = atomic_load(&o->refs);
+  while (n > 0)
+    if (atomic_compare_exchange_weak(&o->refs, &n, n + 1)) return 1;
+  return 0;
+}
+
+mr_proc *mr_proc_find(uint64_t id) {
+  unsigned at = (unsigned)(id % MR_SHARDS);
+  mr_proc *head = &mr_all.shard[at].head, *p;
+  port_acquire(&mr_all.shard[at].lock);
+  for (p = head->live_next; p != head && p->job.id != id; p = p->live_next) { }
+  if (p == head || !retain_living(&p->shared)) p = NULL;
+  port_unlock(&mr_all.shard[at].lock);
+  return p;
 }
 
 static void close_ticket(mr_fiber *f, void *ud) {
@@ -472,6 +491,13 @@ static char *group_failure(const mr_group *g, const char *text, const char *trac
   return line;
 }
 
+static char *plain_failure(const char *who, const char *text, const char *trace) {
+  size_t len = strlen(who) + strlen(text) + strlen(trace) + 3;
+  char *line = malloc(len);
+  if (line) snprintf(line, len, "%s%s\n%s%s", who, text, trace, *trace ? "\n" : "");
+  return line;
+}
+
 /* Of most it says nothing that the main process, #1, has spawned them. */
 static void name_failed(const mr_proc *p, char *buf, size_t size) {
   char by[40] = "";
@@ -483,14 +509,11 @@ static void name_failed(const mr_proc *p, char *buf, size_t size) {
 
 char *mr_proc_failure(mr_proc *p) {
   if (atomic_exchange(&p->observed, 1)) return NULL;
-  atomic_fetch_add(&mr_failures, 1);
   char who[160];
   name_failed(p, who, sizeof who);
   const char *text = p->text ? p->text : mr_err_text(MR_ENOMEM), *trace = p->trace ? p->trace : "";
-  if (p->group) return group_failure(p->group, text, trace);
-  size_t len = strlen(who) + strlen(text) + strlen(trace) + 3;
-  char *line = malloc(len);
-  if (line) snprintf(line, len, "%s%s\n%s%s", who, text, trace, *trace ? "\n" : "");
+  char *line = p->group ? group_failure(p->group, text, trace) : plain_failure(who, text, trace);
+  mr_failure_note(line ? line : text);
   return line;
 }
 

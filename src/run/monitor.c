@@ -88,6 +88,11 @@ void mr_run_interrupt(void) {
   mr_monitor_wake();
 }
 
+void mr_run_knocked(void) {
+  atomic_store(&mr_rt.knocked, 1);
+  mr_monitor_wake();
+}
+
 int mr_run_interrupted(int take) { return take ? atomic_exchange(&mr_rt.interrupted, 0) : atomic_load(&mr_rt.interrupted); }
 
 void mr_run_poke(mr_fiber *f, unsigned what) {
@@ -146,6 +151,7 @@ static int look_round(uint64_t now) {
   if (atomic_load_explicit(&r->high_waits, memory_order_relaxed)) urgent += atomic_exchange(&r->high_waits, 0);
   for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) busy += look_at(&r->worker[i], now, urgent);
   if (PORT_UNLIKELY(atomic_load(&r->nending)) && see_ending(now)) busy++;
+  if (PORT_UNLIKELY(atomic_load_explicit(&r->knocked, memory_order_relaxed)) && atomic_exchange(&r->knocked, 0)) mr_run_body.knocked();
   if (atomic_load(&r->interrupted)) {
     mr_run_body.interrupt();
     busy++;

@@ -51,6 +51,8 @@ int  mr_run_interrupted(int take);               /* ... and has not been taken y
 void mr_monitor_wake(void);                      /* it looks round now */
 void mr_run_poke(mr_fiber *f, unsigned what);    /* POKE_*: to the thread that runs f, if one does */
 
+void mr_run_knocked(void);                       /* async-signal-safe: the body's `knocked` is called on the monitor's thread */
+
 /* ---- quiet (quiet.c) ---- */
 void mr_quiet_check(void);                       /* after something began to wait: can anything ever run again? */
 /*
