@@ -30,6 +30,9 @@ void        mr_channel_destroy(mr_shared *o);
 void        mr_channel_close(mr_channel *c, mr_fiber *near);
 int         mr_channel_closed(mr_channel *c);
 size_t      mr_channel_count(mr_channel *c);     /* messages queued */
+enum { MR_DEEP_NAME = 60 };
+typedef struct mr_deep { size_t count, len; char name[MR_DEEP_NAME]; } mr_deep;   /* the name's first bytes */
+int         mr_channels_deepest(mr_deep *out, int most);   /* those with names, the fullest first; how many have something queued */
 size_t      mr_channel_capacity(const mr_channel *c);
 uint64_t    mr_channel_id(const mr_channel *c);
 const char *mr_channel_name(const mr_channel *c);/* NULL: none */

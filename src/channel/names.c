@@ -172,3 +172,33 @@ mr_step mr_channel_delete(int space, const char *name, size_t len, mr_fiber *nea
   }
   return s;
 }
+
+/* ---- the fullest ---- */
+
+/* Into its place among the n that are there, if it has one. */
+static int place(mr_deep *out, int n, int most, const mr_name_entry *e, size_t count) {
+  int at = n;
+  while (at > 0 && out[at - 1].count < count) at--;
+  if (at == most) return n;
+  int last = n < most ? n : most - 1;
+  memmove(&out[at + 1], &out[at], (size_t)(last - at) * sizeof *out);
+  out[at].count = count;
+  out[at].len = e->len < MR_DEEP_NAME ? e->len : MR_DEEP_NAME;
+  memcpy(out[at].name, e->text, out[at].len);
+  return last + 1;
+}
+
+int mr_channels_deepest(mr_deep *out, int most) {
+  int n = 0;
+  for (int i = 0; i < STRIPES && most > 0; i++) {
+    stripe *t = &stripes[i];
+    port_acquire(&t->lock);
+    for (size_t k = 0; k < t->size; k++)
+      for (const mr_name_entry *e = t->slot[k]; e; e = e->next) {
+        size_t count = mr_channel_count(e->channel);
+        if (count > 0) n = place(out, n, most, e, count);
+      }
+    port_unlock(&t->lock);
+  }
+  return n;
+}

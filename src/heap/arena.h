@@ -47,6 +47,7 @@ struct mr_heap {
   mr_budget *budget;              /* NULL: none */
   ptrdiff_t most;                 /* with a budget: the heap's own limit */
   size_t scattered;               /* free bytes that the last joining found in pieces too small */
+  atomic_size_t *shown;           /* where others read what it holds, or NULL */
 };
 
 /* In builds with checks: what cannot be walked for want of memory is taken for sound. */
@@ -62,6 +63,10 @@ int  mr_heap_coalesce(mr_heap *h);
 int  mr_heap_more(mr_heap *h, size_t n);
 /* It has a budget and is dying: finalisers of a process that met its end find a little room. */
 void mr_heap_grace(mr_heap *h);
+/* What it holds has changed. */
+static inline void mr_heap_tell(const mr_heap *h) {
+  if (h->shown) atomic_store_explicit(h->shown, h->arena + h->mapped, memory_order_relaxed);
+}
 /* Gives back all but the first chunk. */
 void mr_heap_strip(mr_heap *h);
 

@@ -183,6 +183,7 @@ static void give_all(map *m, mr_heap *h) {
     if (!span_give(m, h, s, spare)) {
       spare -= s->size;
       h->arena -= s->size;
+      mr_heap_tell(h);
       mr_pool_put(s->chunk);
     } else if (s->chunk) {
       s->chunk->next = h->chunk.next;

@@ -107,6 +107,7 @@ static char *take_chunk(mr_heap *h, size_t size, size_t *n) {
   h->chunk.next = c;
   h->arena += c->size;
   if (h->arena > h->widest) h->widest = h->arena;
+  mr_heap_tell(h);
   *n = c->size - sizeof *c;
   return (char *)(c + 1);
 }
@@ -193,12 +194,14 @@ static void large_link(mr_heap *h, mr_large *b) {
   if (b->next) b->next->prev = b;
   h->large = b;
   h->mapped += b->size;
+  mr_heap_tell(h);
 }
 
 static void large_unlink(mr_heap *h, mr_large *b) {
   if (b->prev) b->prev->next = b->next; else h->large = b->next;
   if (b->next) b->next->prev = b->prev;
   h->mapped -= b->size;
+  mr_heap_tell(h);
 }
 
 /*
@@ -409,6 +412,11 @@ void mr_heap_limit(mr_heap *h, size_t bytes) {
 
 size_t mr_heap_used(const mr_heap *h) { return (size_t)(h->limit - h->room); }
 size_t mr_heap_reserved(const mr_heap *h) { return h->arena + h->mapped; }
+
+void mr_heap_show(mr_heap *h, atomic_size_t *shown) {
+  h->shown = shown;
+  mr_heap_tell(h);
+}
 
 void mr_heap_dying(mr_heap *h) {
   h->fast = 0;

@@ -38,6 +38,8 @@ void     mr_heap_settle(mr_heap *h);
 void     mr_heap_unbudget(mr_heap *h);         /* all goes back; the heap has no limit any more */
 size_t   mr_heap_used(const mr_heap *h);       /* bytes asked for and alive */
 size_t   mr_heap_reserved(const mr_heap *h);   /* bytes of chunks it holds */
+/* From now on *shown says to everybody how many bytes it holds - of malloc's blocks, how many are in use -; NULL: no more. */
+void     mr_heap_show(mr_heap *h, atomic_size_t *shown);
 int      mr_heap_check(const mr_heap *h);      /* walks every structure: 0 = sound, -1: there is no memory to find out */
 
 /* Frees become no-ops until the heap is dropped or rewound: lua_close then runs finalisers and touches little else. */

@@ -8,6 +8,10 @@
 
 #include <stdlib.h>
 
+static void tell(const mr_heap *h) {
+  if (h->shown) atomic_store_explicit(h->shown, mr_heap_used(h), memory_order_relaxed);
+}
+
 void *mr_heap_alloc_system(void *ud, void *ptr, size_t osize, size_t nsize) {
   mr_heap *h = ud;
   mr_assert_unlocked();
@@ -16,6 +20,7 @@ void *mr_heap_alloc_system(void *ud, void *ptr, size_t osize, size_t nsize) {
     free(ptr);
     h->room += (ptrdiff_t)osize;
     if (h->budget) mr_heap_settle(h);
+    tell(h);
     return NULL;
   }
   if (nsize > osize && (nsize > (size_t)PTRDIFF_MAX / 2 || (h->room < (ptrdiff_t)(nsize - osize) && !mr_heap_more(h, nsize - osize)))) return NULL;
@@ -25,5 +30,6 @@ void *mr_heap_alloc_system(void *ud, void *ptr, size_t osize, size_t nsize) {
     p = ptr;                               /* shrinking never fails */
   }
   h->room += (ptrdiff_t)osize - (ptrdiff_t)nsize;
+  tell(h);
   return p;
 }

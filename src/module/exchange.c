@@ -21,6 +21,19 @@ static int case_fail(lua_State *L, const char *why) {
 }
 
 
+/* ---- counting: what has left the sender, what has come to the receiver ---- */
+
+static inline void count(_Atomic uint64_t *n) { atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1, memory_order_relaxed); }
+static inline void count_sent(const mr_fiber *f) { count(&mr_proc_of(f)->sent); }
+static inline void count_received(const mr_fiber *f) { count(&mr_proc_of(f)->received); }
+
+/* true, as the result of a send that is done */
+static inline int sent(lua_State *L, const mr_fiber *f) {
+  count_sent(f);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
 /* ---- receiving ---- */
 
 void mr_exchange_back(mr_fiber *f) {
@@ -99,6 +112,7 @@ static int unpack_held(lua_State *L, mr_fiber *f) {
 /* Pushes the values of *m, which then is empty. */
 static int push_mail(lua_State *L, mr_fiber *f, mr_mail *m, mr_channel *c) {
   int n = m->n, kind = m->kind;
+  count_received(f);
   m->kind = MAIL_NONE;
   switch (kind) {
     case MAIL_SCALARS:
@@ -129,6 +143,7 @@ static int push_loan(lua_State *L, mr_fiber *f, mr_wait *peer) {
   int status = lua_pcall(L, 1, 1, 0);
   mr_ready(peer->fiber, status == LUA_OK ? MR_WOKEN : MR_AGAIN, f);
   if (status != LUA_OK) return lua_error(L);
+  count_received(f);
   return 1;
 }
 
@@ -163,7 +178,7 @@ int mr_exchange_receive(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadl
     mr_mail m;
     mr_step s = mr_channel_take(c, &m, open ? &f->wait : NULL, &peer);
     if (s == CH_WAIT) {
-      f->op = "receive";
+      mr_fiber_in(f, "receive");
       f->on = (mr_shared *)c;
       f->deadline = deadline;
       return mr_park(L, f, deadline, (lua_KContext)f, w->k);
@@ -243,8 +258,7 @@ static int deliver(lua_State *L, mr_fiber *f, mr_wait *node, mr_packer *p) {
     node->mail->u.m = m;
   }
   mr_ready(peer, MR_WOKEN, f);
-  lua_pushboolean(L, 1);
-  return 1;
+  return sent(L, f);
 }
 
 /* string, mail, fiber: the string as a message. (Who runs it is told: it is called here, so without the host that a function of a host state has.) */
@@ -274,8 +288,7 @@ static int deliver_top(lua_State *L, mr_fiber *f, mr_wait *peer) {
   }
   *peer->mail = mail;
   mr_ready(peer->fiber, MR_WOKEN, f);
-  lua_pushboolean(L, 1);
-  return 1;
+  return sent(L, f);
 }
 
 /* Mail to whoever waits, into the queue, or waiting itself. The mail is owned by the caller until it left. */
@@ -285,7 +298,7 @@ static int put(lua_State *L, mr_fiber *f, mr_channel *c, mr_mail *m, uint64_t de
   for (;;) {
     mr_step s = mr_channel_put(c, m, open ? &f->wait : NULL, &peer);
     if (s == CH_WAIT) {
-      f->op = "send";
+      mr_fiber_in(f, "send");
       f->on = (mr_shared *)c;
       f->deadline = deadline;
       return mr_park(L, f, deadline, (lua_KContext)f, w->k);
@@ -297,7 +310,7 @@ static int put(lua_State *L, mr_fiber *f, mr_channel *c, mr_mail *m, uint64_t de
         *peer->mail = *m;
         mr_ready(peer->fiber, MR_WOKEN, f);
         /* fall through */
-      case CH_DONE: lua_pushboolean(L, 1); return 1;
+      case CH_DONE: return sent(L, f);
       case CH_CLOSED: mr_mail_back(m); return w->end(L, EXCHANGE_CLOSED);
       case CH_NOMEM: mr_mail_back(m); return mr_raise(L, MR_ENOMEM);
       default: break;
@@ -359,8 +372,7 @@ int mr_exchange_sent(lua_State *L, mr_fiber *f, const mr_words *w) {
   mr_reason r = mr_lua_wake(f);
   if (PORT_LIKELY(r == MR_WOKEN)) {
     mr_lua_of(f)->mail.kind = MAIL_NONE;
-    lua_pushboolean(L, 1);
-    return 1;
+    return sent(L, f);
   }
   mr_channel_unwait(c, &f->wait);
   if (r == MR_AGAIN) {
@@ -429,8 +441,7 @@ static int send_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
     }
   }
   w->mail->kind = MAIL_NONE;
-  lua_pushboolean(L, 1);
-  return 1;
+  return sent(L, w->fiber);
 }
 
 const mr_waitclass mr_exchange_receiving = { .run = { .op = "receive", .link = receive_link, .unlink = exchange_unlink, .stays = 1 }, .take = receive_take };

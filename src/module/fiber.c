@@ -314,21 +314,22 @@ static int l_yield(lua_State *L) {
 /* Who wakes it claims its node (mr_fiber_wake); there is no queue. */
 static int rest_link(void *o, mr_wait *w) {
   (void)o;
-  w->fiber->resting = 1;
+  w->fiber->resting = FIBER_RESTS;
   mr_wait_fence(w->fiber);
   return 0;
 }
 
 static void rest_unlink(void *o, mr_wait *w) {
   (void)o;
-  w->fiber->resting = 0;
+  if (w->fiber->resting == FIBER_RESTS) w->fiber->resting = 0;
 }
 
 static int rest_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   (void)L;
   (void)o;
-  (void)w;
-  return why == MR_WOKEN ? 0 : -1;
+  int rested = w->fiber->resting == FIBER_RESTED;
+  w->fiber->resting = 0;
+  return why == MR_WOKEN || rested ? 0 : -1;
 }
 
 static const mr_waitclass rest = { .run = { .op = "rest", .link = rest_link, .unlink = rest_unlink, .each = 1 }, .take = rest_take };
@@ -347,7 +348,7 @@ static int l_relief(lua_State *L) {
     return 1;
   }
   mr_strand *s = fiber_check(L, 1);
-  int rests = s->lua.fiber.resting && &s->lua.fiber != f;
+  int rests = s->lua.fiber.resting == FIBER_RESTS && &s->lua.fiber != f;
   if (rests) {
     mr_fiber_unrelief(f);
     mr_retain(&s->shared);

@@ -41,7 +41,7 @@ static int hold_link(void *o, mr_wait *w) {
   mr_hold *h = o;
   if (!h->submitted) mr_request_submit(h->request, h->pool);
   h->submitted = 1;
-  w->fiber->op = h->op;
+  mr_fiber_in(w->fiber, h->op);
   return mr_event_wait(&h->request->done, w);
 }
 

@@ -130,9 +130,17 @@ static int answer(client *c, const char *kind, const char *text, size_t n) {
 
 /* ---- connections ---- */
 
+/* While a tool is there, CPU times are exact. */
+static void count_tools(int by) {
+  static int tools;
+  if (tools == 0 || tools + by == 0) mr_observe(by);
+  if ((tools += by) == 0) mr_observed_forget();
+}
+
 static void client_end(int i) {
   client *c = o.client[i];
   o.client[i] = NULL;
+  if (c->kind == TOOL) count_tools(-1);
   port_door_drop(c->fd);
   free(c->out);
   free(c);
@@ -155,10 +163,6 @@ static int place(void) {
   return first;
 }
 
-static void greet(int i) {
-  if (!answer(o.client[i], "hello", "", 0)) client_end(i);
-}
-
 static void take_in(int listener, int kind) {
   int fd, err = port_net_accept(listener, &fd);
   if (err && !PORT_WOULD_BLOCK(err)) port_sleep(FULL);   /* no descriptor is left: the listener stays readable */
@@ -174,7 +178,9 @@ static void take_in(int listener, int kind) {
   c->fd = fd;
   c->kind = (unsigned char)kind;
   c->until = port_now() + STALL;
-  if (kind == TOOL) greet(i);
+  if (kind != TOOL) return;
+  count_tools(1);
+  if (!answer(c, "hello", "", 0)) client_end(i);
 }
 
 /* Nothing more is said; what is on its way to us would make the system forget what is on its way to them. */

@@ -20,5 +20,6 @@ int  mr_metrics_listen(lua_State *L, int idx, int *fd);
 
 /* What lua/mare/observe asks, as a table (observed.c). */
 int  mr_observed_open(lua_State *L);
+void mr_observed_forget(void);                 /* (observer's thread) nobody is connected who compares */
 
 #endif

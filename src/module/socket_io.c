@@ -109,7 +109,7 @@ static int io_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
 }
 
 static int io_link(void *o, mr_wait *w) {
-  w->fiber->op = ops[w->what].name;
+  mr_fiber_in(w->fiber, ops[w->what].name);
   return mr_watch_wait(((mr_sock *)o)->watch, ops[w->what].direction, w);
 }
 
@@ -145,7 +145,7 @@ static int sock_turn_link(void *o, mr_wait *w) {
   mr_turn *t = turn_of(o, w->what);
   if (!t->waiting.next) mr_waitq_init(&t->waiting);
   mr_waitq_add(&t->waiting, w);
-  w->fiber->op = ops[w->what].name;
+  mr_fiber_in(w->fiber, ops[w->what].name);
   return 0;
 }
 

@@ -118,7 +118,7 @@ static mr_reason await_once(lua_State *L, mr_fiber *f, const mr_waitclass *k, vo
     if (k->run.each) k->run.unlink(o, &f->wait);
     await_refused(L, f, k, o, MR_ENOMEM);
   }
-  if (k->run.op) f->op = k->run.op;
+  if (k->run.op) mr_fiber_in(f, k->run.op);
   f->on = k->run.shown ? o : NULL;
   mr_lua_of(f)->awaits = k;
   mr_lua_of(f)->object = o;

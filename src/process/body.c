@@ -43,7 +43,10 @@ static int resume(mr_fiber *f) {
   l->top_ok = 1;
   l->top = l->L;
   if (PORT_UNLIKELY(f->fresh)) return begin(l);
-  if (PORT_UNLIKELY(f->crew != NULL) || PORT_UNLIKELY(atomic_load_explicit(&f->ends, memory_order_relaxed))) return mr_strand_resume(l);
+  if (PORT_UNLIKELY(f->crew != NULL) || PORT_UNLIKELY(atomic_load_explicit(&f->ends, memory_order_relaxed))) {
+    if (PORT_UNLIKELY(mr_job_watched(f->job))) mr_look_answer(f);
+    return mr_strand_resume(l);
+  }
   f->sysyield = SYS_NONE;
   return mr_lua_resume(l->L, NULL, 0, &l->nres);
 }

@@ -16,6 +16,7 @@ struct mr_control {
   end bonds;                                   /* (control lock) head of a circular list of places of this process */
   mr_shared *trap;                             /* (control lock) counted, or NULL */
   unsigned char over;                          /* (control lock) no bond is made any more */
+  _Atomic uint64_t owner;                      /* (control lock to write) the id of the owner; 0: none */
   _Atomic(mr_why *) why;
 };
 
@@ -168,6 +169,12 @@ static void enlist(bond *b, int at, mr_proc *p) {
   head->prev = e;
 }
 
+/* b, an ownership, begins or ends. */
+static void owned_by(bond *b, const mr_proc *owner) {
+  if (b->kind != TIE_OWNED) return;
+  atomic_store_explicit(&atomic_load(&b->end[1].of->control)->owner, owner ? owner->job.id : 0, memory_order_relaxed);
+}
+
 static void delist(end *e) {
   e->next->prev = e->prev;
   e->prev->next = e->next;
@@ -222,6 +229,7 @@ static int tie(bond *b, mr_proc *p, mr_proc *q, int kind) {
   b->kind = kind;
   enlist(b, 0, p);
   enlist(b, 1, q);
+  owned_by(b, p);
   MR_CHECK_SOME(4, check_bonds(p));
   MR_CHECK_SOME(4, check_bonds(q));
   return MR_OK;
@@ -243,7 +251,7 @@ int mr_untie(mr_proc *a, mr_proc *b, int kind) {
   if (!atomic_load(&a->control)) return 0;
   port_acquire(&lock);
   bond *found = find(a, b, kind, kind == TIE_OWNED ? 0 : -1);
-  if (found) delist(&found->end[0]), delist(&found->end[1]);
+  if (found) delist(&found->end[0]), delist(&found->end[1]), owned_by(found, NULL);
   port_unlock(&lock);
   free(found);
   return found != NULL;
@@ -259,6 +267,7 @@ int mr_give(mr_proc *a, mr_proc *b, mr_proc *to) {
   if (found && (err = over(to) ? MR_ECLOSED : MR_OK) == MR_OK) {
     delist(&found->end[0]);
     enlist(found, 0, to);
+    owned_by(found, to);
     MR_CHECK_SOME(2, check_bonds(to));
   }
   port_unlock(&lock);
@@ -273,6 +282,25 @@ mr_proc *mr_owner(mr_proc *p) {
   if (owner) mr_retain(&owner->shared);
   port_unlock(&lock);
   return owner;
+}
+
+uint64_t mr_owner_id(mr_proc *p) {
+  mr_control *c = atomic_load_explicit(&p->control, memory_order_acquire);
+  return c ? atomic_load_explicit(&c->owner, memory_order_relaxed) : 0;
+}
+
+size_t mr_links(mr_proc *p, uint64_t *ids, size_t most) {
+  mr_control *c = atomic_load(&p->control);
+  size_t n = 0;
+  if (!c) return 0;
+  port_acquire(&lock);
+  for (end *e = c->bonds.next; e != &c->bonds; e = e->next) {
+    if (e->bond->kind != TIE_LINKED) continue;
+    if (n < most) ids[n] = other_of(e)->job.id;
+    n++;
+  }
+  port_unlock(&lock);
+  return n;
 }
 
 int mr_trap(mr_proc *p, mr_shared *channel, mr_shared **now) {
@@ -347,6 +375,7 @@ void mr_control_ended(mr_proc *p, int failed, mr_fiber *near) {
     bond *b = c->bonds.next->bond;
     delist(&b->end[0]);
     delist(&b->end[1]);
+    owned_by(b, NULL);
     mr_retain(&(b->end[0].of == p ? b->end[1].of : b->end[0].of)->shared);
     b->next = all;
     all = b;
@@ -376,6 +405,7 @@ void mr_control_forget(mr_proc *p) {
     bond *b = c->bonds.next->bond;
     delist(&b->end[0]);
     delist(&b->end[1]);
+    owned_by(b, NULL);
     free(b);
   }
   port_unlock(&lock);

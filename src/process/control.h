@@ -53,6 +53,8 @@ int  mr_untie(mr_proc *a, mr_proc *b, int kind);       /* 1: they were tied so *
 /* b, which a owns, gets another owner: as mr_tie; MR_EOWNED: a does not own it; MR_ECLOSED: the new owner is over. */
 int  mr_give(mr_proc *a, mr_proc *b, mr_proc *to);
 mr_proc *mr_owner(mr_proc *p);                 /* counted; NULL: none */
+uint64_t mr_owner_id(mr_proc *p);              /* without a lock; 0: none */
+size_t   mr_links(mr_proc *p, uint64_t *ids, size_t most);   /* whom it is linked to; how many there are */
 /* From now on who ends among those p is linked to comes on a channel: this one, whose reference is taken, or the one that p has; *now, counted. */
 int  mr_trap(mr_proc *p, mr_shared *channel, mr_shared **now);         /* 0 or MR_ENOMEM */
 int  mr_trapping(mr_proc *p);

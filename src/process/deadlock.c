@@ -6,8 +6,8 @@
  */
 #include "process/rt.h"
 #include "process/strand.h"
+#include "process/text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,26 +61,7 @@ int mr_deadlock(mr_fiber **told, int most) {
 
 #define SHOWN 40
 
-typedef struct { char *text; size_t len, size; size_t count; } report;
-
-static void say(report *o, const char *fmt, ...) {
-  va_list ap;
-  char line[512];
-  va_start(ap, fmt);
-  int n = vsnprintf(line, sizeof line, fmt, ap);
-  va_end(ap);
-  if (n < 0) return;
-  if ((size_t)n >= sizeof line) n = sizeof line - 1;
-  if (o->len + (size_t)n + 1 > o->size) {
-    size_t size = (o->size + (size_t)n + 1) * 2;
-    char *text = realloc(o->text, size);
-    if (!text) return;
-    o->text = text;
-    o->size = size;
-  }
-  memcpy(o->text + o->len, line, (size_t)n + 1);
-  o->len += (size_t)n;
-}
+typedef struct { mr_text text; size_t count; } report;
 
 static const char *who(const mr_proc *p, char *buf, size_t size) {
   if (p->kind == PROC_HOST) snprintf(buf, size, "the main script");
@@ -95,7 +76,7 @@ static void where(report *o, lua_State *L) {
   for (int level = 0; L && level < 10 && lua_getstack(L, level, &ar); level++) {
     lua_getinfo(L, "Sl", &ar);
     if (ar.currentline > 0) {
-      say(o, " at %s:%d", ar.short_src, ar.currentline);
+      mr_say(&o->text, " at %s:%d", ar.short_src, ar.currentline);
       return;
     }
   }
@@ -104,20 +85,18 @@ static void where(report *o, lua_State *L) {
 static void describe_fiber(mr_fiber *f, void *ud) {
   report *o = ud;
   mr_proc *p = mr_proc_of(f);
-  char name[96], fiber[96] = "", what[128] = "";
+  char name[96], fiber[96] = "", what[128] = " ";
   if (o->count++ >= SHOWN) return;
   mr_fiber_describe(f, fiber, sizeof fiber);
-  if (f->on && f->on->type && f->on->type == mr_proc_type) {
+  if (f->on && f->on->type == mr_proc_type) {
     char other[96];
     snprintf(what, sizeof what, " for %s", who((mr_proc *)f->on, other, sizeof other));
-  } else if (f->on && mr_hooks.describe) {
-    what[0] = ' ';
-    what[1] = 0;
-    mr_hooks.describe(f->on, what + 1, sizeof what - 1);
+  } else if (!mr_describe_on(f, what + 1, sizeof what - 1)) {
+    what[0] = 0;
   }
-  say(o, "  %s%s: %s%s", who(p, name, sizeof name), fiber, f->op ? f->op : "waits", what);
+  mr_say(&o->text, "  %s%s: %s%s", who(p, name, sizeof name), fiber, mr_fiber_op(f) ? mr_fiber_op(f) : "waits", what);
   where(o, mr_lua_of(f)->parked_L);
-  say(o, "\n");
+  mr_say(&o->text, "\n");
 }
 
 static void describe(mr_proc *p, void *ud) {
@@ -127,7 +106,7 @@ static void describe(mr_proc *p, void *ud) {
 /* Follows "waits for the end of" from every process; a walk longer than there are processes is in a cycle. */
 static mr_proc *waits_for(mr_proc *p) {
   mr_fiber *f = &p->main.fiber;
-  if (atomic_load(&p->status) >= PROC_DONE || !f->op || !f->on || f->on->type != mr_proc_type) return NULL;
+  if (atomic_load(&p->status) >= PROC_DONE || !mr_fiber_op(f) || !f->on || f->on->type != mr_proc_type) return NULL;
   return (mr_proc *)f->on;
 }
 
@@ -143,24 +122,24 @@ static void find_cycle(mr_proc *p, void *ud) {
 }
 
 char *mr_deadlock_report(void) {
-  report o = { NULL, 0, 0, 0 };
+  report o = { .count = 0 };
   char name[96];
-  say(&o, "deadlock: every process waits and nothing can wake one\n");
+  mr_say(&o.text, "deadlock: every process waits and nothing can wake one\n");
   for (mr_proc *h = next_host(mr_host_first()); h; h = next_host(h->job.next)) describe(h, &o);
   mr_proc_each(describe, &o);
-  if (o.count > SHOWN) say(&o, "  … and %zu more\n", o.count - SHOWN);
+  if (o.count > SHOWN) mr_say(&o.text, "  … and %zu more\n", o.count - SHOWN);
   mr_proc *cycle = NULL;
   mr_proc_each(find_cycle, &cycle);
   if (cycle) {
     mr_proc *p = cycle;
-    say(&o, "  cycle: ");
+    mr_say(&o.text, "  cycle: ");
     do {
-      say(&o, "%s -> ", who(p, name, sizeof name));
+      mr_say(&o.text, "%s -> ", who(p, name, sizeof name));
       p = waits_for(p);
     } while (p != cycle);
-    say(&o, "%s\n", who(cycle, name, sizeof name));
+    mr_say(&o.text, "%s\n", who(cycle, name, sizeof name));
   }
-  return o.text;
+  return o.text.at;
 }
 
 void mr_report_print(const char *text) {

@@ -77,6 +77,18 @@ mr_proc *mr_host_open(lua_State *L, int *err) {
   return NULL;
 }
 
+typedef struct { void (*fn)(mr_proc *p, void *ud); void *ud; } visit;
+
+static void visit_host(mr_job *j, void *ud) {
+  const visit *v = ud;
+  v->fn(mr_proc_of_job(j), v->ud);
+}
+
+void mr_hosts_each(void (*fn)(mr_proc *p, void *ud), void *ud) {
+  visit v = { fn, ud };
+  mr_host_each(visit_host, &v);
+}
+
 /* Wakes the hosts that wait for no more than the end of all processes. */
 void mr_hosts_notify(void) {
   mr_fiber *ready[16];
@@ -124,7 +136,7 @@ static int wait_for_all(mr_proc *h, int last) {
   if (mr_run_dead()) return MR_EFORK;
   while (!nothing_to_wait_for(last)) {
     if ((err = mr_wait_open(f, h->main.L)) != MR_OK) return err;
-    f->op = "wait for all processes";
+    mr_fiber_in(f, "wait for all processes");
     atomic_store(&h->joining, 1);
     if (nothing_to_wait_for(last)) mr_wait_abandon(f);
     else mr_park(h->main.L, f, UINT64_MAX, 0, joined);

@@ -89,6 +89,8 @@ static PORT_NOINLINE void first_park(mr_lua *l, lua_State *L) {
  * make one. A masked wait goes on, but it has to know until when.
  */
 static PORT_NOINLINE void end_seen(mr_fiber *f) {
+  if (mr_job_watched(f->job) && mr_fiber_claim(f)) mr_ready(f, MR_AGAIN, NULL);   /* it goes on, and then its stack is looked at */
+  if (!mr_fiber_ending(f)) return;
   int masked = f->masked && mr_job_ends(f->job) != JOB_KILLED;
   if (masked && mr_limit_noticed(mr_lua_of(f))) return;  /* `limited` has seen it, too */
   if (mr_fiber_claim(f)) mr_ready(f, masked ? MR_AGAIN : MR_STOPPED, NULL);   /* it is PARKING: it will find that it is READY, and go on */
@@ -96,7 +98,7 @@ static PORT_NOINLINE void end_seen(mr_fiber *f) {
 
 static inline void see_end(mr_fiber *f) {
   port_fence_after_lock();
-  if (PORT_UNLIKELY(mr_fiber_ending(f))) end_seen(f);
+  if (PORT_UNLIKELY(mr_fiber_asked(f))) end_seen(f);
 }
 
 /* Its deadline, or the time when a limit is over. */
@@ -118,6 +120,7 @@ int mr_park(lua_State *L, mr_fiber *f, uint64_t deadline, lua_KContext ctx, lua_
     return lua_yieldk(L, 0, ctx, k);
   }
   mr_wait_block(f, deadline);
+  if (PORT_UNLIKELY(mr_job_watched(f->job))) mr_look_answer(f);
   return k(L, LUA_OK, ctx);
 }
 

@@ -41,6 +41,7 @@ static void list(mr_proc *p) {
   p->live_prev = head->live_prev;
   head->live_prev->live_next = p;
   head->live_prev = p;
+  mr_all.shard[at].spawned++;
   MR_CHECK_SOME(16, mr_shard_check(at));
   port_unlock(&mr_all.shard[at].lock);
 }
@@ -52,36 +53,39 @@ static void unlist(mr_proc *p) {
     p->live_next->live_prev = p->live_prev;
     p->live_prev->live_next = p->live_next;
     p->live_next = p->live_prev = NULL;
+    mr_all.shard[at].sent += p->sent;
+    mr_all.shard[at].received += p->received;
+    mr_all.shard[at].cpu += p->job.cpu;
   }
   MR_CHECK_SOME(16, mr_shard_check(at));
   port_unlock(&mr_all.shard[at].lock);
 }
 
+/* (its lock) */
+static void each_of(int i, void (*fn)(mr_proc *p, void *ud), void *ud) {
+  mr_proc *head = &mr_all.shard[i].head;
+  for (mr_proc *p = head->live_next; p != head; p = p->live_next) fn(p, ud);
+}
+
+void mr_shard_each(int i, void (*fn)(mr_proc *p, void *ud), void *ud) {
+  port_acquire(&mr_all.shard[i].lock);
+  each_of(i, fn, ud);
+  port_unlock(&mr_all.shard[i].lock);
+}
+
 void mr_proc_each(void (*fn)(mr_proc *p, void *ud), void *ud) {
-  for (int i = 0; i < MR_SHARDS; i++) {
-    mr_proc *head = &mr_all.shard[i].head;
-    port_acquire(&mr_all.shard[i].lock);
-    for (mr_proc *p = head->live_next; p != head; p = p->live_next) fn(p, ud);
-    port_unlock(&mr_all.shard[i].lock);
-  }
+  for (int i = 0; i < MR_SHARDS; i++) mr_shard_each(i, fn, ud);
 }
 
-/* Who is listed because it has failed may have lost its last reference, and be waiting for our lock. */
-static int retain_living(mr_shared *o) {
-  size_t n = atomic_load(&o->refs);
-  while (n > 0)
-    if (atomic_compare_exchange_weak(&o->refs, &n, n + 1)) return 1;
-  return 0;
-}
-
-mr_proc *mr_proc_find(uint64_t id) {
-  unsigned at = (unsigned)(id % MR_SHARDS);
-  mr_proc *head = &mr_all.shard[at].head, *p;
-  port_acquire(&mr_all.shard[at].lock);
-  for (p = head->live_next; p != head && p->job.id != id; p = p->live_next) { }
-  if (p == head || !retain_living(&p->shared)) p = NULL;
-  port_unlock(&mr_all.shard[at].lock);
-  return p;
+/* Who ends is taken out and counted under the lock: so nothing is missed, or counted twice. */
+void mr_shard_totals(int i, void (*fn)(mr_proc *p, void *ud), mr_totals *t) {
+  port_acquire(&mr_all.shard[i].lock);
+  t->spawned += mr_all.shard[i].spawned;
+  t->sent += mr_all.shard[i].sent;
+  t->received += mr_all.shard[i].received;
+  t->cpu += mr_all.shard[i].cpu;
+  each_of(i, fn, t);
+  port_unlock(&mr_all.shard[i].lock);
 }
 
 static void close_ticket(mr_fiber *f, void *ud) {
@@ -147,6 +151,7 @@ mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
   p->start = s->start;
   p->package = s->package;
   p->limit = s->limit;
+  atomic_store_explicit(&p->restarts, s->restarts, memory_order_relaxed);
   p->system_heap = (unsigned char)s->system_heap;
   if (near) p->parent = near->job->id;
   mr_retain(&p->shared);                       /* one for the caller, one while it lives */
@@ -368,7 +373,9 @@ void mr_proc_finish(mr_proc *p, int status) {
   mr_names_end(p);
   port_acquire(&p->lock);
   atomic_store(&p->status, (unsigned char)status);
+  struct mr_asked *looks = mr_looks_take(p);
   port_unlock(&p->lock);
+  if (PORT_UNLIKELY(looks != NULL)) mr_looks_over(looks, p);
   wake_waiters(p, p->job.host ? NULL : &p->main.fiber);
 }
 
@@ -398,6 +405,8 @@ void mr_proc_close(mr_thread *t, mr_proc *p) {
   atomic_store_explicit(&t->current, NULL, memory_order_relaxed);
   atomic_store_explicit(&p->main.fiber.state, FIBER_DONE, memory_order_relaxed);
   mr_job_settle(&p->job);
+  atomic_fetch_add_explicit(&mr_all.ended, 1, memory_order_relaxed);
+  if (end != PROC_DONE) atomic_fetch_add_explicit(&mr_all.failed, 1, memory_order_relaxed);
   if (end == PROC_DONE) unlist(p);
   else if (p->kind == PROC_MAIN || group) mr_proc_print(p);
   mr_proc_finish(p, end);
@@ -434,13 +443,14 @@ void mr_proc_wait_end(mr_proc *p, mr_wait *w) {
 
 void mr_proc_observe(mr_proc *p) { atomic_store(&p->observed, 1); }
 
-const char *mr_proc_status(mr_proc *p) {
+const char *mr_proc_status(mr_proc *p) { return mr_status_with(p, mr_crew_state(&p->job)); }
+
+const char *mr_status_with(const mr_proc *p, int state) {
   switch (atomic_load(&p->status)) {
     case PROC_DONE: return "done";
     case PROC_FAILED: return "failed";
     case PROC_NEW: return "ready";
   }
-  int state = mr_crew_state(&p->job);
   if (state >= 0) {
     return state == CREW_RUNNING ? "running" : state == CREW_QUEUED ? "ready" : "waiting";
   }

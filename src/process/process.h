@@ -23,6 +23,7 @@
 
 typedef struct mr_proc mr_proc;
 struct mr_cause;
+struct mr_asked;
 
 /* Mail: a message on its way, small ones without any block. */
 #define MR_INLINE 2
@@ -89,6 +90,10 @@ enum { PROC_NEW, PROC_ALIVE, PROC_DONE, PROC_FAILED };
 struct mr_proc {
   mr_shared shared;                  /* first: handles are shared objects */
   mr_job job;
+  _Atomic uint64_t sent, received;   /* messages so far; (owner) writes */
+  atomic_size_t held;                /* bytes that its heap holds; (owner) writes */
+  struct mr_asked *looks;            /* (lock) who wants to look at it: see look.c */
+  atomic_uint restarts;              /* how often its supervisor had started it again before it was made */
   _Alignas(PORT_CACHELINE) mr_lua main;
   atomic_uchar status;
   unsigned char kind;                /* PROC_PLAIN … */
@@ -153,6 +158,7 @@ typedef struct mr_spawn {
   int kind;                          /* PROC_PLAIN or PROC_MAIN */
   struct mr_group *group;            /* or NULL */
   unsigned ties;                     /* TIE_*: how it is tied to its parent from the beginning */
+  unsigned restarts;                 /* of a supervisor's child: how often it was started again before */
 } mr_spawn;
 /* What a process takes from a budget at its birth: its record, and a beginning for its heap. */
 #define MR_HEAP_BYTES 8192
@@ -197,6 +203,7 @@ typedef struct mr_state_hooks {
   int (*finalisers)(lua_State *L);               /* something in the state still has a finaliser */
   int (*reset)(lua_State *L);                    /* lua_resetthread: closes pending variables, leaves the error on top */
   int (*close_fiber)(mr_fiber *f);               /* the same for a suspended fiber: first for the coroutines in which it was */
+  lua_State *(*resumed)(lua_State *L, int running);   /* the coroutine that L of a suspended (or running) fiber has resumed; NULL: none */
   void (*describe)(mr_shared *o, char *buf, size_t size);   /* "channel 'results'" for reports; no Lua */
   void (*forked)(void);                          /* in a forked child: mare's values become unusable */
   void (*unlink)(mr_fiber *f);                   /* a fiber with a `set` never goes on */
@@ -263,7 +270,6 @@ void mr_interrupt(void);                         /* async-signal-safe: raises "i
 void mr_interrupt_hold(int held);
 int  mr_interrupt_take(void);
 size_t mr_proc_count(void);
-mr_proc *mr_proc_find(uint64_t id);              /* one that is listed, and counted for the caller; NULL: there is none */
 /* Calls fn for every live process with its registry shard locked. */
 void mr_proc_each(void (*fn)(mr_proc *p, void *ud), void *ud);
 

@@ -3,6 +3,7 @@
 #define MR_PROCESS_RT_H
 
 #include "process/process.h"
+#include "process/info.h"
 #include "run/body.h"
 #include "run/crew.h"
 #include "run/run.h"
@@ -11,7 +12,12 @@
 /* The processes: live ones, and failed ones as long as there are handles. Hosts are in host.c. */
 #define MR_SHARDS 64
 typedef struct mr_processes {
-  struct { _Alignas(PORT_CACHELINE) port_lock lock; mr_proc head; } shard[MR_SHARDS];
+  struct {
+    _Alignas(PORT_CACHELINE) port_lock lock;
+    mr_proc head;
+    uint64_t spawned, sent, received, cpu;     /* (lock) how many there have been; counts of those that are not listed any more */
+  } shard[MR_SHARDS];
+  _Atomic uint64_t ended, failed;              /* how many have */
   _Atomic uint64_t next_id;
   mr_proc *main;                               /* PROC_MAIN, referenced */
   port_event done;                             /* no process is left, deadlock, or stop: for mr_run_until_done */
@@ -53,14 +59,29 @@ void mr_proc_setup(void);                      /* once */
 char *mr_proc_failure(mr_proc *p);             /* what is to be printed, malloc'd; NULL: nothing any more */
 void mr_proc_print(mr_proc *p);                /* a failure, once, on stderr */
 char *mr_text_copy(const char *s);             /* malloc'd */
+const char *mr_status_with(const mr_proc *p, int state);     /* as mr_proc_status; state: of its crew */
 mr_proc *mr_proc_new(int kind, const char *name);
 void mr_proc_finish(mr_proc *p, int status);   /* publishes the end and wakes who waits for it */
 void mr_proc_abandon(void);                    /* no thread is left: processes that have not ended count as failed */
 
+void mr_shard_each(int i, void (*fn)(mr_proc *p, void *ud), void *ud);   /* (its lock) all that are listed there */
+void mr_shard_totals(int i, void (*fn)(mr_proc *p, void *ud), mr_totals *t);   /* the same, after what those had that are gone was added to t */
+
 /* trace.c */
 char *mr_trace(lua_State *L);                  /* malloc'd, or NULL */
+struct mr_text;
+void mr_trace_levels(struct mr_text *t, lua_State *L);   /* its lines, each begins with a line break */
+
+/* look.c */
+void mr_look_answer(mr_fiber *f);              /* its thread: f, which JOB_LOOK is set for, is about to go on */
+void mr_look_running(mr_fiber *f, lua_State *L);   /* the same, from L's hook: it runs */
+int  mr_describe_on(const mr_fiber *f, char *buf, size_t size);   /* (owner) what f waits for; 0: nothing that has a name */
+struct mr_asked *mr_looks_take(mr_proc *p);    /* (lock) p has ended: for mr_looks_over */
+void mr_looks_over(struct mr_asked *all, mr_proc *p);
+
 
 /* host.c */
+void mr_hosts_each(void (*fn)(mr_proc *p, void *ud), void *ud);   /* (idle lock) those that have not closed */
 void mr_hosts_notify(void);                    /* the last process has ended, or a host has opened */
 
 /* stop.c */

@@ -59,6 +59,7 @@ int mr_state_get(unsigned worker, mr_proc *p) {
     return MR_ENOMEM;
   }
   *mr_lua_word(p->main.L) = (uintptr_t)p;
+  mr_heap_show(p->heap, &p->held);
   if (p->limit) return limit(p);
   return MR_OK;
 }
@@ -77,6 +78,8 @@ void mr_state_close(mr_proc *p, int killed, mr_spare *left) {
     lua_close(L);
   }
   if (PORT_UNLIKELY(p->budget != NULL)) mr_heap_unbudget(p->heap);
+  mr_heap_show(p->heap, NULL);
+  atomic_store_explicit(&p->held, 0, memory_order_relaxed);
   p->main.L = NULL;
   p->heap = NULL;
   if (PORT_UNLIKELY(p->late != NULL)) mr_late_drop(p);

@@ -159,9 +159,15 @@ size_t mr_crew_ended(mr_crew *c, int daemon) {
 }
 
 int mr_fiber_wake(mr_fiber *f, mr_fiber *near) {
-  if (!f->resting || !mr_fiber_claim(f)) return 0;
-  f->resting = 0;
-  mr_ready(f, MR_WOKEN, near);
+  if (f->resting != FIBER_RESTS) return 0;
+  if (mr_fiber_claim(f)) {
+    f->resting = 0;
+    mr_ready(f, MR_WOKEN, near);
+    return 1;
+  }
+  while (atomic_load(&f->state) == FIBER_PARKING || atomic_load(&f->state) == FIBER_PARKED) port_pause();   /* who was faster is about to say why */
+  if (f->reason != MR_AGAIN) return 0;
+  f->resting = FIBER_RESTED;                     /* it would rest again */
   return 1;
 }
 
@@ -248,17 +254,20 @@ void mr_crew_abandon(mr_job *host, void (*fn)(mr_fiber *f)) {
 
 /* ---- others look ---- */
 
-void mr_crew_each(mr_job *j, void (*fn)(mr_fiber *f, void *ud), void *ud) {
+int mr_crew_each(mr_job *j, void (*fn)(mr_fiber *f, void *ud), void *ud) {
   if (atomic_load(&j->first->state) != FIBER_DONE) fn(j->first, ud);
+  int state = -1;
   port_acquire(&j->lock);
   mr_crew *c = j->first->crew;
   if (c) {
     port_acquire(&c->lock);
+    state = c->state;
     for (mr_fiber *f = c->token.all.next; f != &c->token; f = f->all.next)
       if (atomic_load(&f->state) != FIBER_DONE) fn(f, ud);
     port_unlock(&c->lock);
   }
   port_unlock(&j->lock);
+  return state;
 }
 
 int mr_crew_state(mr_job *j) {

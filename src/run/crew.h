@@ -46,16 +46,21 @@ mr_fiber  *mr_crew_other(mr_crew *c);                    /* one of the circle, n
 void       mr_crew_destroy(mr_crew *c);                  /* nothing of the job will run, and the circle is empty */
 /* A host's: its fibers never go on, but who would wake them may have pointers there. `forget` is called for each but the first. */
 void       mr_crew_abandon(mr_job *host, void (*forget)(mr_fiber *f));
-/* Calls fn for every fiber of j that has not ended, the lock of its crew held. */
-void       mr_crew_each(mr_job *j, void (*fn)(mr_fiber *f, void *ud), void *ud);
+/* Calls fn for every fiber of j that has not ended, the lock of its crew held. CREW_*, -1: it has none. */
+int        mr_crew_each(mr_job *j, void (*fn)(mr_fiber *f, void *ud), void *ud);
 unsigned   mr_crew_step(mr_job *host);                   /* a host's thread: runs what is ready, without waiting; how many */
 int        mr_crew_state(mr_job *j);                     /* CREW_*, -1: it has none */
 int        mr_crew_bell(mr_crew *c);                     /* the descriptor, or -1 */
 
 /* Its waits fail: its job or all its siblings are to end, or one of them has cancelled it. */
 static inline int mr_fiber_ending(const mr_fiber *f) {
-  if (PORT_LIKELY(!f->crew)) return atomic_load_explicit(&f->ends, memory_order_relaxed);   /* it is its job's first */
+  if (PORT_LIKELY(!f->crew)) return atomic_load_explicit(&f->ends, memory_order_relaxed) & JOB_OVER;   /* it is its job's first */
   return mr_job_ends(f->job) || f->crew->ending || f->cancelled;
+}
+/* The same, or somebody wants to look at its job. */
+static inline int mr_fiber_asked(const mr_fiber *f) {
+  if (PORT_LIKELY(!f->crew)) return atomic_load_explicit(&f->ends, memory_order_relaxed);
+  return mr_fiber_ending(f) || mr_job_watched(f->job);
 }
 int        mr_fiber_wake(mr_fiber *f, mr_fiber *near);     /* a resting sibling; 0: it doesn't rest */
 void       mr_fiber_cancel(mr_fiber *f, mr_fiber *near);   /* a sibling of `near`, which runs; it has not ended */

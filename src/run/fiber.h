@@ -13,6 +13,7 @@
 
 #include "run/park.h"
 
+enum { FIBER_RESTS = 1, FIBER_RESTED };   /* of `resting`; RESTED: was woken, but by somebody else it had been told MR_AGAIN just before */
 enum { FIBER_RUNNING, FIBER_PARKING, FIBER_PARKED, FIBER_READY, FIBER_DONE };
 /* How a fiber waits: by yielding; by blocking its thread while a spare takes over its worker; a host's own thread. */
 enum { WAIT_YIELD, WAIT_HANDOVER, WAIT_HOST };
@@ -44,7 +45,7 @@ struct mr_fiber {
   unsigned char cancelled;           /* (owner) by a sibling, for good */
   unsigned char resting;             /* (owner) its open wait ends when a sibling wakes it: mr_fiber_wake */
   unsigned char masked;              /* (owner) its open wait goes on though it is to end: who claims it for that tells it MR_AGAIN */
-  atomic_uchar ends;                 /* of a job's first: JOB_*, what was asked of the whole job */
+  atomic_uchar ends;                 /* of a job's first: JOB_*, what was asked of the whole job, and JOB_LOOK */
   unsigned char daemon;              /* (owner) it keeps nothing alive: it is to end when only such are left */
   unsigned char told;                /* (owner) its body has got the error that it is to end: see mr_fiber_ending */
   unsigned char bounded;             /* (owner) its body has limits for its waits: see process/limit.h */
@@ -54,7 +55,7 @@ struct mr_fiber {
   mr_thread *thread;                 /* (owner) who runs it; in WAIT_HANDOVER and WAIT_HOST who waits */
   /* the open wait */
   struct mr_shared *on;              /* what it waits for */
-  const char *op;                    /* and in what, for reports: "receive" */
+  _Atomic(const char *) op;          /* and in what, for reports: "receive"; others may look: mr_fiber_op */
   mr_wait wait;
   mr_wait *fired;                    /* the node through which the last wait was claimed; NULL: none has */
   uint64_t deadline;                 /* (owner) of the operation: whoever waits in several steps keeps it here */
@@ -88,6 +89,7 @@ struct mr_job {
   unsigned short brood;              /* whose child it is: see share.c */
   unsigned char barred;              /* (owner) a host's: its other fibers must not run, see mr_host_bar */
   unsigned char host;                /* its first fiber is a thread of somebody else's, and its other fibers run there, too */
+  _Atomic uint64_t cpu;              /* ns that were charged to it; written by the thread that runs it: see sample.c */
 };
 
 void mr_job_init(mr_job *j, mr_fiber *first, uint64_t id, int host);
@@ -97,15 +99,24 @@ void mr_job_start(mr_job *j, mr_fiber *near);
 void mr_job_begun(mr_job *j);                    /* its body begins */
 int  mr_job_over(void);                          /* one is over: 1: it was the last */
 size_t mr_job_count(void);                       /* those that are not over */
-/* ending.c. Values of `ends`: they only grow. */
-enum { JOB_CANCELLED = 1, JOB_KILLED, JOB_OVER };
+/* ending.c. Values of `ends`: they only grow. Beside them a bit: somebody wants to look at the job, see mr_job_look. */
+enum { JOB_CANCELLED = 1, JOB_KILLED, JOB_OVER, JOB_LOOK };
 /*
  * By who has a reference to j, on any thread: j is to end. What waits is woken with MR_STOPPED (or MR_AGAIN if it is masked, and not killed); what
  * runs is asked to come back until j is over. What becomes of that is the body's matter. `near`: the running fiber or NULL. 0: j is over.
  */
 int  mr_job_end(mr_job *j, int how, mr_fiber *near);
 void mr_job_settle(mr_job *j);                   /* j is about to be over: nothing can be asked of it any more */
-static inline unsigned mr_job_ends(const mr_job *j) { return atomic_load_explicit(&j->first->ends, memory_order_relaxed); }
+/*
+ * By who has a reference to j, on any thread: before a fiber of j goes on, or waits, its body finds JOB_LOOK set. One that waits is woken with
+ * MR_AGAIN, if none is on its way there; what runs is asked to come back, until as many looks as began have been settled. 0: j is over.
+ */
+int  mr_job_look(mr_job *j, mr_fiber *near);
+void mr_job_looked(mr_job *j);                   /* by the thread that runs j: the bit goes, before what asked for it is taken */
+void mr_looks_begin(void);                       /* before mr_job_look: the monitor asks what runs, until mr_looks_end */
+void mr_looks_end(void);
+static inline unsigned mr_job_ends(const mr_job *j) { return atomic_load_explicit(&j->first->ends, memory_order_relaxed) & JOB_OVER; }
+static inline unsigned mr_job_watched(const mr_job *j) { return atomic_load_explicit(&j->first->ends, memory_order_relaxed) & JOB_LOOK; }
 enum { JOB_IDLE, JOB_READY, JOB_RUNS };
 int  mr_job_busy(mr_job *j);                     /* JOB_IDLE: all of it waits; JOB_READY: something waits for a worker only */
 int  mr_job_level(mr_job *j, int level);         /* from now on; before its start, too. The one before; -1: only asks */
@@ -122,6 +133,9 @@ void mr_fiber_check_owner(const mr_fiber *f);    /* the calling thread runs it *
 #define mr_fiber_check_owner(f) ((void)0)
 #endif
 
+/* The name of the operation in whose wait it is; NULL: in none. A constant text. */
+static inline const char *mr_fiber_op(const mr_fiber *f) { return atomic_load_explicit(&f->op, memory_order_relaxed); }
+static inline void mr_fiber_in(mr_fiber *f, const char *op) { atomic_store_explicit(&f->op, op, memory_order_relaxed); }
 static inline unsigned mr_fiber_heed(const mr_fiber *f) { return atomic_load_explicit(&f->heed, memory_order_relaxed); }
 static inline int mr_fiber_level(const mr_fiber *f) { return atomic_load_explicit(&f->job->first->level, memory_order_relaxed); }
 

@@ -29,6 +29,12 @@ int mr_host_exit(mr_job *j) {
   return left;
 }
 
+void mr_host_each(void (*fn)(mr_job *j, void *ud), void *ud) {
+  port_acquire(&mr_rt.ilock);
+  for (mr_job *j = mr_rt.host; j; j = j->next) fn(j, ud);
+  port_unlock(&mr_rt.ilock);
+}
+
 mr_job *mr_host_first(void) { return mr_rt.host; }
 
 /* ---- waiting ---- */

@@ -25,7 +25,9 @@ mr_fiber *mr_steal(mr_worker *w) {
   for (unsigned i = 0; i < n; i++, at = at + 1 == n ? 0 : at + 1) {
     if (at == w->id) continue;
     mr_fiber *f = mr_queue_steal(&w->queue, &mr_rt.worker[at].queue);
-    if (f) return f;
+    if (!f) continue;
+    atomic_store_explicit(&w->steals, atomic_load_explicit(&w->steals, memory_order_relaxed) + 1, memory_order_relaxed);
+    return f;
   }
   return NULL;
 }
@@ -80,7 +82,7 @@ static mr_fiber *take_stale(mr_worker *w) {
   for (int i = 0, n = atomic_load(&mr_rt.target); i < n; i++) {
     mr_worker *v = &mr_rt.worker[i];
     if (v == w) continue;
-    unsigned tick = atomic_load_explicit(&v->tick, memory_order_relaxed);
+    uint64_t tick = atomic_load_explicit(&v->tick, memory_order_relaxed);
     mr_fiber *f = atomic_load_explicit(&v->slot, memory_order_relaxed);
     unsigned at = (unsigned)i % MR_WATCHED;
     if (f && f == w->watched[at].slot && tick == w->watched[at].tick && atomic_compare_exchange_strong(&v->slot, &f, NULL)) {
@@ -242,6 +244,7 @@ static mr_fiber *sleep_idle(mr_thread *t, mr_worker *w, int *spinning) {
 mr_fiber *mr_idle(mr_thread *t, mr_worker *w) {
   int spinning = 0;
   uint64_t begun = port_now();
+  mr_worker_rests(w);
   mr_fiber *f = spin(w, t->patience);
   if (!f) f = sleep_idle(t, w, &spinning);
   if (!f) f = mr_find(t, w);
@@ -249,6 +252,8 @@ mr_fiber *mr_idle(mr_thread *t, mr_worker *w) {
   /* Lowered before the last look: a push that still saw it raised woke nobody, and is visible by now. Without an f we come back here. */
   if (spinning) atomic_fetch_sub(&mr_rt.nspinning, 1);
   if (f) mr_learn_patience(t, port_now() - begun);
+  mr_worker_works(w);
+  if (PORT_UNLIKELY(t->exact_from)) mr_sample_rest(t);
   /* pushes may have counted on us while we looked */
   if (f && mr_anything_queued()) mr_wake_idle();
   return f;

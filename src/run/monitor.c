@@ -63,7 +63,7 @@ static int look_at(mr_worker *w, uint64_t now, int urgent) {
   if (!(held & 1)) return 0;
   if (lingers(w, t)) return 1;
   port_chaos();                                /* t may hand its worker on and end now, and its record get another owner */
-  unsigned tick = atomic_load_explicit(&w->tick, memory_order_relaxed);
+  uint64_t tick = atomic_load_explicit(&w->tick, memory_order_relaxed);
   if (tick != w->seen.tick || w->seen.since == 0) {
     w->seen.tick = tick;
     w->seen.since = now;
@@ -150,7 +150,9 @@ static int look_round(uint64_t now) {
   }
   if (atomic_load_explicit(&r->high_waits, memory_order_relaxed)) urgent += atomic_exchange(&r->high_waits, 0);
   for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) busy += look_at(&r->worker[i], now, urgent);
+  if (busy) mr_sample_all();
   if (PORT_UNLIKELY(atomic_load(&r->nending)) && see_ending(now)) busy++;
+  else if (PORT_UNLIKELY(atomic_load(&r->nlooks)) && kick_all()) busy++;
   if (PORT_UNLIKELY(atomic_load_explicit(&r->knocked, memory_order_relaxed)) && atomic_exchange(&r->knocked, 0)) mr_run_body.knocked();
   if (atomic_load(&r->interrupted)) {
     mr_run_body.interrupt();

@@ -109,6 +109,7 @@ static void block_handed_over(mr_fiber *f) {
   mr_worker *given;
   while ((given = atomic_exchange(&t->given, NULL)) == NULL) port_event_wait(&t->event, UINT64_MAX);
   t->worker = given;
+  if (PORT_UNLIKELY(t->exact_from)) mr_sample_rest(t);
   f->job->fiber = f;
   atomic_fetch_sub(&r->nblocked, 1);
   f->mode = WAIT_YIELD;
@@ -124,7 +125,7 @@ mr_reason mr_wake(mr_fiber *f) {
   mr_assert(!(atomic_load(&f->ticket) & 1));
   if (PORT_UNLIKELY(f->timed)) mr_timer_cancel(f);
   if (PORT_UNLIKELY(f->outside)) mr_wait_inside(f);
-  f->op = NULL;
+  mr_fiber_in(f, NULL);
   f->on = NULL;
   return (mr_reason)f->reason;
 }

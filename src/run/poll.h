@@ -8,7 +8,7 @@
  *
  *   again: n = read(fd…); if it would block: open a wait (park.h)
  *     if (mr_watch_wait(w, MR_READ, &f->wait)) { mr_wait_abandon(f); goto again; }      an edge came in between
- *     f->op = "read"; wait
+ *     mr_fiber_in(f, "read"); wait
  *     r = mr_wake(f); if (r != MR_WOKEN) mr_watch_unwait(w, &f->wait);
  *     MR_WOKEN: again; MR_CLOSED: the watch was closed; others: as for any wait
  *

@@ -62,6 +62,9 @@ typedef struct mr_runtime {
   atomic_int interrupted;
   atomic_int knocked;                          /* somebody outside asks to be let in: see mr_run_knocked */
   atomic_uint nending;                         /* jobs that were asked to end and are not over: see ending.c */
+  atomic_uint nlooks;                          /* looks at jobs that have no answer yet */
+  atomic_int observed;                         /* so many want CPU time to be exact: see sample.c */
+  _Atomic uint64_t began;                      /* when it was started */
 } mr_runtime;
 
 #define MR_ENDING_LOOK 1000000000u   /* ns between two calls of the body's `ending` */
@@ -130,6 +133,13 @@ mr_thread *mr_spare_get(void);                 /* a thread without a worker, new
 void mr_spare_put(mr_thread *t);
 int  mr_spare_wait(mr_thread *t);              /* own thread: until it is given a worker; 0: it is not needed any more */
 int  mr_worker_take(mr_worker *w, mr_thread *from, mr_thread *to);  /* 1: `to` holds it now and is awake */
+
+/* sample.c */
+void mr_sample_all(void);                      /* (monitor) who runs now is charged for what its thread has used since the last time */
+void mr_sample_charge(mr_thread *t, mr_job *j);   /* t->sampled is set; its fiber, of j, has stopped */
+void mr_sample_rest(mr_thread *t);             /* t goes on after it had nothing to run, or slept: that time is nobody's */
+void mr_worker_rests(mr_worker *w);            /* (holder) it has nothing to run from now on */
+void mr_worker_works(mr_worker *w);            /* (holder) it has again */
 
 /* host.c */
 void mr_host_block(mr_fiber *f, uint64_t deadline);      /* WAIT_HOST: its thread waits */

@@ -43,6 +43,7 @@ int  mr_workers_set(int n);                      /* 0 or an mr_err */
 /* ---- hosts (host.c): threads of somebody else's, each with the first fiber of a job ---- */
 void mr_host_enter(mr_job *j);
 int  mr_host_exit(mr_job *j);                    /* how many are left */
+void mr_host_each(void (*fn)(mr_job *j, void *ud), void *ud);   /* the idle lock held */
 mr_job *mr_host_first(void);                     /* (idle lock: for `deadlock` in body.h) the others follow by `next` */
 
 /* ---- interrupts (monitor.c) ---- */
@@ -52,6 +53,21 @@ void mr_monitor_wake(void);                      /* it looks round now */
 void mr_run_poke(mr_fiber *f, unsigned what);    /* POKE_*: to the thread that runs f, if one does */
 
 void mr_run_knocked(void);                       /* async-signal-safe: the body's `knocked` is called on the monitor's thread */
+
+/* ---- what is seen of it (sample.c) ---- */
+void mr_observe(int by);                         /* +1: from now on CPU time is exact, for a price; -1: not for me any more */
+/* What runs now: fibers that may be gone when they are read, so only their addresses tell anything; and what their jobs are still to be charged. */
+typedef struct mr_running_fiber { const mr_fiber *fiber; uint64_t ns; int worker; const mr_thread *thread; } mr_running_fiber;   /* worker -1: none */
+unsigned mr_running(mr_running_fiber *out, unsigned most);   /* how many */
+uint64_t mr_run_up(void);                        /* ns since it was started */
+void mr_run_count(unsigned *threads, unsigned *blocked, unsigned *hosts);
+typedef struct mr_worker_load {
+  unsigned id;
+  int active;                                    /* 0: it has retired */
+  uint64_t dispatches, steals, busy;             /* busy: ns in which it had something to run */
+  unsigned queued;                               /* in its own queue */
+} mr_worker_load;
+unsigned mr_worker_loads(mr_worker_load *out, unsigned most);   /* of all that have been in use; how many */
 
 /* ---- quiet (quiet.c) ---- */
 void mr_quiet_check(void);                       /* after something began to wait: can anything ever run again? */

@@ -175,7 +175,7 @@ static mr_fiber *find_high(mr_worker *w) {
 }
 
 /* Others than the own queue's and the slot's. Whose turn it is keeps it while those of LEVEL_HIGH go before. */
-static PORT_NOINLINE mr_fiber *find_outside(mr_thread *t, mr_worker *w, unsigned tick) {
+static PORT_NOINLINE mr_fiber *find_outside(mr_thread *t, mr_worker *w, uint64_t tick) {
   mr_fiber *f;
   mr_fire_due(w, tick % TURNS == 0);
   if (tick % TURNS == 0) w->turn |= TURN_LOOK | TURN_LOW;
@@ -206,7 +206,7 @@ static PORT_NOINLINE mr_fiber *find_elsewhere(mr_worker *w) {
 static inline mr_fiber *find(mr_thread *t, mr_worker *w) {
   mr_fiber *f;
   mr_worker_check(w, t);
-  unsigned tick = atomic_load_explicit(&w->tick, memory_order_relaxed);
+  uint64_t tick = atomic_load_explicit(&w->tick, memory_order_relaxed);
   if (PORT_UNLIKELY(tick % TURNS == 0 || w->turn) && (f = find_outside(t, w, tick)) != NULL) return f;
   w->served = 0;
   if (PORT_UNLIKELY(mr_waiting(LEVEL_HIGH)) && (f = take_high(w)) != NULL) return f;
@@ -298,6 +298,7 @@ static mr_crew *resume(mr_thread *t, mr_fiber *f) {
     goes_on = 0;
     int how = run(t, f);
     if (PORT_UNLIKELY(t->timing)) mr_share_charge(t, f);
+    if (PORT_UNLIKELY(atomic_load_explicit(&t->sampled, memory_order_relaxed))) mr_sample_charge(t, f->job);
     c = f->crew;
     if (how != BODY_YIELDS) {
       if (ended(t, f, how)) return NULL;
@@ -339,6 +340,7 @@ static int retire(mr_thread *t, mr_worker *w) {
   port_acquire(&r->ilock);
   int stays = !atomic_load(&r->stopping) && w->id < (unsigned)atomic_load(&r->target);
   if (!stays) {
+    mr_worker_rests(w);
     atomic_store(&w->thread, 0);
     r->nactive--;
   }
@@ -360,6 +362,8 @@ static void work(mr_thread *t) {
   mr_worker *w = t->worker;
   int holds = 1;
   mr_share_rested(t, w);
+  mr_worker_works(w);
+  if (PORT_UNLIKELY(t->exact_from)) mr_sample_rest(t);
   while (holds) {
     if (PORT_UNLIKELY(atomic_load_explicit(&r->stopping, memory_order_relaxed) ||
                       w->id >= (unsigned)atomic_load_explicit(&r->target, memory_order_relaxed))) {

@@ -229,6 +229,12 @@ int mr_run_start(void) {
   atomic_store(&r->target, 0);
   int err = mr_monitor_start();
   if (err) return err;
+  uint64_t now = port_now();
+  atomic_store(&r->began, now);
+  for (int i = 0; i < MR_MAX_WORKERS; i++) {
+    atomic_store(&r->worker[i].rested, 0);
+    atomic_store(&r->worker[i].rests_since, now);
+  }
   atomic_store(&r->started, 1);
   err = mr_workers_set(n);
   return err && atomic_load(&r->target) > 0 ? MR_OK : err;   /* fewer than asked for will do */

@@ -18,7 +18,7 @@ struct mr_worker {
   _Atomic(mr_fiber *) slot;          /* hand-over: runs next */
   /* The holding thread's address; | 1 while it runs a fiber, when the monitor may take the worker away; 0 = inactive. */
   atomic_uintptr_t thread;
-  atomic_uint tick;                  /* dispatches; written by the holder */
+  _Atomic uint64_t tick;             /* dispatches; written by the holder */
   unsigned id;
   unsigned streak;                   /* (holder) fibers taken from the slot, or of LEVEL_HIGH, in a row; more for long turns of the latter */
   unsigned char turn;                /* (holder) TURN_*: whose turn is next, or soon */
@@ -33,8 +33,10 @@ struct mr_worker {
   int64_t low_credit;                /* (holder) 0 or more: LEVEL_LOW has its turn here, whatever is ready */
   uint64_t low_seen;                 /* (holder) until when others' time has been added to that */
   unsigned char spared;              /* (holder) while LEVEL_HIGH is always ready: LEVEL_LOW had the last turn that was left */
-  struct { unsigned tick, tries, lingers; uint64_t since, cpu; } seen;   /* (monitor) */
-  struct { unsigned tick; mr_fiber *slot; } watched[MR_WATCHED];         /* (holder, as the watcher) other workers' slots */
+  _Atomic uint64_t steals;           /* (holder writes) fibers taken from others' queues */
+  _Atomic uint64_t rested, rests_since;   /* (holder writes) ns without anything to run so far; since when it has nothing, 0: it has */
+  struct { unsigned tries, lingers; uint64_t tick, since, cpu; } seen;   /* (monitor) */
+  struct { uint64_t tick; mr_fiber *slot; } watched[MR_WATCHED];         /* (holder, as the watcher) other workers' slots */
 };
 
 struct mr_thread {
@@ -48,6 +50,7 @@ struct mr_thread {
   unsigned char timing;              /* (own) it reads the clock after this turn, or after all: see share.c */
   unsigned char seasoned;            /* (own) it has had a worker */
   unsigned char left;                /* (own) a job has ended and left something to be recycled: see body.h */
+  atomic_uchar sampled;              /* when its fiber stops, that is charged: see sample.c */
   unsigned char listed;              /* (idle lock) LIST_* */
   /* so far, what each dispatch touches */
   mr_thread *reserve;                /* (own) the spare that will take over when this one blocks */
@@ -60,6 +63,9 @@ struct mr_thread {
   mr_thread *every;                  /* all records there have ever been, from mr_threads on */
   atomic_uchar lives;                /* a thread of ours has it, from before it begins to run */
   atomic_uint lingers;               /* odd: in a call that the monitor ends; written by its own thread, see mr_linger_begin */
+  _Atomic uint64_t sample;           /* ns that nobody was charged for yet */
+  uint64_t sampled_cpu;              /* (monitor) its CPU clock then */
+  uint64_t exact_from;               /* (own) while CPU time is exact: until when it has been charged; 0: not known */
 };
 enum { POKE_PREEMPT = 1, POKE_INTERRUPT = 2 };
 enum { TURN_GLOBAL = 1, TURN_LOOK = 2, TURN_LOW = 4 };   /* the global queue's; that of mr_share_look; LEVEL_LOW's, if that is due */

@@ -279,8 +279,8 @@ static int l_coroutine_close(lua_State *L) {
 
 /* ---- the end of a fiber ---- */
 
-/* The coroutine that L, which mare has suspended, has resumed; NULL: it was itself the one that ran. */
-static lua_State *resumed_by(lua_State *L) {
+/* The coroutine that L, which mare has suspended, has resumed; NULL: it was itself the one that ran. While the fiber runs none is marked. */
+static lua_State *resumed_in(lua_State *L, int running) {
   lua_Debug ar;
   lua_State *co = NULL;
   if (!lua_getstack(L, 0, &ar) || !lua_getinfo(L, "S", &ar) || *ar.what != 'C' || !lua_checkstack(L, 2)) return NULL;
@@ -293,8 +293,10 @@ static lua_State *resumed_by(lua_State *L) {
     lua_pop(L, 1);
   }
   lua_pop(L, 1);
-  return co && co != L && is_marked(co) ? co : NULL;
+  return co && co != L && (running || is_marked(co)) ? co : NULL;
 }
+
+static lua_State *resumed_by(lua_State *L) { return resumed_in(L, 0); }
 
 static const char error_key;
 
@@ -338,7 +340,10 @@ static int close_fiber(mr_fiber *f) {
   return status;
 }
 
-void mr_coroutine_setup(void) { mr_hooks.close_fiber = close_fiber; }
+void mr_coroutine_setup(void) {
+  mr_hooks.close_fiber = close_fiber;
+  mr_hooks.resumed = resumed_in;
+}
 
 int mr_lib_coroutine(lua_State *L) {
   static const luaL_Reg functions[] = {

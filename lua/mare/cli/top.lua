@@ -153,9 +153,9 @@ end
 
 local WIDTH = 120
 
-local function print_once(s, before)
+local function print_once(s, before, sort)
   for _, line in ipairs(view.head(s, before, WIDTH)) do io.stdout:write(plain(line)) end
-  io.stdout:write("\n", plain(view.titles(WIDTH)))
+  io.stdout:write("\n", plain(view.titles(WIDTH, sort)))
   for _, p in ipairs(s.list.processes) do io.stdout:write(plain(view.row(p, WIDTH))) end
   if s.list.count > #s.list.processes then io.stdout:write(("… %d more\n"):format(s.list.count - #s.list.processes)) end
 end
@@ -173,7 +173,7 @@ local function once(client, o)
     say(("process %d: %s"):format(client.pid, s))
     return 1
   end
-  if o.json then print_json(s) else print_once(s, before) end
+  if o.json then print_json(s) else print_once(s, before, o.sort) end
   return 0
 end
 

@@ -8,7 +8,9 @@ local function escape(s) return (s:gsub('[\\"\n]', { ["\\"] = "\\\\", ['"'] = '\
 local function number(n)
   if n ~= n then return "NaN" end
   if n - n ~= 0 then return n > 0 and "+Inf" or "-Inf" end
-  return math.type(n) == "integer" and ("%d"):format(n) or ("%.17g"):format(n)
+  if math.type(n) == "integer" then return ("%d"):format(n) end
+  local short = ("%.15g"):format(n)
+  return tonumber(short) == n and short or ("%.17g"):format(n)
 end
 
 -- One family: its help, its type, and a sample for each { value, label = text }. What the program doesn't know is left out.
@@ -36,7 +38,7 @@ end
 
 local function by_worker(workers, field)
   local samples = {}
-  for i, w in ipairs(workers) do samples[i] = { w[field], worker = i - 1 } end
+  for i, w in ipairs(workers) do samples[i] = { w[field], worker = w.id } end
   return samples
 end
 
@@ -46,14 +48,15 @@ function prometheus.text(observed)
   local function counter(name, help, samples) family(out, name, "counter", help, samples) end
   local program = observed.program()
   gauge("mare_info", "The version of mare.", { { 1, version = program.mare } })
-  gauge("mare_processes", "Processes by what they do; failed ones are listed as long as somebody has their handle.", by_state(t.processes))
+  gauge("mare_processes", "Processes by what they do; failed ones are listed as long as somebody has their handle.", by_state(observed.states()))
   counter("mare_processes_started_total", "Processes that were spawned.", t.spawned)
   counter("mare_processes_ended_total", "Processes that have ended.", t.ended)
   counter("mare_failures_total", "Failures of processes and fibers that nobody waited for.", t.failures)
   counter("mare_messages_total", "Messages that were sent on channels.", t.messages)
   counter("mare_dispatches_total", "Turns that fibers were given.", t.dispatches)
   counter("mare_steals_total", "Fibers that a worker took from another one.", t.steals)
-  gauge("mare_workers", "Workers: how many threads may run processes at a time.", #t.workers)
+  gauge("mare_workers", "Workers: how many threads may run processes at a time.", program.workers)
+  counter("mare_worker_dispatches_total", "Turns that a worker gave.", by_worker(t.workers, "dispatches"))
   counter("mare_worker_busy_seconds_total", "Time in which a worker ran processes.", by_worker(t.workers, "busy"))
   gauge("mare_heap_bytes", "Memory in use by the heaps of processes.", t.heap)
   counter("process_cpu_seconds_total", "User and system CPU time of the program.", own.cpu)

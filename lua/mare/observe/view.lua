@@ -95,10 +95,10 @@ end
 -- How busy each worker was between two looks, 0 … 1; nil: not known yet.
 local function loads(now, before)
   local list = {}
-  for i, w in ipairs(now.workers or {}) do
-    local old = before and before.workers and before.workers[i]
+  for i, w in ipairs(now.workers) do
+    local old = before and before.workers[i]
     local time = old and now.clock - before.clock or 0
-    list[i] = time > 0 and math.max(0, math.min(1, (w.busy - old.busy) / time)) or false
+    if w.active then list[#list + 1] = time > 0 and math.max(0, math.min(1, (w.busy - old.busy) / time)) or false end
   end
   return list
 end
@@ -188,7 +188,7 @@ end
 
 local function number(field, f) return function(p) return (f or tostring)(p[field]) end end
 
-local function name_of(p) return view.clean(p.name or (p.id == 1 and "main") or "-") end
+local function name_of(p) return view.clean(p.name or (p.kind and "the main process") or "-") end
 
 -- title, least width, text of a process, key by which it is sorted; the last takes what is left.
 local columns = {
@@ -217,7 +217,7 @@ local function row(width, text)
 end
 
 function view.titles(width, sort)
-  return { { row(width, function(c) return (c[4] == sort and "*" or "") .. c[1] end), "title" } }
+  return { { row(width, function(c) return (c[4] and c[4] == sort and "*" or "") .. c[1] end), "title" } }
 end
 
 local styles = { running = "good", failed = "hot", ready = "warm" }
