@@ -60,7 +60,6 @@ int mr_metrics_listen(lua_State *L, int idx, int *fd) {
     s.n = 1;
   }
   if (!err && w.is_path) port_door_keep(&w.path);
-  if (err && !*text) port_error_text(err, text, sizeof text);
-  if (err) luaL_error(L, "can't serve metrics at %s: %s", lua_tostring(L, idx), text);
+  if (err) luaL_error(L, "can't serve metrics at %s: %s", lua_tostring(L, idx), *text ? text : port_error_text(err, text, sizeof text));
   return s.n;
 }

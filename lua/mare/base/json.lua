@@ -41,10 +41,11 @@ local function skip(s, at) return s:find("[^ \t\r\n]", at) or #s + 1 end
 
 -- The code point of four hexadecimal digits at `at`; a pair of them is one beyond the first 65536.
 local function code_point(s, at)
-  local high = tonumber(s:match("^%x%x%x%x", at), 16) or fail(at, "four hexadecimal digits expected")
-  local low = high >= 0xd800 and high < 0xdc00 and tonumber(s:match("^\\u([dD][c-fC-F]%x%x)", at + 4), 16)
-  if low then return 0x10000 + (high - 0xd800 << 10) + low - 0xdc00, at + 10 end
-  return high, at + 4
+  local high = s:match("^%x%x%x%x", at) or fail(at, "four hexadecimal digits expected")
+  local n = tonumber(high, 16)
+  local low = n >= 0xd800 and n < 0xdc00 and s:match("^\\u([dD][c-fC-F]%x%x)", at + 4)
+  if low then return 0x10000 + (n - 0xd800 << 10) + tonumber(low, 16) - 0xdc00, at + 10 end
+  return n, at + 4
 end
 
 local function read_string(s, at)
@@ -114,17 +115,16 @@ function value(s, at, depth)
   if c == "[" then return read_array(s, at, depth + 1) end
   local word, stop = s:match("^(%a+)()", at)
   if word == "null" or words[word] ~= nil then return words[word], stop end
-  local digits
-  digits, stop = s:match("^(%-?%d+%.?%d*[eE]?[+-]?%d*)()", at)
-  local n = digits and tonumber(digits)
-  if not n then fail(at, "a value expected") end
-  return n, stop
+  stop = s:match("^%-?%d+()", at) or fail(at, "a value expected")
+  stop = s:match("^%.%d+()", stop) or stop
+  stop = s:match("^[eE][+-]?%d+()", stop) or stop
+  return tonumber(s:sub(at, stop - 1)), stop
 end
 
 --- value | nil, what is wrong with the text
 function json.read(s)
   local ok, v, at = pcall(value, s, 1, 0)
-  if ok and skip(s, at) <= #s then ok, v = false, { at = at, what = "the end expected" } end
+  if ok and skip(s, at) <= #s then ok, v = false, { at = skip(s, at), what = "the end expected" } end
   if ok then return v end
   if type(v) ~= "table" then return nil, v end
   return nil, ("at byte %d: %s"):format(v.at, v.what)

@@ -58,7 +58,8 @@ local all = { "--once", "--json", "--interval", "--sort", "--limit", "--help" }
 
 local function read_word(o, words, i)
   local word, text = words[i]:match "^(%-%-?%a+)=?(.*)$"
-  if alone[word] and #words[i] == #word then
+  if alone[word] then
+    if #words[i] > #word then return nil, ("'%s' takes no argument"):format(word) end
     o[alone[word]] = true
   elseif with_argument[word] then
     if #words[i] == #word then

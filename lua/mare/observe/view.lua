@@ -174,7 +174,7 @@ end
 --- s: { program, totals, list, failures, channels }, before: the totals of the look before, or nil.
 function view.head(s, before, width)
   local p = s.program
-  local up = s.now and p.started and s.now - p.started
+  local up = s.now and p.started and math.max(0, s.now - p.started)
   local lines = { { { ("mare top  %d  "):format(p.pid), "bold" }, { view.clean(p.command or "") }, { "  up " .. view.seconds(up), "dim" } } }
   for _, line in ipairs(worker_lines(s.totals, before, width)) do lines[#lines + 1] = line end
   lines[#lines + 1] = process_line(s)
@@ -241,7 +241,7 @@ end
 
 function view.process(p, traceback)
   local lines = { { { ("Process #%d  %s"):format(p.id, name_of(p)), "bold" } } }
-  field(lines, "status", p.status .. (p.waits and (" in %s%s"):format(p.waits, p.on and " of " .. p.on or "") or ""))
+  field(lines, "status", p.status .. (p.waits and (" in %s%s"):format(p.waits, p.on and ", " .. p.on or "") or ""))
   field(lines, "at", p.where)
   field(lines, "priority", p.level)
   field(lines, "CPU", ("%s, now %s%%"):format(view.seconds(p.cpu), view.percent(p.load)))
