@@ -59,7 +59,7 @@ describe("a program that is observed", function()
     in_the_end(function() return process_named(client, "waiter").status == "waiting" end)
     local waiter = process_named(client, "waiter")
     assert.same({ "waiter", "waiting", "receive", "high", 1, 1, 0 },
-      { waiter.name, waiter.status, waiter.waits, waiter.level, waiter.parent, waiter.fibers, waiter.restarts })
+      { waiter.name, waiter.status, waiter.waits, waiter.priority, waiter.parent, waiter.fibers, waiter.restarts })
     assert.equal(5, sender.sent)
     assert.equal(0, #client("list cpu 0").processes)
     assert.equal(1, #client("list heap 1").processes)

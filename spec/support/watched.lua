@@ -68,7 +68,13 @@ end
 
 --- A connection as a function; what the program has said first is its `hello`.
 function watched:connect()
-  local connection = assert(mare.net.connect("unix:" .. assert(self:door(), "it has no door")))
+  local path, connection, err, code = "unix:" .. assert(self:door(), "it has no door")
+  local limit = mare.clock() + watched.limit
+  repeat                                                       -- EAGAIN: others have just come, too
+    connection, err, code = mare.net.connect(path)
+    if not connection then mare.sleep(0.01) end
+  until connection or code ~= "EAGAIN" or mare.clock() > limit
+  assert(connection, err)
   local client = { connection = connection, hello = ask(connection) }
   return setmetatable(client, { __call = function(_, request) return ask(connection, request) end, __close = function() connection:close() end })
 end

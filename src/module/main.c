@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/embedded.h"
+#include "run/run.h"
 #include "state/chunk.h"
 #include "module/module.h"
 #include "module/observe.h"
@@ -258,6 +259,7 @@ static mr_proc *start(lua_State *L, int *err) {
   if (lua_getfield(L, 1, "workers") == LUA_TNUMBER) mr_workers_set((int)lua_tointeger(L, -1));
   if ((*err = mr_start()) != MR_OK) return NULL;
   port_signal_interrupt(interrupted);
+  port_signal_quit(mr_run_report);
   if (!observe(L)) return NULL;
   return mr_proc_spawn(&s, NULL, err);
 }

@@ -124,7 +124,7 @@ static void push_process(lua_State *L, const mr_info *p, const rates *r) {
   if (p->parent) set_integer(L, "parent", p->parent);
   if (p->owner) set_integer(L, "owner", p->owner);
   set_string(L, "status", p->status);
-  set_string(L, "level", levels[p->level]);
+  set_string(L, "priority", levels[p->level]);
   if (p->waits) set_string(L, "waits", p->waits);
   set_number(L, "cpu", (double)p->cpu * 1e-9);
   if (p->kind != PROC_HOST) set_integer(L, "heap", p->heap);
@@ -168,7 +168,7 @@ static void push_states(lua_State *L) {
 
 static void take_infos(lua_State *L) {
   mr_infos_free(&infos);
-  if (mr_proc_infos(&infos) != MR_OK) luaL_error(L, "not enough memory");
+  if (mr_proc_infos(&infos, 0) != MR_OK) luaL_error(L, "not enough memory");
 }
 
 /* () -> { running =, ready =, waiting =, failed = } */

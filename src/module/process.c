@@ -5,10 +5,12 @@
  * changes to its arguments don't reach it, and what can't travel is an error of spawn.
  */
 #include "module/control.h"
+#include "module/look.h"
 #include "process/control.h"
 #include "process/limit.h"
 #include "state/state.h"
 
+#include <limits.h>
 #include <string.h>
 
 #define TNAME "process"
@@ -53,18 +55,18 @@ static size_t memory_field(lua_State *L, int *tree) {
   return n;
 }
 
-static const char *const levels[] = { [LEVEL_NORMAL] = "normal", [LEVEL_HIGH] = "high", [LEVEL_LOW] = "low" };
+const char *const mr_level_names[] = { [LEVEL_NORMAL] = "normal", [LEVEL_HIGH] = "high", [LEVEL_LOW] = "low" };
 
 /* LEVEL_*; -1: the value at idx names none. */
 static int level_named(lua_State *L, int idx) {
   if (lua_type(L, idx) != LUA_TSTRING) return -1;
   int i = NLEVELS - 1;
-  while (i >= 0 && strcmp(lua_tostring(L, idx), levels[i]) != 0) i--;
+  while (i >= 0 && strcmp(lua_tostring(L, idx), mr_level_names[i]) != 0) i--;
   return i;
 }
 
 static void check_fields(lua_State *L) {
-  static const char *const known[] = { "main", "args", "name", "memory", "heap", "priority", "linked", "owned", NULL };
+  static const char *const known[] = { "main", "args", "name", "memory", "heap", "priority", "linked", "owned", "restarts", NULL };
   for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
     int ok = 0;
     for (int i = 0; known[i] && !ok; i++) ok = lua_type(L, -2) == LUA_TSTRING && strcmp(lua_tostring(L, -2), known[i]) == 0;
@@ -101,6 +103,7 @@ static void options(lua_State *L, mr_spawn *s) {
     s->name = lua_tostring(L, -1);
   }
   s->ties = mr_ties_field(L, 1);
+  s->restarts = (unsigned)mr_integer_field(L, 1, "spawn", "restarts", 0, INT_MAX, 0);   /* for supervisors */
   size_t least = mr_spawn_bytes(s);              /* so a budget of its own has enough for its beginning */
   if (s->tree && s->limit < least) luaL_error(L, "spawn: 'memory' must be at least %I bytes with tree = true", (LUAI_UACINT)least);
   main_field(L);
@@ -239,7 +242,7 @@ static int l_handle_priority(lua_State *L) {
   mr_proc *p = process_check(L, 1);
   int level = lua_isnoneornil(L, 2) ? -1 : level_named(L, 2);
   luaL_argcheck(L, level >= 0 || lua_isnoneornil(L, 2), 2, "\"high\", \"normal\" or \"low\" expected");
-  lua_pushstring(L, levels[mr_job_level(&p->job, level)]);
+  lua_pushstring(L, mr_level_names[mr_job_level(&p->job, level)]);
   return 1;
 }
 
@@ -263,7 +266,7 @@ static const luaL_Reg meta[] = { { "__index", l_handle_index }, { "__tostring", 
 static const luaL_Reg methods[] = {
   { "wait", l_handle_wait },       { "status", l_handle_status },   { "cancel", mr_process_cancel }, { "kill", mr_process_kill },
   { "link", mr_process_link },     { "unlink", mr_process_unlink }, { "give", mr_process_give },     { "owner", mr_process_owner },
-  { "priority", l_handle_priority }, { NULL, NULL }
+  { "priority", l_handle_priority }, { "info", mr_process_info }, { "traceback", mr_process_traceback }, { NULL, NULL }
 };
 
 static void process_push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &class); }
@@ -360,6 +363,7 @@ static const luaL_Reg functions[] = {
   { "scope", l_scope },
   { "spawn", l_spawn },     { "self", l_self },   { "yield", l_yield },   { "workers", l_workers },
   { "recycle", l_recycle }, { "count", l_count }, { "memory", l_memory },
+  { "list", mr_process_list }, { "totals", mr_process_totals },
   { "masked", mr_process_masked }, { "deadline", mr_process_deadline }, { "remaining", mr_process_remaining },
   { "on_exit", mr_process_on_exit }, { "trap", mr_process_trap },
   { "register", mr_name_l_register }, { "unregister", mr_name_l_unregister }, { "whereis", mr_name_l_whereis }, { NULL, NULL }
@@ -367,7 +371,7 @@ static const luaL_Reg functions[] = {
 
 int luaopen_mare_process(lua_State *L) {
   mr_host_ensure(L);
-  lua_createtable(L, 0, 16);
+  lua_createtable(L, 0, 24);
   mr_set_functions(L, functions);
   mr_module_guard(L);
   return 1;

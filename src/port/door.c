@@ -109,7 +109,7 @@ static int listen_at(const char *path, int *fd) {
     err = port_net_bind(*fd, &a);
   }
   if (!err && chmod(path, 0600) != 0) err = errno;
-  if (!err) err = port_net_listen(*fd, 8);
+  if (!err) err = port_net_listen(*fd, 64);
   if (err) close(*fd);
   return err;
 }

@@ -104,6 +104,29 @@ void port_signal_interrupt(void (*fn)(void)) {
   sigaction(SIGINT, &sa, NULL);
 }
 
+/* ---- SIGQUIT ---- */
+
+static void (*quit)(void);
+
+static void on_quit(int sig) {
+  int err = errno;
+  (void)sig;
+  quit();
+  errno = err;
+}
+
+void port_signal_quit(void (*fn)(void)) {
+  struct sigaction sa;
+  memset(&sa, 0, sizeof sa);
+  sa.sa_handler = on_quit;
+#ifndef PORT_TSAN                      /* see port_signal_interrupt */
+  sa.sa_flags = SA_RESTART;
+#endif
+  sigemptyset(&sa.sa_mask);
+  quit = fn;
+  sigaction(SIGQUIT, &sa, NULL);
+}
+
 void port_exit_now(int code) {
   port_terminal_restore();
   port_door_close();

@@ -25,6 +25,7 @@ void port_signals_hold_pipe(port_pipe_hold *h);
 void port_signals_drop_pipe(const port_pipe_hold *h, int raised);
 /* SIGINT calls fn, which must be async-signal-safe, instead of ending the program. */
 void port_signal_interrupt(void (*fn)(void));
+void port_signal_quit(void (*fn)(void));                  /* the same for SIGQUIT */
 int  port_signal_number(const char *name);                /* "INT" or "SIGINT"; 0: no such signal here */
 const char *port_signal_name(int number);                 /* "INT"; NULL: unknown */
 /*

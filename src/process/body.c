@@ -80,5 +80,6 @@ static void knocked(void) {
 
 const mr_body mr_run_body = {
   .thread_size = sizeof(mr_kit), .equip = equip, .get = get, .resume = resume, .end = end, .recycle = recycle, .flush = flush,
-  .prefetch = prefetch, .kick = mr_hook_kick, .interrupt = mr_interrupt_main, .knocked = knocked, .ending = mr_ending_report, .deadlock = mr_deadlock,
+  .prefetch = prefetch, .kick = mr_hook_kick, .interrupt = mr_interrupt_main, .knocked = knocked,
+  .report = mr_dump_print, .ending = mr_ending_report, .deadlock = mr_deadlock,
 };

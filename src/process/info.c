@@ -70,12 +70,28 @@ void mr_proc_info(mr_proc *p, mr_info *out) {
 
 /* ---- all ---- */
 
-typedef struct { mr_infos *all; size_t size; const running *r; } collection;
+typedef struct { mr_infos *all; size_t size; const running *r; int keep; } collection;
+
+/* A failed one may have lost its last handle: it waits for the shard's lock to be taken out. NULL then. */
+static mr_proc *retained(mr_proc *p) {
+  size_t n = atomic_load(&p->shared.refs);
+  while (n > 0 && !atomic_compare_exchange_weak(&p->shared.refs, &n, n + 1)) { }
+  return n > 0 ? p : NULL;
+}
+
+static void drop_from(mr_infos *all, size_t from) {
+  for (size_t i = from; i < all->n; i++)
+    if (all->at[i].proc) mr_release(&all->at[i].proc->shared);
+  all->n = from;
+}
 
 /* (shard's lock, or that of the hosts) */
 static void collect(mr_proc *p, void *ud) {
   collection *c = ud;
-  if (c->all->n < c->size) see(p, c->r, &c->all->at[c->all->n]);
+  if (c->all->n < c->size) {
+    see(p, c->r, &c->all->at[c->all->n]);
+    if (c->keep) c->all->at[c->all->n].proc = retained(p);
+  }
   c->all->n++;
 }
 
@@ -84,7 +100,7 @@ static int make_room(collection *c, size_t more) {
   size_t want = c->all->n + more + more / 8 + 16;
   if (want <= c->size) return 1;
   want += want / 2;
-  mr_info *at = realloc(c->all->at, want * sizeof *at);
+  mr_info *at = mr_pool_failing() ? NULL : realloc(c->all->at, want * sizeof *at);
   if (!at) return 0;
   c->all->at = at;
   c->size = want;
@@ -101,7 +117,8 @@ static int part(collection *c, walk *walk, int i) {
     walk(i, collect, c);
     if (c->all->n <= c->size) return 1;
     count = c->all->n - before;
-    c->all->n = before;
+    c->all->n = c->size;
+    drop_from(c->all, before);
   }
 }
 
@@ -110,10 +127,10 @@ static void walk_hosts(int i, void (*fn)(mr_proc *p, void *ud), void *ud) {
   mr_hosts_each(fn, ud);
 }
 
-int mr_proc_infos(mr_infos *out) {
+int mr_proc_infos(mr_infos *out, int keep) {
   running r;
   *out = (mr_infos){ NULL, 0 };
-  collection c = { out, 0, &r };
+  collection c = { out, 0, &r, keep };
   find_running(&r);
   int ok = make_room(&c, mr_proc_count()) && part(&c, walk_hosts, 0);
   for (int i = 0; ok && i < MR_SHARDS; i++) ok = part(&c, mr_shard_each, i);
@@ -123,19 +140,17 @@ int mr_proc_infos(mr_infos *out) {
 }
 
 void mr_infos_free(mr_infos *all) {
+  drop_from(all, 0);
   free(all->at);
   *all = (mr_infos){ NULL, 0 };
 }
 
 typedef struct { uint64_t id; mr_proc *found; } search;
 
-/* A failed one may have lost its last handle: it waits for the shard's lock to be taken out. */
 static void find(mr_proc *p, void *ud) {
   search *s = ud;
   if (p->job.id != s->id || s->found) return;
-  size_t n = atomic_load(&p->shared.refs);
-  while (n > 0 && !atomic_compare_exchange_weak(&p->shared.refs, &n, n + 1)) { }
-  if (n > 0) s->found = p;
+  s->found = retained(p);
 }
 
 mr_proc *mr_proc_by_id(uint64_t id) {

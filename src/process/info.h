@@ -27,13 +27,14 @@ typedef struct mr_info {
   unsigned char kind, level;           /* PROC_*, LEVEL_* */
   unsigned char named;                 /* it has a name */
   char name[MR_INFO_NAME];             /* cut at the end of a character if it is longer */
+  mr_proc *proc;                       /* a reference that was asked for; or NULL */
 } mr_info;
 
 /* With a reference to p. */
 void     mr_proc_info(mr_proc *p, mr_info *out);
-/* Of all that have not ended, or have failed and still have a handle; hosts first. No order else. */
+/* Of all that have not ended, or have failed and still have a handle; hosts first. No order else. keep: with references, until they are freed. */
 typedef struct mr_infos { mr_info *at; size_t n; } mr_infos;
-int      mr_proc_infos(mr_infos *out);           /* 0 or MR_ENOMEM */
+int      mr_proc_infos(mr_infos *out, int keep); /* 0 or MR_ENOMEM */
 void     mr_infos_free(mr_infos *all);
 mr_proc *mr_proc_by_id(uint64_t id);             /* among those; a reference for the caller, NULL: there is none */
 
@@ -60,8 +61,10 @@ enum { MR_LOOK_WHERE = 160, MR_LOOK_ON = 160 };
 typedef struct mr_look {
   int state;                           /* LOOK_* */
   size_t used;                         /* bytes that its Lua state uses */
-  char where[MR_LOOK_WHERE];           /* "file:line" of the program's code, of the fiber that runs, else of the first; "": there is none */
-  char on[MR_LOOK_ON];                 /* what that fiber waits for: "channel 'results'", "process #3"; "": nothing with a name */
+  /* of LOOK_WHERE: the fiber that runs, else the first one. Being looked at wakes it: an info that is read now may say that it runs */
+  const char *status, *waits;          /* "running", "ready", "waiting", and in what, or NULL: constants */
+  char where[MR_LOOK_WHERE];           /* "file:line" of the program's code; "": there is none */
+  char on[MR_LOOK_ON];                 /* what it waits for: "channel 'results'", "process #3"; "": nothing with a name */
   char *text;                          /* of LOOK_TRACE, malloc'd. BUSY: says so. OVER: the trace of its failure, or NULL. NULL: NOMEM */
 } mr_look;
 
@@ -78,11 +81,14 @@ int      mr_look_at(mr_proc *p, int what, uint64_t deadline, mr_look *out);
 typedef struct mr_asked mr_asked;
 mr_asked *mr_ask(mr_proc *p, int what, mr_fiber *near);  /* near: the running fiber, or NULL; NULL: no memory */
 mr_event *mr_asked_event(mr_asked *a);
+void      mr_asked_wait(mr_asked *a, uint64_t deadline);  /* for threads that run no fiber: until there is an answer, or the deadline */
 void      mr_asked_end(mr_asked *a, mr_proc *p, mr_look *out);
 /* p's own, whose running coroutine is L: at once. */
 void      mr_look_own(lua_State *L, mr_proc *p, int what, mr_look *out);
 
-/* All of it as text, for stderr: workers, processes, what runs. malloc'd or NULL. For threads that run no fiber; takes some seconds at most. */
-char     *mr_dump(void);
+/* ---- all of it as a text (dump.c): workers, processes, tracebacks of what runs ---- */
+
+char     *mr_dump(void);               /* malloc'd or NULL. For threads that run no fiber; takes some seconds at most */
+void      mr_dump_print(void);         /* on stderr, by a thread of its own: see body.h, report */
 
 #endif

@@ -44,8 +44,6 @@ int mr_describe_on(const mr_fiber *f, char *buf, size_t size) {
   return buf[0] != 0;
 }
 
-/* Its wait was open when it stopped last. */
-static int waits(const mr_fiber *f) { return f->mode != WAIT_YIELD || f->sysyield == SYS_PARK; }
 
 static int begun(const mr_fiber *f) {
   lua_State *L = mr_lua_seen(f)->L;
@@ -53,13 +51,22 @@ static int begun(const mr_fiber *f) {
   return f == f->job->first || lua_status(L) != LUA_OK || lua_getstack(L, 0, &ar);
 }
 
-static void say_doing(mr_text *t, const mr_fiber *f, int runs) {
+/* mr_hooks.describe begins with a preposition. */
+static int name_on(const mr_fiber *f, char *buf, size_t size) {
+  if (!mr_describe_on(f, buf, size)) return 0;
+  if (strncmp(buf, "on ", 3) == 0) memmove(buf, buf + 3, strlen(buf + 3) + 1);
+  return 1;
+}
+
+enum { RUNS, READY, WAITS };
+
+static void say_doing(mr_text *t, const mr_fiber *f, int does) {
   char on[MR_LOOK_ON];
   const char *op = mr_fiber_op(f);
-  if (runs) mr_say(t, "running");
+  if (does == RUNS) mr_say(t, "running");
   else if (!begun(f)) mr_say(t, "has not begun");
-  else if (!waits(f)) mr_say(t, "ready");
-  else if (mr_describe_on(f, on, sizeof on)) mr_say(t, "waiting (%s, %s)", op ? op : "?", on);
+  else if (does == READY) mr_say(t, "ready");
+  else if (name_on(f, on, sizeof on)) mr_say(t, "waiting (%s, %s)", op ? op : "?", on);
   else mr_say(t, op ? "waiting (%s)" : "waiting", op);
 }
 
@@ -68,12 +75,12 @@ static void say_doing(mr_text *t, const mr_fiber *f, int runs) {
 enum { CHAIN = 64 };
 typedef struct { lua_State *at[CHAIN]; int n; } chain;         /* from the outermost; more than so many are left out */
 
-/* `inner`: the coroutine that runs, or NULL. Where C code has resumed coroutines by itself there is a gap, but the innermost is known. */
+/* `inner`: where its thread is, NULL: it has yielded. Where C code has resumed coroutines by itself there is a gap, but the innermost is known. */
 static void find_chain(chain *c, mr_fiber *f, lua_State *inner) {
   const mr_lua *l = mr_lua_seen(f);
   lua_State *co = l->L;
   c->n = 0;
-  if (!inner && f->mode != WAIT_YIELD) inner = l->parked_L;
+  if (!inner && f->mode != WAIT_YIELD) inner = l->parked_L;   /* it waits where it can't yield */
   while (co && c->n < CHAIN - 1) {
     c->at[c->n++] = co;
     co = co == inner || f->job->host || !mr_hooks.resumed ? NULL : mr_hooks.resumed(co, inner != NULL);
@@ -81,7 +88,8 @@ static void find_chain(chain *c, mr_fiber *f, lua_State *inner) {
   if (inner && c->at[c->n - 1] != inner) c->at[c->n++] = inner;
 }
 
-static int is_mares(const lua_Debug *ar) { return strncmp(ar->short_src, "lua/mare/", 9) == 0; }
+/* One of the files in the binary, or of a source tree. */
+static int is_mares(const lua_Debug *ar) { return *ar->source == '@' && strstr(ar->source, "lua/mare/") != NULL; }
 
 /* The innermost line of the program's own code; of mare's, if there is no other. */
 static void find_where(char *buf, size_t size, const chain *c) {
@@ -107,26 +115,34 @@ static void say_stacks(mr_text *t, const chain *c) {
 
 /* ---- the answer ---- */
 
-typedef struct { mr_look *out; mr_text text; mr_fiber *runs; lua_State *L; int what, many; } view;
+/* `own`: the fiber that answers; L: where its thread is, NULL: it has yielded, and is about to go on. */
+typedef struct { mr_look *out; mr_text text; mr_fiber *own; lua_State *L; int does, many; } view;
+
+static int does(const view *v, const mr_fiber *f) {
+  if (f == v->own && v->L) return v->does;
+  return f->mode != WAIT_YIELD || f->sysyield == SYS_PARK ? WAITS : READY;
+}
 
 static void see_fiber(view *v, mr_fiber *f) {
   chain c = { .n = 0 };
   char name[96];
-  int runs = f == v->runs && v->L;
   mr_fiber_describe(f, name, sizeof name);
-  if (v->many && f == f->job->first) mr_say(&v->text, "\nmain fiber: ");
-  else mr_say(&v->text, v->many ? "\n%s: " : "%s: ", name[0] ? name + 2 : "main fiber");
-  say_doing(&v->text, f, runs);
-  find_chain(&c, f, runs ? v->L : NULL);
+  if (v->many || name[0]) mr_say(&v->text, "\n%s", name[0] ? name + 2 : "main fiber");
+  mr_say(&v->text, ": ");
+  say_doing(&v->text, f, does(v, f));
+  find_chain(&c, f, f == v->own ? v->L : NULL);
   if (begun(f)) say_stacks(&v->text, &c);
 }
 
 static void see_place(view *v, mr_fiber *f) {
   chain c = { .n = 0 };
-  int runs = f == v->runs && v->L;
-  find_chain(&c, f, runs ? v->L : NULL);
+  find_chain(&c, f, f == v->own ? v->L : NULL);
   find_where(v->out->where, sizeof v->out->where, &c);
-  if (!runs && waits(f)) mr_describe_on(f, v->out->on, sizeof v->out->on);
+  int what = does(v, f);
+  v->out->status = what == RUNS ? "running" : what == READY ? "ready" : "waiting";
+  if (what != WAITS) return;
+  v->out->waits = mr_fiber_op(f);
+  name_on(f, v->out->on, sizeof v->out->on);
 }
 
 static int lives(const mr_fiber *f) { return atomic_load_explicit(&f->state, memory_order_relaxed) != FIBER_DONE; }
@@ -135,21 +151,21 @@ static void see_all(view *v, mr_proc *p) {
   char who[160];
   mr_crew *c = p->main.fiber.crew;
   mr_proc_describe(p, who, sizeof who);
-  mr_say(&v->text, "%s, ", who);
+  mr_say(&v->text, "%s", who);
   v->many = c != NULL && c->alive > 1;
   if (lives(&p->main.fiber)) see_fiber(v, &p->main.fiber);
   for (mr_fiber *f = c ? c->token.all.next : NULL; f && f != &c->token; f = f->all.next)
     if (lives(f)) see_fiber(v, f);
 }
 
-/* By the thread that runs f; L is what it is in, NULL: it is about to go on. */
-static void see(mr_look *out, int what, mr_fiber *f, lua_State *L) {
-  view v = { .out = out, .runs = f, .L = L, .what = what };
+/* By the thread that runs f. */
+static void see(mr_look *out, int what, mr_fiber *f, lua_State *L, int does) {
+  view v = { .out = out, .own = f, .L = L, .does = does };
   mr_proc *p = mr_proc_of(f);
   lua_State *any = mr_lua_of(f)->L;
   out->state = LOOK_DONE;
   out->used = (size_t)lua_gc(any, LUA_GCCOUNT, 0) * 1024 + (size_t)lua_gc(any, LUA_GCCOUNTB, 0);
-  if (what & LOOK_WHERE) see_place(&v, L || !lives(&p->main.fiber) ? f : &p->main.fiber);
+  if (what & LOOK_WHERE) see_place(&v, (L && does == RUNS) || !lives(&p->main.fiber) ? f : &p->main.fiber);
   if (!(what & LOOK_TRACE)) return;
   see_all(&v, p);
   if (v.text.failed) {
@@ -170,8 +186,8 @@ static void let_go(mr_asked *a) {
 
 static void finish(mr_asked *a, mr_fiber *near) {
   atomic_store(&a->answered, 1);
-  port_event_set(&a->woken);
   mr_event_set(&a->done, near);
+  port_event_set(&a->woken);           /* after it: a thread that wakes looks at the other one */
   mr_looks_end();
   let_go(a);
 }
@@ -182,7 +198,7 @@ mr_asked *mr_looks_take(mr_proc *p) {
   return all;
 }
 
-static void answer(mr_fiber *f, lua_State *L) {
+static void answer(mr_fiber *f, lua_State *L, int does) {
   mr_proc *p = mr_proc_of(f);
   port_acquire(&p->lock);
   mr_job_looked(&p->job);              /* who asks from now on sets it again */
@@ -191,13 +207,14 @@ static void answer(mr_fiber *f, lua_State *L) {
   while (all) {
     mr_asked *a = all;
     all = a->next;
-    see(&a->out, a->what, f, L);
+    see(&a->out, a->what, f, L, does);
     finish(a, p->job.host ? NULL : f);
   }
 }
 
-void mr_look_answer(mr_fiber *f) { answer(f, NULL); }
-void mr_look_running(mr_fiber *f, lua_State *L) { answer(f, L); }
+void mr_look_answer(mr_fiber *f) { answer(f, NULL, WAITS); }
+void mr_look_blocked(mr_fiber *f) { answer(f, mr_lua_of(f)->parked_L, WAITS); }
+void mr_look_running(mr_fiber *f, lua_State *L) { answer(f, L, RUNS); }
 
 static void say_over(mr_proc *p, mr_look *out) {
   out->state = LOOK_OVER;
@@ -213,9 +230,9 @@ static void say_missing(mr_proc *p, int what, mr_look *out) {
   out->state = begins ? LOOK_NEW : LOOK_BUSY;
   if (!(what & LOOK_TRACE)) return;
   mr_proc_describe(p, who, sizeof who);
-  if (begins) mr_say(&t, "%s, has not begun", who);
-  else if (busy == JOB_RUNS) mr_say(&t, "%s, running, in a C function, a finaliser or a place like that: it can't be asked now", who);
-  else mr_say(&t, busy == JOB_READY ? "%s, ready: it waits for a worker" : "%s, waiting", who);
+  if (begins) mr_say(&t, "%s: has not begun", who);
+  else if (busy == JOB_RUNS) mr_say(&t, "%s: running, in a C function, a finaliser or another place where it can't be asked", who);
+  else mr_say(&t, busy == JOB_READY ? "%s: ready, it waits for a worker" : "%s: waiting", who);
   out->text = t.at;
   if (!t.at) out->state = LOOK_NOMEM;
 }
@@ -265,6 +282,10 @@ static int withdraw(mr_asked *a, mr_proc *p) {
   return found;
 }
 
+void mr_asked_wait(mr_asked *a, uint64_t deadline) {
+  while (!mr_event_is_set(&a->done) && port_now() < deadline) port_event_wait(&a->woken, deadline);
+}
+
 void mr_asked_end(mr_asked *a, mr_proc *p, mr_look *out) {
   if (withdraw(a, p)) let_go(a);
   memset(out, 0, sizeof *out);
@@ -281,7 +302,7 @@ void mr_asked_end(mr_asked *a, mr_proc *p, mr_look *out) {
 
 void mr_look_own(lua_State *L, mr_proc *p, int what, mr_look *out) {
   memset(out, 0, sizeof *out);
-  see(out, what, p->job.fiber, L);
+  see(out, what, p->job.fiber, L, RUNS);
 }
 
 /* A fiber that is claimed here is in no queue until it is ready: see quiet.c. */
@@ -292,7 +313,7 @@ int mr_look_at(mr_proc *p, int what, uint64_t deadline, mr_look *out) {
   memset(out, 0, sizeof *out);
   out->state = LOOK_NOMEM;
   if (!a) return LOOK_NOMEM;
-  while (!mr_event_is_set(&a->done) && port_now() < deadline) port_event_wait(&a->woken, deadline);
+  mr_asked_wait(a, deadline);
   mr_asked_end(a, p, out);
   return out->state;
 }

@@ -155,6 +155,22 @@ static entry *take_all(stripe *t, const mr_proc *p) {
   return all;
 }
 
+size_t mr_names_list(mr_proc *p, char *buf, size_t size) {
+  unsigned named = atomic_load(&p->named);
+  size_t n = 0;
+  for (unsigned i = 0; i < STRIPES; i++) {
+    if (!(named & 1u << i)) continue;
+    port_acquire(&stripes[i].lock);
+    for (entry *e = stripes[i].size ? *by_proc(&stripes[i], p) : NULL; e; e = e->sibling) {
+      if (e->proc != p || e->len + 1 > size - n) continue;
+      memcpy(buf + n, e->text, e->len + 1);
+      n += e->len + 1;
+    }
+    port_unlock(&stripes[i].lock);
+  }
+  return n;
+}
+
 void mr_names_end(mr_proc *p) {
   unsigned named = atomic_fetch_or(&p->named, (unsigned char)NAMED_OVER);
   for (unsigned i = 0; PORT_UNLIKELY(named & ~(unsigned)NAMED_OVER) && i < STRIPES; i++) {

@@ -120,7 +120,7 @@ int mr_park(lua_State *L, mr_fiber *f, uint64_t deadline, lua_KContext ctx, lua_
     return lua_yieldk(L, 0, ctx, k);
   }
   mr_wait_block(f, deadline);
-  if (PORT_UNLIKELY(mr_job_watched(f->job))) mr_look_answer(f);
+  if (PORT_UNLIKELY(mr_job_watched(f->job))) mr_look_blocked(f);
   return k(L, LUA_OK, ctx);
 }
 

@@ -74,6 +74,7 @@ void mr_trace_levels(struct mr_text *t, lua_State *L);   /* its lines, each begi
 
 /* look.c */
 void mr_look_answer(mr_fiber *f);              /* its thread: f, which JOB_LOOK is set for, is about to go on */
+void mr_look_blocked(mr_fiber *f);             /* the same, after a wait in which its thread kept it */
 void mr_look_running(mr_fiber *f, lua_State *L);   /* the same, from L's hook: it runs */
 int  mr_describe_on(const mr_fiber *f, char *buf, size_t size);   /* (owner) what f waits for; 0: nothing that has a name */
 struct mr_asked *mr_looks_take(mr_proc *p);    /* (lock) p has ended: for mr_looks_over */

@@ -93,6 +93,11 @@ void mr_run_knocked(void) {
   mr_monitor_wake();
 }
 
+void mr_run_report(void) {
+  atomic_store(&mr_rt.reports, 1);
+  mr_monitor_wake();
+}
+
 int mr_run_interrupted(int take) { return take ? atomic_exchange(&mr_rt.interrupted, 0) : atomic_load(&mr_rt.interrupted); }
 
 void mr_run_poke(mr_fiber *f, unsigned what) {
@@ -154,6 +159,7 @@ static int look_round(uint64_t now) {
   if (PORT_UNLIKELY(atomic_load(&r->nending)) && see_ending(now)) busy++;
   else if (PORT_UNLIKELY(atomic_load(&r->nlooks)) && kick_all()) busy++;
   if (PORT_UNLIKELY(atomic_load_explicit(&r->knocked, memory_order_relaxed)) && atomic_exchange(&r->knocked, 0)) mr_run_body.knocked();
+  if (atomic_load(&r->reports) && atomic_exchange(&r->reports, 0)) mr_run_body.report();
   if (atomic_load(&r->interrupted)) {
     mr_run_body.interrupt();
     busy++;

@@ -93,6 +93,72 @@ function process.whereis(name) end
 ---@nodiscard
 function process.count() end
 
+---What is seen of a process.
+---@class mare.record
+---@field id integer
+---@field name? string cut after 59 bytes
+---@field status mare.status
+---@field waits? string in what it waits: "receive", "sleep"
+---@field priority mare.priority
+---@field cpu number seconds of CPU time, by sampling
+---@field heap integer bytes that its heap holds
+---@field sent integer messages
+---@field received integer messages
+---@field parent? integer the id of the process that has made it
+---@field owner? integer the id of its owner
+---@field fibers integer that have not ended
+---@field restarts integer how often a supervisor had started this child again before
+---@field kind? '"main"'|'"host"' of the first process of a program
+---@field handle? mare.handle if it was asked for
+
+---@class mare.info: mare.record
+---@field where? string "file:line" of the program's code
+---@field on? string what it waits for: "channel 'results'"
+---@field memory? integer bytes that its Lua state uses
+---@field links integer[] ids of the processes it is linked with
+---@field names string[]
+
+---@class mare.list.options
+---@field sort? '"id"'|'"cpu"'|'"heap"'|'"messages"'|'"sent"'|'"received"'|'"restarts"' by default "id"; of others the greatest first
+---@field limit? integer at most so many
+---@field handles? boolean with handles
+
+---All processes that have not ended, or have failed and still have a handle. None is stopped.
+---@param options? mare.list.options
+---@return mare.record[]
+---@nodiscard
+function process.list(options) end
+
+---@class mare.totals.worker
+---@field id integer
+---@field dispatches integer
+---@field steals integer
+---@field busy number seconds
+---@field queued integer
+
+---@class mare.totals
+---@field up number seconds since the start
+---@field busy number seconds, of all workers together
+---@field cpu number seconds that processes have had
+---@field spawned integer
+---@field ended integer
+---@field failed integer of the ended
+---@field processes integer that have not ended
+---@field hosts integer
+---@field sent integer
+---@field received integer
+---@field dispatches integer how often a worker took up a process
+---@field steals integer
+---@field threads integer
+---@field blocked integer threads that wait where Lua can't yield
+---@field memory integer bytes
+---@field workers mare.totals.worker[]
+
+---Counts of the whole program, from its start on.
+---@return mare.totals
+---@nodiscard
+function process.totals() end
+
 ---Memory of the process that calls.
 ---@return integer used bytes that its Lua state uses: the measure of `memory =`
 ---@return integer held bytes that its heap holds for it
@@ -110,6 +176,19 @@ function process.memory() end
 ---@return any result the first result, or the error as it was raised, or "timeout"
 ---@return any ... further results, or the traceback
 function handle:wait(seconds) end
+
+---The record of the process, with where it is and what it waits for. Waits for its answer.
+---@param seconds? number by default 1
+---@return mare.info
+---@nodiscard
+function handle:info(seconds) end
+
+---The stacks of all fibers of the process, as text. Waits for its answer. Of one that has ended: the traceback of its failure, or nil.
+---@param seconds? number by default 1
+---@return string? text
+---@return string? reason "timeout"
+---@nodiscard
+function handle:traceback(seconds) end
 
 ---What the process does at the moment.
 ---@return mare.status

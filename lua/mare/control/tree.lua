@@ -141,9 +141,11 @@ local function spawn(t, child)
     up = channel.new(1)
     options.args[1] = up
   end
+  options.restarts = child.spawned or 0                       -- for who looks: process.list
   local ok, handle = pcall(process.spawn, options)
   options.args = base
   if not ok then error(handle, 0) end
+  child.spawned = options.restarts + 1
   t.children:runs(child, handle)
   return up
 end

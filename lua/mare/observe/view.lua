@@ -243,7 +243,7 @@ function view.process(p, traceback)
   local lines = { { { ("Process #%d  %s"):format(p.id, name_of(p)), "bold" } } }
   field(lines, "status", p.status .. (p.waits and (" in %s%s"):format(p.waits, p.on and ", " .. p.on or "") or ""))
   field(lines, "at", p.where)
-  field(lines, "priority", p.level)
+  field(lines, "priority", p.priority)
   field(lines, "CPU", ("%s, now %s%%"):format(view.seconds(p.cpu), view.percent(p.load)))
   field(lines, "heap", view.bytes(p.heap))
   field(lines, "messages", ("%s in, %s out"):format(view.count(p.received), view.count(p.sent)))

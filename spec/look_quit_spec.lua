@@ -1,0 +1,97 @@
+-- SIGQUIT: a program under `mare run` says on stderr what all of it does, and goes on.
+-- runs under: mare
+local subprocess = require "mare.subprocess"
+local proc = require "spec.support.proc"
+
+local LIMIT = 60 * proc.slow
+
+-- Runs a script; f gets it and a function that sends SIGQUIT and gives what it says then, up to a text.
+local function script(code, workers, f)
+  proc.with_file(code, function(path)
+    local command = { proc.bin, "run", "-w", tostring(workers), path, stdout = "pipe", stderr = "pipe", stdin = "null" }
+    local child <close> = assert(subprocess.spawn(command))
+    assert.equal("up\n", child.stdout:read("L", LIMIT))
+    f(child, function(last)
+      assert(child:kill "QUIT")
+      local text, why = child.stderr:read_until(last, nil, LIMIT)
+      assert(text, why)
+      return text
+    end)
+  end)
+end
+
+local UP = "io.stdout:write('up\\n') io.stdout:flush()\n"
+
+describe("SIGQUIT", function()
+  it("shows workers and processes while all workers are busy", function()
+    script([[
+      local mare = require "mare"
+      local c = mare.channel.named "jobs"
+      for i = 1, 3 do mare.process.spawn { name = "loop", main = function() while true do end end } end
+      local p = mare.process.spawn { name = "waits", main = function(c) c:receive() end, args = { c } }
+      repeat mare.sleep(0.01) until p:status() == "waiting"
+    ]] .. UP .. "mare.channel.new():receive()", 2, function(child, quit)
+      for _ = 1, 2 do
+        local text = quit "'loop': " .. child.stderr:read_until("in function", nil, LIMIT)
+        assert.matches("mare: SIGQUIT: 5 processes, up ", text)
+        assert.matches("\n  worker 1: runs [^\n]+, %d+ queued, busy %d+ %% of the time\n  worker 2: runs [^\n]+\nprocesses:\n", text)
+        assert.matches("\n  #%d 'loop': %a+ at [^\n]+:3; cpu %d", text)
+        assert.matches("\n  #5 'waits': waiting %(receive, channel 'jobs'%) at [^\n]+:4; cpu ", text)
+        assert.matches("\n  #1 main: [^\n]+ at [^\n]+; cpu ", text)
+        assert.matches("\nprocess #%d 'loop': %a+\nstack traceback:\n\t[^\n]+:3: in function$", text)
+        child.stderr:read_until("'loop': ", nil, LIMIT)
+        child.stderr:read_until("'loop': ", nil, LIMIT)
+      end
+      assert.is_nil((child:wait(0)))                           -- it goes on
+    end)
+  end)
+
+  it("shows some hundred processes at most", function()
+    script([[
+      local mare = require "mare"
+      local c = mare.channel.new()
+      for i = 1, 400 do mare.process.spawn(function(c) c:receive() end, c) end
+    ]] .. UP .. "mare.sleep(3600)", 1, function(_, quit)
+      local text = quit "… and 101 more\n"
+      local _, n = text:gsub("\n  #", "")
+      assert.equal(300, n)
+    end)
+  end)
+
+  it("works while all processes wait, and ends no wait", function()
+    script([[
+      local mare = require "mare"
+      mare.process.spawn(function() require "mare".sleep(3600) end)
+      local s = require "mare.signal".on "USR1"
+    ]] .. UP .. [[
+      io.stdout:setvbuf "no"
+      local name, n = s:wait()
+      print(name, n)
+      os.exit(0)
+    ]], 2, function(child, quit)
+      for _ = 1, 3 do
+        quit "waiting (sleep)"
+      end
+      child:kill "USR1"
+      assert.equal("USR1\t1\n", child.stdout:read("L", LIMIT))
+      assert.equal(0, child:wait(LIMIT).code)
+    end)
+  end)
+
+  it("is the program's own while it listens", function()
+    script([[
+      local s = require "mare.signal".on "QUIT"
+    ]] .. UP .. [[
+      print((s:wait()))
+      s:close()
+      print "closed"
+      io.stdout:flush()
+      require "mare".sleep(3600)
+    ]], 1, function(child, quit)
+      child:kill "QUIT"
+      assert.equal("QUIT\n", child.stdout:read("L", LIMIT))
+      assert.equal("closed\n", child.stdout:read("L", LIMIT))
+      assert.matches("SIGQUIT: 1 processes", quit "waiting (sleep)")
+    end)
+  end)
+end)
