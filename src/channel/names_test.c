@@ -83,6 +83,36 @@ static void test_one_that_stores_messages_is_not_deleted(void) {
   mr_release(&c->shared);
 }
 
+static void test_the_fullest_come_first(void) {
+  enum { N = 7 };
+  static const int counts[N] = { 2, 0, 5, 1, 5, 9, 3 }, sorted[] = { 9, 5, 5, 3, 2, 1 };
+  actor a;
+  mr_fiber *f = actor_init(&a);
+  mr_channel *c[N];
+  mr_deep deep[10];
+  int err, made;
+  for (int i = 0; i < N; i++) {
+    char name[100];
+    snprintf(name, sizeof name, "%d of %80d", i, i);
+    c[i] = mr_channel_named(CH_SPACE_MARE, name, strlen(name), MR_UNBOUNDED, &made, &err);
+    CHECK(c[i] && made);
+    for (int k = 0; k < counts[i]; k++) CHECK(test_send(f, c[i], k, 0) == DONE);
+  }
+  for (int most = 0; most <= 10; most++) {
+    int n = mr_channels_deepest(deep, most);
+    CHECK(n == (most < 6 ? most : 6));
+    for (int i = 0; i < n; i++) {
+      CHECK(deep[i].count == (size_t)sorted[i] && deep[i].len == MR_DEEP_NAME);
+      CHECK(counts[deep[i].name[0] - '0'] == sorted[i]);
+    }
+  }
+  for (int i = 0; i < N; i++) {
+    mr_channel_close(c[i], NULL);
+    mr_release(&c[i]->shared);
+  }
+  CHECK(mr_channels_deepest(deep, 10) == 0);
+}
+
 /* ---- threads ---- */
 
 enum { THREADS = 4, TURNS = 3000, NAMES = 5 };
@@ -118,6 +148,7 @@ int main(void) {
   test_a_name_is_one_channel_in_each_space();
   test_thousands_of_names_are_found();
   test_one_that_stores_messages_is_not_deleted();
+  test_the_fullest_come_first();
   test_threads_share_names();
   return CHECK_RESULT();
 }

@@ -121,9 +121,9 @@ local function footer(self)
   if self.question then return { { self.question.text .. " y/n ", "ask" } } end
   if self.note then return { { self.note, "hot" } } end
   if self.mode ~= "table" then
-    return { { "Esc back   up/down scroll" .. (self.mode == "process" and "   c cancel   k kill" or "") .. "   q quit", "dim" } }
+    return { { "Esc back  q quit   up/down scroll" .. (self.mode == "process" and "   c cancel  k kill" or ""), "dim" } }
   end
-  return { { "sort: p cpu  h heap  m messages  i id   Enter look into   c cancel  k kill   f failures   ? help   q quit", "dim" } }
+  return { { "? help  q quit   Enter look into  c cancel  k kill   sort: p cpu  h heap  m messages  i id   f failures", "dim" } }
 end
 
 local function chosen_row(self)

@@ -190,25 +190,49 @@ local function number(field, f) return function(p) return (f or tostring)(p[fiel
 
 local function name_of(p) return view.clean(p.name or (p.kind and "the main process") or "-") end
 
--- title, least width, text of a process, key by which it is sorted; the last takes what is left.
+-- title, width, text of a process, key by which it is sorted. The last one takes what is left; where that is less than its width, the one of the
+-- others with the greatest `spare` is left out, and so on.
 local columns = {
   { "ID", 7, function(p) return tostring(p.id) end, "id", right = true },
   { "STATUS", 8, function(p) return p.status end },
   { "CPU%", 6, number("load", view.percent), "cpu", right = true },
-  { "TIME", 8, number("cpu", view.seconds), right = true },
-  { "HEAP", 6, number("heap", view.bytes), "heap", right = true },
-  { "MSG/S", 6, number("rate", view.count), "messages", right = true },
-  { "IN", 6, number("received", view.count), right = true },
-  { "OUT", 6, number("sent", view.count), right = true },
-  { "RST", 4, number("restarts", view.count), right = true },
-  { "WAITS IN", 12, function(p) return p.waits or "" end },
-  { "NAME", 10, name_of },
+  { "TIME", 8, number("cpu", view.seconds), right = true, spare = 4 },
+  { "HEAP", 6, number("heap", view.bytes), "heap", right = true, spare = 2 },
+  { "MSG/S", 6, number("rate", view.count), "messages", right = true, spare = 3 },
+  { "IN", 6, number("received", view.count), right = true, spare = 6 },
+  { "OUT", 6, number("sent", view.count), right = true, spare = 7 },
+  { "RST", 4, number("restarts", view.count), right = true, spare = 5 },
+  { "WAITS IN", 12, function(p) return p.waits or "" end, spare = 1 },
+  { "NAME", 16, name_of },
 }
 
+local function width_of(list)
+  local sum = #list - 1
+  for _, c in ipairs(list) do sum = sum + c[2] end
+  return sum
+end
+
+local fitting = {}     -- width -> columns: the same for every row
+
+local function columns_for(width)
+  if fitting[width] then return fitting[width] end
+  local list = table.move(columns, 1, #columns, 1, {})
+  while width_of(list) > width do
+    local least = #list
+    for i, c in ipairs(list) do
+      if (c.spare or 0) > (list[least].spare or 0) then least = i end
+    end
+    if least == #list then break end
+    table.remove(list, least)
+  end
+  fitting[width] = list
+  return list
+end
+
 local function row(width, text)
-  local parts, left = {}, width
-  for i, c in ipairs(columns) do
-    local w = i == #columns and left or math.min(c[2], left)
+  local parts, left, list = {}, width, columns_for(width)
+  for i, c in ipairs(list) do
+    local w = i == #list and left or math.min(c[2], left)
     if w <= 0 then break end
     parts[i] = view.fit(text(c), w, c.right)
     left = left - w - 1
