@@ -393,7 +393,10 @@ describe("handle:traceback", function()
 
   it("works on the process that has made this one", function()
     local main, back = process.self(), channel.new(1)
-    process.spawn(function(main, back) back:send(main:traceback(60)) end, main, back)
+    process.spawn(function(main, back)
+      while main:status() ~= "waiting" do require "mare.process".yield() end
+      back:send(main:traceback(60))
+    end, main, back)
     assert.matches("^process #%d+: waiting %(receive, .-\n\t%[C%]: in method 'receive'\n\t" .. here, (back:receive()))
   end)
 
@@ -515,6 +518,94 @@ describe("who is looked at", function()
     assert.is_true(took >= 0.49)
     over:send(1)
     look:wait()
+  end)
+
+  it("waits on, wherever it does", function()
+    local waits = {
+      sleep = function() require "mare".sleep(3600) end,
+      send = function() require "mare".channel.new():send(1) end,
+      ["send of a long string"] = function() require "mare".channel.new():send(("x"):rep(100000)) end,
+      ["send of a table"] = function() require "mare".channel.new():send {} end,
+      ["select"] = function()
+        local mare = require "mare"
+        mare.select { mare.channel.new(), mare.channel.new():sending {}, mare.timer.after(3600) }
+      end,
+      selector = function()
+        local mare = require "mare"
+        mare.selector { mare.channel.new(), mare.timer.after(3600) }:wait()
+      end,
+      timer = function() require "mare".timer.after(3600):wait() end,
+      ["end of a process"] = function()
+        local mare = require "mare"
+        mare.process.spawn { main = mare.sleep, args = { 3600 }, owned = true }:wait()
+      end,
+      ["end of a fiber"] = function() require "mare".fiber.spawn(require "mare".sleep, 3600):wait() end,
+      accept = function() assert(require "mare.net".listen "127.0.0.1:0"):accept() end,
+      read = function()
+        local net = require "mare.net"
+        local server = assert(net.listen "127.0.0.1:0")
+        local a, b = assert(net.connect(server:address())), assert(server:accept(20))
+        b:read(1)
+      end,
+      write = function()
+        local net = require "mare.net"
+        local server = assert(net.listen "127.0.0.1:0")
+        local a, b = assert(net.connect(server:address())), assert(server:accept(20))
+        while b:write(("x"):rep(100000)) do end
+      end,
+      subprocess = function() require "mare.subprocess".run { "sleep", "3600" } end,
+      ["in a coroutine"] = function() coroutine.wrap(function() require "mare".sleep(3600) end)() end,
+      ["in a coroutine in a comparator"] = function()
+        table.sort({ 3, 2, 1 }, function() coroutine.wrap(function() require "mare".sleep(3600) end)() end)
+      end,
+      ["under a deadline"] = function() require "mare".process.deadline(3600, require "mare".sleep, 3600) end,
+    }
+    local all = {}
+    for name, f in pairs(waits) do all[name] = parked(process.spawn(f)) end
+    for _, p in pairs(all) do
+      for _ = 1, 5 do                             -- some wait more than once until they are there
+        soon(function()
+          local i = p:info(60)
+          return i.status == "waiting" and i.where
+        end)
+        soon(function() return p:traceback(60):find ": waiting" end)
+      end
+    end
+    for name, p in pairs(all) do
+      assert.equal("waiting", parked(p):status(), name)
+      p:kill()
+      p:wait()
+    end
+  end)
+
+  it("may have a debug hook", function()
+    for _, mask in ipairs { "c", "r", "l" } do
+      local p = busy(function(up)
+        debug.sethook(function() end, mask)
+        local function f() return 1 end
+        up:send(1)
+        while true do f() end
+      end)
+      assert.matches("look_spec", p:traceback(60))
+      finish(p)
+    end
+  end)
+
+  it("may have its looker killed", function()
+    local p, q = busy(), waiter()
+    for i = 1, 30 do
+      local look = process.spawn(function(p, q)
+        while true do
+          p:traceback(60)
+          q:info(60)
+        end
+      end, p, q)
+      if i % 2 == 0 then mare.sleep(0.001) end
+      if i % 3 == 0 then look:cancel() else look:kill() end
+      look:wait()
+    end
+    assert.matches("waiting", q:traceback(60))
+    finish(p)
   end)
 
   it("rests until it is woken", function()

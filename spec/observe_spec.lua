@@ -68,7 +68,7 @@ describe("a program that is observed", function()
     assert.matches("channel", info.on)
     assert.is_true(info.memory > 0)
     assert.matches("in function <[^\n]+>$", client("traceback " .. waiter.id).traceback)
-    assert.same({ { name = "box", length = 12 } }, client("channels 3").channels)
+    assert.same({ { name = "box", length = 12, senders = 0, receivers = 0 } }, client("channels 3").channels)
     local totals = client "totals"
     assert.equal(3, totals.spawned)
     assert.equal(12, totals.messages)

@@ -30,9 +30,6 @@ void        mr_channel_destroy(mr_shared *o);
 void        mr_channel_close(mr_channel *c, mr_fiber *near);
 int         mr_channel_closed(mr_channel *c);
 size_t      mr_channel_count(mr_channel *c);     /* messages queued */
-enum { MR_DEEP_NAME = 60 };
-typedef struct mr_deep { size_t count, len; char name[MR_DEEP_NAME]; } mr_deep;   /* the name's first bytes */
-int         mr_channels_deepest(mr_deep *out, int most);   /* those with names, the fullest first; how many have something queued */
 size_t      mr_channel_capacity(const mr_channel *c);
 uint64_t    mr_channel_id(const mr_channel *c);
 const char *mr_channel_name(const mr_channel *c);/* NULL: none */
@@ -81,6 +78,13 @@ mr_channel *mr_channel_lookup(int space, const char *name, size_t len, uint64_t 
 int         mr_channel_named_so(const mr_channel *c, const char *name, size_t len);      /* of a channel that has a name */
 /* Closes the channel of that name: CH_DONE; CH_BLOCKED: it stores messages, so it stays; CH_CLOSED: there is none. */
 mr_step     mr_channel_delete(int space, const char *name, size_t len, mr_fiber *near);
+/* The fullest of mare's space, that first, `most` at most; how many there are in `out`. For who looks: they change meanwhile. */
+typedef struct mr_channel_info {
+  char name[64];                               /* cut if it is longer */
+  size_t length, capacity;
+  unsigned senders, receivers;                 /* how many wait there; a thousand counts for more, too */
+} mr_channel_info;
+unsigned    mr_channel_infos(mr_channel_info *out, unsigned most);
 /* Eight bytes at a time, as names are short and looked up at every message. */
 static inline uint64_t mr_channel_hash(const char *name, size_t len) {
   const uint64_t k = UINT64_C(0x9E3779B97F4A7C15);

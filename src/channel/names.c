@@ -11,6 +11,7 @@
 #include "base/rank.h"
 #include "channel/parts.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,31 +174,52 @@ mr_step mr_channel_delete(int space, const char *name, size_t len, mr_fiber *nea
   return s;
 }
 
-/* ---- the fullest ---- */
+/* ---- for who looks ---- */
 
-/* Into its place among the n that are there, if it has one. */
-static int place(mr_deep *out, int n, int most, const mr_name_entry *e, size_t count) {
-  int at = n;
-  while (at > 0 && out[at - 1].count < count) at--;
-  if (at == most) return n;
-  int last = n < most ? n : most - 1;
-  memmove(&out[at + 1], &out[at], (size_t)(last - at) * sizeof *out);
-  out[at].count = count;
-  out[at].len = e->len < MR_DEEP_NAME ? e->len : MR_DEEP_NAME;
-  memcpy(out[at].name, e->text, out[at].len);
-  return last + 1;
+enum { COUNTED = 1000 };
+
+static unsigned waiting(const mr_wait *head) {
+  unsigned n = 0;
+  for (const mr_wait *w = head->next; w != head && n < COUNTED; w = w->next) n++;
+  return n;
 }
 
-int mr_channels_deepest(mr_deep *out, int most) {
-  int n = 0;
-  for (int i = 0; i < STRIPES && most > 0; i++) {
+/* (stripe's lock) */
+static mr_channel_info describe(mr_channel *c) {
+  mr_channel_info i = { .capacity = c->capacity };
+  snprintf(i.name, sizeof i.name, "%s", c->name->text);
+  port_acquire(&c->lock);
+  i.length = c->count;
+  i.senders = waiting(&c->senders);
+  i.receivers = waiting(&c->receivers);
+  port_unlock(&c->lock);
+  return i;
+}
+
+/* More to be done there: messages that lie, and those that could not be put there yet; then those who wait for some. */
+static int fuller(const mr_channel_info *a, const mr_channel_info *b) {
+  size_t x = a->length + a->senders, y = b->length + b->senders;
+  return x != y ? x > y : a->receivers > b->receivers;
+}
+
+static unsigned place(mr_channel_info *out, unsigned n, unsigned most, mr_channel_info i) {
+  unsigned at = n < most ? n : most;
+  while (at > 0 && fuller(&i, &out[at - 1])) {
+    if (at < most) out[at] = out[at - 1];
+    at--;
+  }
+  if (at < most) out[at] = i;
+  return n < most ? n + 1 : n;
+}
+
+unsigned mr_channel_infos(mr_channel_info *out, unsigned most) {
+  unsigned n = 0;
+  for (int i = 0; i < STRIPES; i++) {
     stripe *t = &stripes[i];
     port_acquire(&t->lock);
     for (size_t k = 0; k < t->size; k++)
-      for (const mr_name_entry *e = t->slot[k]; e; e = e->next) {
-        size_t count = mr_channel_count(e->channel);
-        if (count > 0) n = place(out, n, most, e, count);
-      }
+      for (mr_name_entry *e = t->slot[k]; e; e = e->next)
+        if (e->space == CH_SPACE_MARE) n = place(out, n, most, describe(e->channel));
     port_unlock(&t->lock);
   }
   return n;

@@ -83,36 +83,6 @@ static void test_one_that_stores_messages_is_not_deleted(void) {
   mr_release(&c->shared);
 }
 
-static void test_the_fullest_come_first(void) {
-  enum { N = 7 };
-  static const int counts[N] = { 2, 0, 5, 1, 5, 9, 3 }, sorted[] = { 9, 5, 5, 3, 2, 1 };
-  actor a;
-  mr_fiber *f = actor_init(&a);
-  mr_channel *c[N];
-  mr_deep deep[10];
-  int err, made;
-  for (int i = 0; i < N; i++) {
-    char name[100];
-    snprintf(name, sizeof name, "%d of %80d", i, i);
-    c[i] = mr_channel_named(CH_SPACE_MARE, name, strlen(name), MR_UNBOUNDED, &made, &err);
-    CHECK(c[i] && made);
-    for (int k = 0; k < counts[i]; k++) CHECK(test_send(f, c[i], k, 0) == DONE);
-  }
-  for (int most = 0; most <= 10; most++) {
-    int n = mr_channels_deepest(deep, most);
-    CHECK(n == (most < 6 ? most : 6));
-    for (int i = 0; i < n; i++) {
-      CHECK(deep[i].count == (size_t)sorted[i] && deep[i].len == MR_DEEP_NAME);
-      CHECK(counts[deep[i].name[0] - '0'] == sorted[i]);
-    }
-  }
-  for (int i = 0; i < N; i++) {
-    mr_channel_close(c[i], NULL);
-    mr_release(&c[i]->shared);
-  }
-  CHECK(mr_channels_deepest(deep, 10) == 0);
-}
-
 /* ---- threads ---- */
 
 enum { THREADS = 4, TURNS = 3000, NAMES = 5 };
@@ -143,12 +113,37 @@ static void test_threads_share_names(void) {
   for (int i = 0; i < NAMES; i++) CHECK(look_up(CH_SPACE_MARE, name_of(buf, i)) == NULL);
 }
 
+static void test_the_fullest_are_found(void) {
+  mr_channel *all[20];
+  mr_channel_info seen[5];
+  char buf[32];
+  int made;
+  CHECK(mr_channel_infos(seen, 5) == 0);
+  for (int i = 0; i < 20; i++) {
+    int err;
+    mr_wait *w = NULL;
+    const char *name = name_of(buf, i);
+    all[i] = mr_channel_named(CH_SPACE_MARE, name, strlen(name), 100, &made, &err);
+    for (int k = 0; k < (i * 7) % 20; k++) {
+      mr_mail m = { .kind = MAIL_SCALARS, .n = 0 };
+      CHECK(mr_channel_put(all[i], &m, NULL, &w) == CH_DONE);
+    }
+  }
+  CHECK(mr_channel_infos(seen, 5) == 5);
+  for (unsigned i = 0; i < 5; i++) CHECK(seen[i].length == 19 - i && seen[i].capacity == 100 && seen[i].senders == 0 && seen[i].receivers == 0);
+  CHECK(mr_channel_infos(seen, 0) == 0 && mr_channel_infos(seen, 1) == 1 && seen[0].length == 19);
+  for (int i = 0; i < 20; i++) {
+    mr_channel_close(all[i], NULL);
+    mr_release(&all[i]->shared);
+  }
+}
+
 int main(void) {
   mr_channel_type = &test_type;
   test_a_name_is_one_channel_in_each_space();
   test_thousands_of_names_are_found();
   test_one_that_stores_messages_is_not_deleted();
-  test_the_fullest_come_first();
   test_threads_share_names();
+  test_the_fullest_are_found();
   return CHECK_RESULT();
 }

@@ -260,7 +260,10 @@ static mr_proc *start(lua_State *L, int *err) {
   if ((*err = mr_start()) != MR_OK) return NULL;
   port_signal_interrupt(interrupted);
   port_signal_quit(mr_run_report);
-  if (!observe(L)) return NULL;
+  if (!observe(L)) {
+    mr_message_free(s.start);
+    return NULL;
+  }
   return mr_proc_spawn(&s, NULL, err);
 }
 

@@ -89,7 +89,7 @@ static int l_require(lua_State *L) {
 static int l_open(lua_State *L) {
   static const luaL_Reg libraries[] = {
     { LUA_GNAME, luaopen_base }, { LUA_TABLIBNAME, luaopen_table }, { LUA_STRLIBNAME, luaopen_string }, { LUA_MATHLIBNAME, luaopen_math },
-    { LUA_UTF8LIBNAME, luaopen_utf8 }, { "mare.observed", mr_observed_open }, { NULL, NULL }
+    { LUA_UTF8LIBNAME, luaopen_utf8 }, { NULL, NULL }
   };
   for (const luaL_Reg *l = libraries; l->name; l++) {
     luaL_requiref(L, l->name, l->func, 1);
@@ -99,6 +99,8 @@ static int l_open(lua_State *L) {
   lua_setglobal(L, "require");
   lua_getglobal(L, "require");
   lua_pushliteral(L, "mare.observe.protocol");
+  lua_call(L, 1, 1);
+  mr_observed_open(L);
   lua_call(L, 1, 1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &protocol_key);
   return 0;

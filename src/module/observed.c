@@ -366,17 +366,19 @@ static int l_failures(lua_State *L) {
 
 enum { DEEPEST = 50 };
 
-/* (n) -> { { name =, length = }, … }, the fullest first */
+/* (n) -> { { name =, length =, capacity =, senders =, receivers = }, … }, the fullest first */
 static int l_channels(lua_State *L) {
   lua_Integer most = luaL_checkinteger(L, 1);
-  mr_deep deep[DEEPEST];
-  int n = mr_channels_deepest(deep, most < DEEPEST ? (int)most : DEEPEST);
-  lua_createtable(L, n, 0);
-  for (int i = 0; i < n; i++) {
-    lua_createtable(L, 0, 2);
-    lua_pushlstring(L, deep[i].name, deep[i].len);
-    lua_setfield(L, -2, "name");
-    set_integer(L, "length", deep[i].count);
+  mr_channel_info deep[DEEPEST];
+  unsigned n = mr_channel_infos(deep, most < DEEPEST ? (unsigned)most : DEEPEST);
+  lua_createtable(L, (int)n, 0);
+  for (unsigned i = 0; i < n; i++) {
+    lua_createtable(L, 0, 5);
+    set_string(L, "name", deep[i].name);
+    set_integer(L, "length", deep[i].length);
+    if (deep[i].capacity < (size_t)LUA_MAXINTEGER) set_integer(L, "capacity", deep[i].capacity);
+    set_integer(L, "senders", deep[i].senders);
+    set_integer(L, "receivers", deep[i].receivers);
     lua_rawseti(L, -2, i + 1);
   }
   return 1;

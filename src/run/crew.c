@@ -159,7 +159,7 @@ size_t mr_crew_ended(mr_crew *c, int daemon) {
 }
 
 int mr_fiber_wake(mr_fiber *f, mr_fiber *near) {
-  if (f->resting != FIBER_RESTS) return 0;
+  if (f->resting != FIBER_RESTS) return 0;         /* it may be RESTED: then it was woken already */
   if (mr_fiber_claim(f)) {
     f->resting = 0;
     mr_ready(f, MR_WOKEN, near);

@@ -93,8 +93,8 @@ static inline mr_fiber *make_ready(mr_fiber *f, mr_reason why, int where) {
   f->reason = (unsigned char)why;                /* before READY: from then on f may go its way */
   port_chaos();
   unsigned was = atomic_load_explicit(&f->state, memory_order_acquire);
-  /* whoever claimed a fiber that is PARKED is the only one who can change that */
-  if (PORT_LIKELY(was == FIBER_PARKED)) atomic_store_explicit(&f->state, FIBER_READY, memory_order_relaxed);
+  /* whoever claimed a fiber that is PARKED is the only one who can change that; release: mr_fiber_wake reads `reason` then */
+  if (PORT_LIKELY(was == FIBER_PARKED)) atomic_store_explicit(&f->state, FIBER_READY, memory_order_release);
   /* It was PARKING: its thread may park it now. Either its compare-and-swap fails and it goes on, or we find PARKED here and queue it. */
   else was = atomic_exchange_explicit(&f->state, FIBER_READY, memory_order_acq_rel);
   mr_assert(was == FIBER_PARKING || was == FIBER_PARKED);

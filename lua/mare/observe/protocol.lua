@@ -1,13 +1,15 @@
 -- mare.observe.protocol: what the observer (src/module/observe.c) says to those who have connected.
 --
+--   local protocol = require "mare.observe.protocol"(observed)
 --   answer, last = protocol(kind, text)
 --
 -- `kind` is "hello" (a tool has connected), "line" (a request of it), "long" (a line without an end), "http" (the head of a request for metrics) or
 -- "httplong". `last`: nothing is said to this one any more. It runs in the observer's own state, which has none of mare's modules; what it can see of
--- the program comes from "mare.observed". docs/internals/observe.md has the protocol.
+-- the program comes from `observed` (src/module/observed.c). docs/internals/observe.md has the protocol.
 local json = require "mare.base.json"
-local observed = require "mare.observed"
 local prometheus = require "mare.observe.prometheus"
+
+local observed         -- set once: there is one observer
 
 local VERSION = 1
 local MOST = 10000
@@ -127,10 +129,15 @@ end
 
 -- ---- who asks ----
 
-return function(kind, text)
+local function protocol(kind, text)
   if kind == "line" then return line(text) end
   if kind == "hello" then return hello() end
   if kind == "long" then return refuse "the line is too long", true end
   if kind == "http" then return http(text), true end
   return say("431 Request Header Fields Too Large", "the head of the request is too long"), true
+end
+
+return function(from)
+  observed = from
+  return protocol
 end

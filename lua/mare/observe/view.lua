@@ -158,8 +158,12 @@ end
 local function channel_line(s)
   local parts = {}
   for i, c in ipairs(s.channels or {}) do
-    if i > 4 or c.length == 0 then break end
-    parts[#parts + 1] = ("%s %s"):format(view.clean(c.name), view.count(c.length))
+    if i > 4 then break end
+    local waits = c.senders > 0 and ("%s sending"):format(view.count(c.senders)) or
+      c.receivers > 0 and ("%s receiving"):format(view.count(c.receivers)) or nil
+    if c.length > 0 or waits then
+      parts[#parts + 1] = ("%s %s%s"):format(view.clean(c.name), view.count(c.length), waits and " (" .. waits .. ")" or "")
+    end
   end
   if #parts > 0 then return { { "Channels: " .. table.concat(parts, ", ") } } end
 end
