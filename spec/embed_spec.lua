@@ -37,6 +37,7 @@ describe("a C program", function()
 
   it("that forks has a child in which mare's calls say so", function() passes(c_program("states", "fork")) end)
   it("that forks inside a process likewise", function() passes(c_program("states", "fork in a process")) end)
+  it("that forks while it is observed has a child that nobody who looks at it waits for", function() passes(c_program("states", "fork observed")) end)
   it("that forks keeps what its child's state closes", function() passes(c_program("states", "fork while it waits")) end)
 end)
 

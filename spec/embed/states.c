@@ -7,6 +7,7 @@
  *   first   the first host to open is the first to close, with processes that the others end
  *   late    finalisers that call mare after its host has closed; handles of a host that is gone
  *   fork    the child of fork() is told that mare does not work there; the parent goes on
+ *   fork observed       a child of fork() holds nothing of what mare top is connected with, and takes no socket away
  *   fork while it waits   what the child's state closes stays open for the parent: a connection that is being made, a selector
  *   parked  the last host closes while processes are parked for ever; a new one starts afresh
  *   slow    the same, while a thread is still on its way out
@@ -20,6 +21,8 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -208,6 +211,60 @@ static void forked(void) {
   lua_close(L);
 }
 
+/* Connects to the door that the host has opened, and gives the path. */
+static int connect_to_door(lua_State *L, const char **path) {
+  run(L, "local t = require 'mare.cli.terminal'\n"
+         "local stat <close> = assert(io.open '/proc/self/stat')\n"
+         "local pid = stat:read 'n'\n"
+         "assert(t.knock(pid))\n"
+         "repeat\n"
+         "  for _, p in ipairs(t.doors(pid)) do door = door or os.rename(p, p) and p end\n"
+         "  mare.sleep(0.01)\n"
+         "until door\n");
+  lua_getglobal(L, "door");
+  struct sockaddr_un un = { .sun_family = AF_UNIX };
+  snprintf(un.sun_path, sizeof un.sun_path, "%s", lua_tostring(L, -1));
+  *path = strdup(un.sun_path);
+  int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  while (connect(fd, (struct sockaddr *)&un, sizeof un) != 0) usleep(10000);   /* it is bound a moment before it listens */
+  return fd;
+}
+
+static void read_line(int fd) {
+  char c = 0;
+  while (c != '\n') CHECK(read(fd, &c, 1) == 1);
+}
+
+static void fork_observed(void) {
+  lua_State *L = open_state();
+  const char *path;
+  char rest[64];
+  int status;
+  run(L, "mare = require 'mare'");
+  int fd = connect_to_door(L, &path);
+  read_line(fd);
+  pid_t pid = fork();
+  if (pid == 0) exit(0);                         /* with what is done at exit() */
+  CHECK(waitpid(pid, &status, 0) == pid);
+  CHECK(access(path, F_OK) == 0);
+  CHECK(write(fd, "totals\n", 7) == 7);
+  read_line(fd);
+  pid = fork();
+  if (pid == 0) {
+    close(fd);
+    alarm(60);
+    for (;;) pause();
+  }
+  lua_close(L);
+  CHECK(access(path, F_OK) != 0);
+  alarm(50);
+  CHECK(read(fd, rest, sizeof rest) == 0);       /* though the child lives */
+  alarm(0);
+  kill(pid, SIGKILL);
+  CHECK(waitpid(pid, &status, 0) == pid);
+  close(fd);
+}
+
 static void fork_in_process(void) {
   lua_State *L = open_state();
   lua_pushcfunction(L, l_fork_in_process);
@@ -358,7 +415,7 @@ static void *nothing(void *arg) { return arg; }
 int main(int argc, char **argv) {
   static const struct { const char *name; void (*f)(void); } all[] = {
     { "again", again }, { "talk", talk },   { "churn", churn },   { "first", first },
-    { "late", late },   { "fork", forked }, { "fork in a process", fork_in_process },
+    { "late", late },   { "fork", forked }, { "fork in a process", fork_in_process }, { "fork observed", fork_observed },
     { "fork while it waits", fork_while_it_waits }, { "parked", parked },
     { "slow", slow }, { "starved", starved },
     { "due", due },

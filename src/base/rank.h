@@ -12,6 +12,7 @@
 enum {
   MR_RANK_ONCE = 1,                  /* what is made once: of module/, of child processes. Held as long as that takes */
   MR_RANK_LIFE,                      /* a start or a stop of the runtime: for as long as that takes */
+  MR_RANK_OBSERVE,                   /* likewise, inside it: of the observer's thread */
   MR_RANK_START,                     /* likewise, inside it: the first start */
   MR_RANK_WORKERS,                   /* likewise: a change of how many workers there are */
 

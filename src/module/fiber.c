@@ -7,6 +7,7 @@
  */
 #include "module/module.h"
 #include "process/control.h"
+#include "process/failures.h"
 #include "process/limit.h"
 #include "state/state.h"
 #include "process/strand.h"
@@ -240,13 +241,17 @@ static void print_failure(mr_strand *s) {
   mr_proc *p = mr_proc_of(&s->lua.fiber);
   char of[96], other[64];
   const char *text = text_of(s, other, sizeof other);
-  atomic_fetch_add(&mr_failures, 1);
   if (p->kind == PROC_HOST || p->kind == PROC_MAIN) snprintf(of, sizeof of, "the main process");
   else if (p->name) snprintf(of, sizeof of, "process '%.60s' (#%llu)", p->name, (unsigned long long)p->job.id);
   else snprintf(of, sizeof of, "process #%llu", (unsigned long long)p->job.id);
   const char *a = s->name ? " '" : "", *b = s->name ? "'" : "", *trace = s->trace ? s->trace : "";
-  fprintf(stderr, "mare: fiber #%llu%s%s%s of %s failed: %s\n%s%s", (unsigned long long)s->id, a, s->name ? s->name : "", b, of, text, trace,
-          *trace ? "\n" : "");
+  size_t len = 160 + (s->name ? strlen(s->name) : 0) + strlen(of) + strlen(text) + strlen(trace);
+  char *line = malloc(len);
+  if (line) snprintf(line, len, "mare: fiber #%llu%s%s%s of %s failed: %s\n%s%s", (unsigned long long)s->id, a, s->name ? s->name : "", b, of, text, trace,
+                     *trace ? "\n" : "");
+  mr_failure_note(line ? line : text);
+  fputs(line ? line : text, stderr);
+  free(line);
 }
 
 static void destroy(mr_shared *o) {

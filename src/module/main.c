@@ -14,6 +14,8 @@
 #include "run/run.h"
 #include "state/chunk.h"
 #include "module/module.h"
+#include "module/observe.h"
+#include "port/errors.h"
 #include "state/state.h"
 
 #define MODULE "mare.cli"
@@ -224,6 +226,24 @@ static int exit_code(mr_proc *p) {
   return EXIT_SUCCESS;
 }
 
+static int l_metrics(lua_State *L) {
+  mr_observe_metrics(L, 1);
+  return 0;
+}
+
+/* What the plan says about who may look at the program. 0: that can't be had, and why is on the top of the stack. */
+static int observe(lua_State *L) {
+  char text[128];
+  int err = flag(L, "observe") ? mr_observe_open() : 0;
+  if (err) {
+    lua_pushfstring(L, "can't open this program to mare top: %s", port_error_text(err, text, sizeof text));
+    return 0;
+  }
+  lua_pushcfunction(L, l_metrics);
+  if (lua_getfield(L, 1, "metrics") != LUA_TSTRING) return 1;
+  return lua_pcall(L, 1, 0, 0) == LUA_OK;
+}
+
 /* Starts the scheduler and spawns the main process. */
 static mr_proc *start(lua_State *L, int *err) {
   mr_spawn s = { .kind = PROC_MAIN };
@@ -240,6 +260,10 @@ static mr_proc *start(lua_State *L, int *err) {
   if ((*err = mr_start()) != MR_OK) return NULL;
   port_signal_interrupt(interrupted);
   port_signal_quit(mr_run_report);
+  if (!observe(L)) {
+    mr_message_free(s.start);
+    return NULL;
+  }
   return mr_proc_spawn(&s, NULL, err);
 }
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include "port/poll.h"
 #include "port/port.h"
+#include "port/screen.h"
 #include "port/system.h"
 
 static struct {
@@ -124,4 +125,5 @@ void port_editor_keep(const char *line) { lib.keep(line); }
 
 void port_terminal_restore(void) {
   if (atomic_exchange(&reading, 0)) tcsetattr(STDIN_FILENO, TCSANOW, &before);
+  port_screen_close();
 }

@@ -168,13 +168,16 @@ int port_net_hostname(char *buf, size_t size) {
 }
 
 /* As select tells it: an end or an error is something to read, an error lets writes go through, too. */
-int port_net_ready(struct port_want *w, int n) {
+int port_net_await_any(struct port_want *w, int n, int ms) {
   struct pollfd few[64], *p = n > 64 ? malloc((size_t)n * sizeof *p) : few;
   int count = 0;
   if (!p) return -1;
   for (int i = 0; i < n; i++)
     p[i] = (struct pollfd){ .fd = w[i].fd, .events = (short)((w[i].read ? POLLIN | POLLRDBAND : 0) | (w[i].write ? POLLOUT : 0)) };
-  if (poll(p, (nfds_t)n, 0) > 0) {
+  int some = poll(p, (nfds_t)n, ms);
+  if (some <= 0) {
+    for (int i = 0; i < n; i++) w[i].read = w[i].write = 0;
+  } else {
     for (int i = 0; i < n; i++) {
       w[i].read = w[i].read && (p[i].revents & (POLLIN | POLLHUP | POLLERR | POLLRDBAND));
       w[i].write = w[i].write && (p[i].revents & (POLLOUT | POLLERR));
@@ -184,6 +187,8 @@ int port_net_ready(struct port_want *w, int n) {
   if (p != few) free(p);
   return count;
 }
+
+int port_net_ready(struct port_want *w, int n) { return port_net_await_any(w, n, 0); }
 
 int port_net_accept(int fd, int *conn) {
   for (;;) {

@@ -42,6 +42,7 @@ int  port_net_duplicate(int fd, int *copy);
 int  port_net_hostname(char *buf, size_t size);
 struct port_want { int fd; unsigned char read, write; };
 int  port_net_ready(struct port_want *w, int n);   /* leaves what is so now; how many entries have something. -1: no memory */
+int  port_net_await_any(struct port_want *w, int n, int ms);   /* the same, but waits until one has something; -1 ms: for ever. 0 also at a signal */
 int  port_net_accept(int fd, int *conn);
 int  port_net_connect(int fd, const port_addr *a);   /* EINPROGRESS: under way */
 int  port_net_connected(int fd);             /* after EINPROGRESS: 0, EINPROGRESS, or why it failed */

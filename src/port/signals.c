@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
+#include "port/door.h"
 #include "port/poll.h"
 #include "port/port.h"
 #include "port/system.h"
@@ -128,6 +129,7 @@ void port_signal_quit(void (*fn)(void)) {
 
 void port_exit_now(int code) {
   port_terminal_restore();
+  port_door_close();
   _exit(code);
 }
 

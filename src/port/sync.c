@@ -6,6 +6,7 @@
  * An event's word is 0 (clear), 1 (set), 2 (its one waiter sleeps, or is about to) or 3 (its waiter is in port_poll_wait).
  */
 #define _GNU_SOURCE
+#include "port/door.h"
 #include "port/poll.h"
 #include "port/system.h"
 
@@ -36,6 +37,7 @@ void port_sleep(uint64_t ns) {
 
 void port_quit(int code) {
   port_terminal_restore();
+  port_door_close();
   _exit(code);
 }
 

@@ -5,6 +5,7 @@
  * on threads that are not mare's. Children must not inherit that mask; see signals.c.
  */
 #define _GNU_SOURCE
+#include "port/door.h"
 #include "port/port.h"
 
 #include <errno.h>
@@ -131,10 +132,11 @@ int port_thread_kick(const port_thread *t) {
 }
 
 static void (*kicked)(void);
-static void on_kick(int sig) {
+static void on_kick(int sig, siginfo_t *info, void *context) {
   int saved = errno;
   (void)sig;
-  kicked();
+  (void)context;
+  if (info->si_code != SI_QUEUE || !port_door_is_knock(info->si_value.sival_int)) kicked();
   errno = saved;
 }
 
@@ -142,8 +144,8 @@ int port_kick_handler(void (*fn)(void)) {
   struct sigaction sa;
   memset(&sa, 0, sizeof sa);
   kicked = fn;
-  sa.sa_handler = on_kick;
-  sa.sa_flags = SA_RESTART | SA_ONSTACK;
+  sa.sa_sigaction = on_kick;
+  sa.sa_flags = SA_RESTART | SA_ONSTACK | SA_SIGINFO;
   sigemptyset(&sa.sa_mask);
   return sigaction(port_kick_signal(), &sa, NULL) == 0 ? 0 : errno;
 }

@@ -74,7 +74,12 @@ static void flush(mr_worker *w) { mr_state_flush(w->id); }
  */
 static void prefetch(const mr_fiber *f) { mr_state_prefetch(mr_proc_of(f)); }
 
+static void knocked(void) {
+  if (mr_hooks.knocked) mr_hooks.knocked();
+}
+
 const mr_body mr_run_body = {
   .thread_size = sizeof(mr_kit), .equip = equip, .get = get, .resume = resume, .end = end, .recycle = recycle, .flush = flush,
-  .prefetch = prefetch, .kick = mr_hook_kick, .interrupt = mr_interrupt_main, .report = mr_dump_print, .ending = mr_ending_report, .deadlock = mr_deadlock,
+  .prefetch = prefetch, .kick = mr_hook_kick, .interrupt = mr_interrupt_main, .knocked = knocked,
+  .report = mr_dump_print, .ending = mr_ending_report, .deadlock = mr_deadlock,
 };

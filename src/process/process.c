@@ -10,6 +10,7 @@
 #include "base/rank.h"
 #include "process/rt.h"
 #include "process/control.h"
+#include "process/failures.h"
 #include "process/group.h"
 #include "process/names.h"
 #include "process/strand.h"
@@ -500,6 +501,13 @@ static char *group_failure(const mr_group *g, const char *text, const char *trac
   return line;
 }
 
+static char *plain_failure(const char *who, const char *text, const char *trace) {
+  size_t len = strlen(who) + strlen(text) + strlen(trace) + 3;
+  char *line = malloc(len);
+  if (line) snprintf(line, len, "%s%s\n%s%s", who, text, trace, *trace ? "\n" : "");
+  return line;
+}
+
 /* Of most it says nothing that the main process, #1, has spawned them. */
 static void name_failed(const mr_proc *p, char *buf, size_t size) {
   char by[40] = "";
@@ -511,14 +519,11 @@ static void name_failed(const mr_proc *p, char *buf, size_t size) {
 
 char *mr_proc_failure(mr_proc *p) {
   if (atomic_exchange(&p->observed, 1)) return NULL;
-  atomic_fetch_add(&mr_failures, 1);
   char who[160];
   name_failed(p, who, sizeof who);
   const char *text = p->text ? p->text : mr_err_text(MR_ENOMEM), *trace = p->trace ? p->trace : "";
-  if (p->group) return group_failure(p->group, text, trace);
-  size_t len = strlen(who) + strlen(text) + strlen(trace) + 3;
-  char *line = malloc(len);
-  if (line) snprintf(line, len, "%s%s\n%s%s", who, text, trace, *trace ? "\n" : "");
+  char *line = p->group ? group_failure(p->group, text, trace) : plain_failure(who, text, trace);
+  mr_failure_note(line ? line : text);
   return line;
 }
 

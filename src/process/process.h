@@ -211,6 +211,8 @@ typedef struct mr_state_hooks {
   lua_Hook traced;                               /* runs a debug hook of the program's, see hook.c */
   void (*error)(lua_State *L, const struct mr_cause *c);   /* pushes the error object; may raise, for want of memory */
   void (*exits)(mr_proc *p);                     /* calls what is to be called at its end; L is p->main.L, nothing of it runs */
+  void (*knocked)(void);                         /* a tool of this user's wants to look at the program; on the monitor's thread */
+  void (*unobserve)(void);                       /* the runtime has stopped: nobody looks at it any more */
   int (*post)(mr_shared *channel, mr_message *m, mr_fiber *near);    /* sends it without waiting, and owns it; 0 or MR_ENOMEM */
 } mr_state_hooks;
 extern mr_state_hooks mr_hooks;
@@ -258,7 +260,7 @@ static inline int mr_host_closed(const mr_proc *h) { return atomic_load(&h->stat
 int  mr_run_until_done(void);
 PORT_NORETURN void mr_exit(int code);            /* ends the program like os.exit: stops, flushes, exits; never hangs */
 /* `mare run --strict`: then a failure that nobody learnt of - they are counted where they are printed - makes an exit code of 0 a 1. */
-extern atomic_int mr_strict, mr_failures;
+extern atomic_int mr_strict;
 /* An interactive session: a deadlock is an error in the main process where that waits, as it is in a host. */
 extern atomic_int mr_prompts;
 void mr_exit_within_limit(int code);             /* in some seconds at the latest, whatever runs until then */

@@ -9,6 +9,8 @@
  */
 #include "base/rank.h"
 #include "process/rt.h"
+#include "port/door.h"
+#include "process/failures.h"
 #include "port/system.h"
 
 #include <stdio.h>
@@ -19,7 +21,7 @@
 
 static atomic_int exiting;
 
-atomic_int mr_strict, mr_failures;
+atomic_int mr_strict;
 
 /* ---- start, and start again ---- */
 
@@ -124,6 +126,7 @@ void mr_close_down(void) {
   end_parked(mr_patience_begin);
   print_failures();
   mr_run_stop();
+  if (mr_hooks.unobserve) mr_hooks.unobserve();
   stopped();
 }
 
@@ -238,6 +241,7 @@ void mr_exit_within_limit(int code) { port_thread_start(quit_later, (void *)(int
  */
 static void in_child(void) {
   mr_fiber *f = mr_run_forked();
+  port_door_forked();
   if (f) {
     mr_proc_of(f)->kind = PROC_HOST;
     f->job->host = 1;

@@ -88,6 +88,11 @@ void mr_run_interrupt(void) {
   mr_monitor_wake();
 }
 
+void mr_run_knocked(void) {
+  atomic_store(&mr_rt.knocked, 1);
+  mr_monitor_wake();
+}
+
 void mr_run_report(void) {
   atomic_store(&mr_rt.reports, 1);
   mr_monitor_wake();
@@ -159,6 +164,7 @@ static int look_round(uint64_t now) {
   if (busy) mr_sample_all();
   if (PORT_UNLIKELY(atomic_load(&r->nending)) && see_ending(now)) busy++;
   else if (PORT_UNLIKELY(atomic_load(&r->nlooks)) && kick_all()) busy++;
+  if (PORT_UNLIKELY(atomic_load_explicit(&r->knocked, memory_order_relaxed)) && atomic_exchange(&r->knocked, 0)) mr_run_body.knocked();
   if (atomic_load(&r->reports) && atomic_exchange(&r->reports, 0)) mr_run_body.report();
   if (atomic_load(&r->interrupted)) {
     mr_run_body.interrupt();

@@ -60,6 +60,7 @@ typedef struct mr_runtime {
   port_event monitor_event;
   _Atomic uint64_t monitor_until;
   atomic_int interrupted;
+  atomic_int knocked;                          /* somebody outside asks to be let in: see mr_run_knocked */
   atomic_int reports;                          /* mr_run_report was called */
   atomic_uint nending;                         /* jobs that were asked to end and are not over: see ending.c */
   atomic_uint nlooks;                          /* looks at jobs that have no answer yet */

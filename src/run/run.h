@@ -53,6 +53,8 @@ int  mr_run_interrupted(int take);               /* ... and has not been taken y
 void mr_monitor_wake(void);                      /* it looks round now */
 void mr_run_poke(mr_fiber *f, unsigned what);    /* POKE_*: to the thread that runs f, if one does */
 
+void mr_run_knocked(void);                       /* async-signal-safe: the body's `knocked` is called on the monitor's thread */
+
 /* ---- what is seen of it (sample.c) ---- */
 void mr_observe(int by);                         /* +1: from now on CPU time is exact, for a price; -1: not for me any more */
 /* What runs now: fibers that may be gone when they are read, so only their addresses tell anything; and what their jobs are still to be charged. */

@@ -1,6 +1,6 @@
 -- mare idl: checks IDL files, and shows what they define.
 local idl = require "mare.orb.idl"
-local json = require "mare.orb.json"
+local json = require "mare.base.json"
 local show = require "mare.orb.idl.show"
 local unknown = require "mare.cli.unknown"
 

@@ -2,7 +2,7 @@
 local codesets = require "mare.orb.giop.codesets"
 local corbaloc = require "mare.orb.giop.corbaloc"
 local ior = require "mare.orb.giop.ior"
-local json = require "mare.orb.json"
+local json = require "mare.base.json"
 local unknown = require "mare.cli.unknown"
 
 local usage = [==[

@@ -4,7 +4,8 @@
 --
 -- The plan holds only strings, booleans and numbers, because it is sent to the main process:
 --   exit, out, err   the program ends here, having written these
---   workers, noenv, warn, strict
+--   workers, noenv, warn, strict, observe
+--   metrics          an address
 --   steps            { { "run", code } | { "require", global, module } | { "warn" } … } in their order
 --   init             { "run", code, chunk name } | { "file", name }: LUA_INIT
 --   script           file name, "" for stdin; nil: none
@@ -19,6 +20,7 @@ usage.mare = [==[
   mare run search.lua pattern file      runs a script, its processes on all CPUs
 
 usage: mare run [-w N] script.lua [args]     see mare run --help
+       mare top [PID]                        what a running program does, see mare top --help
        mare call REFERENCE OPERATION...      calls a CORBA object, see mare call --help
        mare idl check|show FILE...           IDL files, see mare idl --help
        mare ior REFERENCE...                 what a CORBA reference says, see mare ior --help
@@ -36,6 +38,8 @@ Options are:
   -E         ignore environment variables
   -W         turn warnings on
   --strict   end with 1 if a process or fiber failed and nobody waited for it
+  --observe  open the program to mare top from its start (mare top PID opens it, too)
+  --metrics ADDRESS   serve numbers for Prometheus at host:port, :port or unix:/path
   --         stop handling options
   -          stop handling options and execute stdin
   --help     show this
@@ -53,6 +57,8 @@ Runs the script as the main process and ends when every process has ended. 'scri
 Options are:
   -w N       use N workers (default: the CPUs this program may use)
   --strict   end with 1 if a process or fiber failed and nobody waited for it
+  --observe  open the program to mare top from its start (mare top PID opens it, too)
+  --metrics ADDRESS   serve numbers for Prometheus at host:port, :port (every interface) or unix:/path
   -e stat, -i, -l mod, -l g=mod, -E, -W, --    as for mare; see mare --help
   --help     show this
 
@@ -61,10 +67,10 @@ command line. Ctrl-C raises the error "interrupted!" in the main process; a seco
 ]==]
 
 -- Subcommands that are modules: mare.cli.<name> gives a function that takes the arguments and returns the exit code.
-local commands = { call = true, idl = true, ior = true }
+local commands = { call = true, idl = true, ior = true, top = true }
 
-local words = { "run", "call", "idl", "ior", "lab", "help", "version" }
-local long = { "--help", "--version", "--strict", "--workers", "--execute", "--interactive", "--require", "--warnings" }
+local words = { "run", "call", "idl", "ior", "lab", "top", "help", "version" }
+local long = { "--help", "--version", "--strict", "--observe", "--metrics", "--workers", "--execute", "--interactive", "--require", "--warnings" }
 -- What some of those are called here.
 local short = { ["--workers"] = "-w", ["--execute"] = "-e", ["--interactive"] = "-i", ["--require"] = "-l", ["--warnings"] = "-W" }
 
@@ -92,6 +98,7 @@ end
 local plain = {
   ["-E"] = function(plan) plan.noenv = true end,
   ["--strict"] = function(plan) plan.strict = true end,
+  ["--observe"] = function(plan) plan.observe = true end,
   ["-W"] = function(plan) plan.warn = true table.insert(plan.steps, { "warn" }) end,
   ["-v"] = function(plan) plan.out = copyright .. "\n" end,
   ["-i"] = function(plan) plan.out = copyright .. "\n" plan.repl = true end,
@@ -113,6 +120,12 @@ local with_argument = {
 
 -- Words with an argument, behind a space or '=': the plan's field, or a function as above. What the field holds is checked by who reads it.
 local worded = {
+  ["--metrics"] = function(plan, text)
+    local port = text:match "^(%d+)$" or text:match "^[^:]*:(%d+)$" or text:match "^%[.*%]:(%d+)$"
+    local right = text:find "^unix:." or (port and tonumber(port) <= 65535)
+    if not right then return ("--metrics needs an address, 'host:port', '[ipv6]:port', ':port' or 'unix:/path', got '%s'"):format(text) end
+    plan.metrics = text
+  end,
 }
 
 -- The argument of a word of these, and where it stood; nil: there is none.

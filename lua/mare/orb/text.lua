@@ -6,7 +6,7 @@ mare.orb.text: values as people write them, by their type: for command lines and
 Texts are never code. A literal is JSON or a Lua table of literals: 1, 0x1f, 1.5, "text", 'text', true, nil, null, { 1, 2 }, [1, 2],
 { a = 1 }, {"a": 1}. A string, a char, an enum and a reference need no quotes when they stand alone.
 ]]
-local json_string = require "mare.orb.json".text
+local json_string = require "mare.base.json".text
 
 local text = {}
 

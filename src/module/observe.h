@@ -1,0 +1,25 @@
+/*
+ * observe: how a running program is looked at from outside. The observer is a thread, "mare-observe", that exists only when somebody has asked for
+ * it: `mare run --observe` or `--metrics`, or a knock (port/door.h) of `mare top`. It has a Lua state of its own, runs lua/mare/observe, and is
+ * nothing to the scheduler: no worker, no fiber, nothing that could wake anybody. So it answers while all workers compute or block, keeps no program
+ * alive, and hides no deadlock.
+ */
+#ifndef MR_OBSERVE_H
+#define MR_OBSERVE_H
+
+#include "module/module.h"
+
+/* 0, or an errno value. The door is open when this returns. */
+int  mr_observe_open(void);
+/* (address at idx) Prometheus's numbers are served there from now on. Raises what is wrong with it. */
+void mr_observe_metrics(lua_State *L, int idx);
+
+/* (address at idx) Listens there: descriptors, and how many (metrics.c). Raises likewise. */
+enum { MR_METRICS = 4 };
+int  mr_metrics_listen(lua_State *L, int idx, int *fd);
+
+/* What lua/mare/observe asks, as a table (observed.c). */
+int  mr_observed_open(lua_State *L);
+void mr_observed_forget(void);                 /* (observer's thread) nobody is connected who compares */
+
+#endif
