@@ -13,6 +13,7 @@
 #include "base/embedded.h"
 #include "state/chunk.h"
 #include "module/module.h"
+#include "process/profile.h"
 #include "state/state.h"
 
 #define MODULE "mare.cli"
@@ -62,7 +63,10 @@ static int k_step(lua_State *L, int status, lua_KContext ctx) {
 static atomic_int interrupts;                   /* Ctrl-C's: the second ends the program */
 
 static void interrupted(void) {
-  if (atomic_exchange(&interrupts, 1)) port_exit_now(130);
+  if (atomic_exchange(&interrupts, 1)) {
+    if (mr_profile_end(-130)) return;
+    port_exit_now(130);
+  }
   mr_interrupt();
   port_editor_interrupt();
 }
@@ -223,6 +227,21 @@ static int exit_code(mr_proc *p) {
   return EXIT_SUCCESS;
 }
 
+/* 0, or a message on the stack. */
+static int start_profiles(lua_State *L) {
+  mr_profile_wish wish = { .hz = 200, .bytes = 65536 };
+  char error[200];
+  lua_getfield(L, 1, "profile");
+  lua_getfield(L, 1, "heap_profile");
+  for (int i = 0; i < PROFILES; i++) wish.file[i] = lua_tostring(L, i - PROFILES);
+  if (lua_getfield(L, 1, "profile_rate") == LUA_TNUMBER) wish.hz = (unsigned)lua_tointeger(L, -1);
+  if (lua_getfield(L, 1, "heap_profile_rate") == LUA_TNUMBER) wish.bytes = (size_t)lua_tointeger(L, -1);
+  int failed = mr_profile_start(&wish, error);
+  lua_pop(L, 4);
+  if (failed) lua_pushstring(L, error);
+  return failed;
+}
+
 /* Starts the scheduler and spawns the main process. */
 static mr_proc *start(lua_State *L, int *err) {
   mr_spawn s = { .kind = PROC_MAIN };
@@ -236,7 +255,7 @@ static mr_proc *start(lua_State *L, int *err) {
   *err = MR_OK;
   if (lua_pcall(L, 2, 0, 0) != LUA_OK) return NULL;
   if (lua_getfield(L, 1, "workers") == LUA_TNUMBER) mr_workers_set((int)lua_tointeger(L, -1));
-  if ((*err = mr_start()) != MR_OK) return NULL;
+  if (start_profiles(L) || (*err = mr_start()) != MR_OK) return NULL;
   port_signal_interrupt(interrupted);
   return mr_proc_spawn(&s, NULL, err);
 }

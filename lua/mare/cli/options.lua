@@ -5,6 +5,7 @@
 -- The plan holds only strings, booleans and numbers, because it is sent to the main process:
 --   exit, out, err   the program ends here, having written these
 --   workers, noenv, warn, strict
+--   profile, heap_profile, profile_rate, heap_profile_rate   files, samples a second, bytes between two samples
 --   steps            { { "run", code } | { "require", global, module } | { "warn" } … } in their order
 --   init             { "run", code, chunk name } | { "file", name }: LUA_INIT
 --   script           file name, "" for stdin; nil: none
@@ -112,7 +113,19 @@ local with_argument = {
 }
 
 -- Words with an argument, behind a space or '=': the plan's field, or a function as above. What the field holds is checked by who reads it.
+local function rate(name, field, most)
+  return function(plan, text)
+    local n = math.tointeger(tonumber(text))
+    if not n or n < 1 or n > most then return ("%s needs a number between 1 and %d, got '%s'"):format(name, most, text) end
+    plan[field] = n
+  end
+end
+
 local worded = {
+  ["--profile"] = "profile",
+  ["--heap-profile"] = "heap_profile",
+  ["--profile-rate"] = rate("--profile-rate", "profile_rate", 1000),
+  ["--heap-profile-rate"] = rate("--heap-profile-rate", "heap_profile_rate", 1 << 30),
 }
 
 -- The argument of a word of these, and where it stood; nil: there is none.
