@@ -170,7 +170,7 @@ static PORT_NOINLINE int sample(const mr_allocs *a, size_t n, taken *v) {
     due.total += due.interval;
   }
   plan();
-  if (due.left > 0 || !due.watching) watch(t, 0);
+  watch(t, due.left == 0);                       /* once more, if it goes on: what has fired is gone */
   return taken;
 }
 
@@ -212,6 +212,7 @@ static void *alloc_watched(void *ud, void *ptr, size_t osize, size_t nsize) {
     if (PORT_LIKELY((due.left -= (ptrdiff_t)nsize) >= 0) || !nsize || !sample(a, nsize, &new)) return a->alloc(a->ud, NULL, osize, nsize);
     return change(a, NULL, osize, nsize, &new);
   }
+  if (!nsize && (!a->used || !a->key[slot_of(a, ptr)])) return a->alloc(a->ud, ptr, osize, 0);
   if (nsize > osize && PORT_UNLIKELY((due.left -= (ptrdiff_t)nsize) < 0) && sample(a, nsize, &new)) return change(a, ptr, osize, nsize, &new);
   return change(a, ptr, osize, nsize, NULL);
 }
