@@ -124,7 +124,8 @@ static void message(mr_bytes *b, unsigned field, mr_bytes *inner) {
 
 /* ---- profile.proto ---- */
 
-enum { SAMPLE_TYPE = 1, SAMPLE = 2, LOCATION = 4, FUNCTION = 5, STRING_TABLE = 6, TIME_NANOS = 9, DURATION_NANOS = 10, PERIOD_TYPE = 11, PERIOD = 12 };
+enum { SAMPLE_TYPE = 1, SAMPLE = 2, LOCATION = 4, FUNCTION = 5, STRING_TABLE = 6, TIME_NANOS = 9, DURATION_NANOS = 10, PERIOD_TYPE = 11, PERIOD = 12,
+       DEFAULT_SAMPLE_TYPE = 14 };
 
 /* Places in the string table: "", types and units in turn, the period's, then name, system name and file of each function. */
 static unsigned type_string(int i) { return 1 + 2 * (unsigned)i; }
@@ -226,6 +227,7 @@ void mr_pprof(mr_bytes *b, const mr_stacks *s, const mr_stack_kind *k) {
   number(b, DURATION_NANOS, rounded(k->lasted * 1e9));
   value_type(b, PERIOD_TYPE, type_string(k->n), &m);
   number(b, PERIOD, rounded(k->period));
+  number(b, DEFAULT_SAMPLE_TYPE, type_string(k->shown));
   free(m.at);
 }
 

@@ -23,6 +23,7 @@ usage: mare run [-w N] script.lua [args]     see mare run --help
        mare call REFERENCE OPERATION...      calls a CORBA object, see mare call --help
        mare idl check|show FILE...           IDL files, see mare idl --help
        mare ior REFERENCE...                 what a CORBA reference says, see mare ior --help
+       mare profile show FILE                where a program's time or memory went, see mare profile --help
        mare lab COMMAND [args]               the memory laboratory, see mare lab --help
        mare help [COMMAND], mare version
        mare [options] [script.lua [args]]    as lua does
@@ -54,6 +55,11 @@ Runs the script as the main process and ends when every process has ended. 'scri
 Options are:
   -w N       use N workers (default: the CPUs this program may use)
   --strict   end with 1 if a process or fiber failed and nobody waited for it
+  --profile FILE            writes where all processes' CPU time went, at the end, however the program ends
+  --profile-rate HZ         samples a second (default 200)
+  --heap-profile FILE       writes which functions allocated memory, and what of that was in use at the end
+  --heap-profile-rate N     a sample about every N bytes (default 65536; 1: every allocation)
+             FILE ending in .pb.gz, .pb or .pprof: for pprof; any other name: folded stacks, for flamegraph.pl and speedscope
   -e stat, -i, -l mod, -l g=mod, -E, -W, --    as for mare; see mare --help
   --help     show this
 
@@ -62,10 +68,11 @@ command line. Ctrl-C raises the error "interrupted!" in the main process; a seco
 ]==]
 
 -- Subcommands that are modules: mare.cli.<name> gives a function that takes the arguments and returns the exit code.
-local commands = { call = true, idl = true, ior = true }
+local commands = { call = true, idl = true, ior = true, profile = true }
 
-local words = { "run", "call", "idl", "ior", "lab", "help", "version" }
-local long = { "--help", "--version", "--strict", "--workers", "--execute", "--interactive", "--require", "--warnings" }
+local words = { "run", "call", "idl", "ior", "profile", "lab", "help", "version" }
+local long = { "--help", "--version", "--strict", "--workers", "--execute", "--interactive", "--require", "--warnings", "--profile",
+  "--profile-rate", "--heap-profile", "--heap-profile-rate" }
 -- What some of those are called here.
 local short = { ["--workers"] = "-w", ["--execute"] = "-e", ["--interactive"] = "-i", ["--require"] = "-l", ["--warnings"] = "-W" }
 
