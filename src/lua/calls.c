@@ -13,11 +13,11 @@ static int l_look(lua_State *L) {
   raw_running *r = (raw_running *)(void *)L;
   raw_call *c = (raw_call *)(void *)own.i_ci, *below = (raw_call *)(void *)caller.i_ci, *last = (raw_call *)(void *)main.i_ci;
   if (r->call != c || c->previous != below || below->previous != last || !last->previous || last->previous->previous) return 0;
-  if (!(c->status & RAW_CALL_C) || (below->status & RAW_CALL_C) || (last->status & RAW_CALL_C) || mr_call_moves(&own)) return 0;
+  if (!(c->status & RAW_CALL_C) || (below->status & RAW_CALL_C) || (last->status & RAW_CALL_C)) return 0;
   mr_calls = 1;
-  int in_c = mr_call_in_c(L, &call, &saved);
+  int in_c = mr_call_in_c(L, &call, &saved), moves = mr_call_moves(L, &own) || mr_call_moves(L, &main);
   mr_calls = 0;
-  if (!in_c || call != (const void *)caller.i_ci) return 0;
+  if (!in_c || moves || call != (const void *)caller.i_ci) return 0;
   lua_getinfo(L, "l", &caller);
   if (!first) {
     first = saved;

@@ -14,7 +14,8 @@ typedef struct PORT_ALIAS raw_call {
   void *function, *top;
   struct raw_call *previous, *next;
   const void *saved;                           /* of a Lua function: where it goes on */
-  uint64_t more[3];
+  uint64_t more[2];
+  uint32_t other;
   int16_t results;
   uint16_t status;
 } raw_call;
@@ -22,6 +23,7 @@ typedef struct PORT_ALIAS raw_running {        /* a lua_State, as far as it matt
   raw_state state;
   void *global;
   raw_call *call;
+  uintptr_t stack_last, stack;
 } raw_running;
 enum { RAW_CALL_C = 2 };
 
@@ -37,9 +39,15 @@ static inline int mr_call_below(lua_State *L, int level, lua_Debug *ar) {
 }
 
 /*
- * The stack that a call is on is just being moved: Lua from 5.4.6 on has offsets in place of pointers meanwhile, and nothing can be read.
+ * The stack that a call is on is just being moved: Lua from 5.4.6 on has offsets in place of pointers meanwhile, and nothing can be read. (Without the
+ * layout a stack at a low address may seem to.)
  */
-static inline int mr_call_moves(const lua_Debug *ar) { return *(const uintptr_t *)(const void *)ar->i_ci < ((uintptr_t)1 << 26); }
+static inline int mr_call_moves(lua_State *L, const lua_Debug *ar) {
+  const raw_running *r = (const raw_running *)(const void *)L;
+  uintptr_t function = *(const uintptr_t *)(const void *)ar->i_ci;
+  if (!mr_calls) return function < (uintptr_t)MR_LUA_MAXSTACK * sizeof(raw_value);
+  return function < r->stack || function >= r->stack_last;
+}
 
 /*
  * Async-signal-safe, on the thread that runs L. A C function that a Lua function has called runs: 1, the call of the Lua function, and where that goes

@@ -81,7 +81,7 @@ static void add_call(path *w, lua_State *L, lua_Debug *ar) {
 static void add_calls(path *w, lua_State *L) {
   lua_Debug ar;
   int more = lua_getstack(L, 0, &ar);
-  if (more && mr_call_moves(&ar)) return;
+  if (more && mr_call_moves(L, &ar)) return;
   for (int level = 1; more && !w->cut; level++) {
     if (w->n == DEPTH) w->cut = 1;
     else add_call(w, L, &ar);
@@ -92,7 +92,7 @@ static void add_calls(path *w, lua_State *L) {
 /* The coroutine that L has resumed, and waits for. Needs a place or two on its stack, which every stack has. */
 static lua_State *resumed(lua_State *L) {
   lua_Debug ar;
-  if (!lua_getstack(L, 0, &ar) || mr_call_moves(&ar)) return NULL;
+  if (!lua_getstack(L, 0, &ar) || mr_call_moves(L, &ar)) return NULL;
   lua_getinfo(L, "S", &ar);
   if (*ar.what != 'C') return NULL;
   lua_State *co = NULL;
@@ -198,7 +198,7 @@ static int ends_with(const char *name, const char *end) {
   return n > m && strcmp(name + n - m, end) == 0;
 }
 
-static mr_stacks *all_of(int kind) {
+mr_stacks *mr_profile_all(int kind) {
   mr_stacks *all = mr_stacks_new(ALL_NODES);
   for (mr_own *o = all ? atomic_load(&owns) : NULL; o; o = o->every) {
     mr_stacks *s = o->stacks[kind];
@@ -211,7 +211,7 @@ static mr_stacks *all_of(int kind) {
 }
 
 static int encode(int kind, mr_bytes *b) {
-  mr_stacks *all = all_of(kind);
+  mr_stacks *all = mr_profile_all(kind);
   mr_bytes plain = { 0 };
   int zipped = ends_with(file[kind].name, ".gz");
   if (!all) return 0;
