@@ -107,6 +107,7 @@ static inline int take(mr_allocs *a, const void *p, taken *v) {
 /* ---- counting ---- */
 
 static void in_use(const taken *v, double sign) {
+  if (mr_run_dead()) return;                     /* a forked child: who had the lock is not there */
   port_acquire(&v->in->lock);
   v->in->node[v->node].value[2] += sign * v->objects;
   v->in->node[v->node].value[3] += sign * v->objects * (double)v->size;
@@ -150,7 +151,7 @@ static uint32_t stack_of(const mr_allocs *a, mr_stacks *s, mr_thread *t) {
 /* due.left is below 0. 1: this allocation, of n bytes, is taken. Before it is made: the stack may be what moves. */
 static PORT_NOINLINE int sample(const mr_allocs *a, size_t n, taken *v) {
   mr_thread *t = mr_this_thread;
-  mr_own *o = t ? mr_kit_of(t)->own : NULL;
+  mr_own *o = t && !mr_run_dead() ? mr_kit_of(t)->own : NULL;
   int taken = 0;
   if (due.interval > 0) {
     if (!due.watching) {

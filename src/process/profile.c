@@ -171,7 +171,7 @@ void mr_profile_kicked(lua_State *L) {
 static void count(mr_fiber *f, lua_State *L, int reads, uint64_t ns) {
   mr_own *o = mr_kit_of(f->thread)->own;
   mr_stacks *s = o ? o->stacks[PROFILE_CPU] : NULL;
-  if (!s) return;
+  if (!s || mr_run_dead()) return;
   const mr_proc *p = mr_proc_of(f);
   port_acquire(&s->lock);
   uint32_t node = reads ? mr_profile_stack(s, p, f, L) : beginning(s, p, f);
