@@ -319,7 +319,8 @@ describe("a profile for pprof", function()
       assert.same({ { type = "samples", unit = "count" }, { type = "cpu", unit = "nanoseconds" } }, c.types)
       assert.equal(5000000, c.period)
       assert.equal(4, #h.types)
-      local leaf = c.samples[#c.samples].calls[1]
+      table.sort(c.samples, function(a, b) return a.values[2] > b.values[2] end)
+      local leaf = c.samples[1].calls[1]
       assert.equal("busy (work.lua:1)", leaf.name)
       assert.equal("work.lua", leaf.file)
       assert.equal(1, leaf.defined)

@@ -249,13 +249,14 @@ static mr_proc *start(lua_State *L, int *err) {
   if (flag(L, "strict")) atomic_store(&mr_strict, 1);
   if (flag(L, "repl")) atomic_store(&mr_prompts, 1);
   if (flag(L, "warn")) atomic_store(&mr_warnings, 1);
+  *err = MR_OK;
+  if (start_profiles(L)) return NULL;
   lua_pushcfunction(L, l_pack);
   lua_pushvalue(L, 1);
   lua_pushlightuserdata(L, &s);
-  *err = MR_OK;
   if (lua_pcall(L, 2, 0, 0) != LUA_OK) return NULL;
   if (lua_getfield(L, 1, "workers") == LUA_TNUMBER) mr_workers_set((int)lua_tointeger(L, -1));
-  if (start_profiles(L) || (*err = mr_start()) != MR_OK) return NULL;
+  if ((*err = mr_start()) != MR_OK) return NULL;
   port_signal_interrupt(interrupted);
   return mr_proc_spawn(&s, NULL, err);
 }
@@ -278,8 +279,9 @@ int main(int argc, char **argv) {
     return code;
   }
   mr_proc *p = start(L, &err);
-  if (!p) return report(err ? mr_err_text(err) : lua_tostring(L, -1));
+  if (!p) report(err ? mr_err_text(err) : lua_tostring(L, -1));
   lua_close(L);
+  if (!p) return EXIT_FAILURE;
   code = mr_run_until_done() ? EXIT_FAILURE : exit_code(p);
   mr_release(&p->shared);
   mr_exit(code);
