@@ -16,6 +16,7 @@
 #include "module/module.h"
 #include "module/observe.h"
 #include "port/errors.h"
+#include "process/profile.h"
 #include "state/state.h"
 
 #define MODULE "mare.cli"
@@ -65,7 +66,10 @@ static int k_step(lua_State *L, int status, lua_KContext ctx) {
 static atomic_int interrupts;                   /* Ctrl-C's: the second ends the program */
 
 static void interrupted(void) {
-  if (atomic_exchange(&interrupts, 1)) port_exit_now(130);
+  if (atomic_exchange(&interrupts, 1)) {
+    if (mr_profile_end(-130)) return;
+    port_exit_now(130);
+  }
   mr_interrupt();
   port_editor_interrupt();
 }
@@ -244,6 +248,21 @@ static int observe(lua_State *L) {
   return lua_pcall(L, 1, 0, 0) == LUA_OK;
 }
 
+/* 0, or a message on the stack. */
+static int start_profiles(lua_State *L) {
+  mr_profile_wish wish = { .hz = 200, .bytes = 65536 };
+  char error[200];
+  lua_getfield(L, 1, "profile");
+  lua_getfield(L, 1, "heap_profile");
+  for (int i = 0; i < PROFILES; i++) wish.file[i] = lua_tostring(L, i - PROFILES);
+  if (lua_getfield(L, 1, "profile_rate") == LUA_TNUMBER) wish.hz = (unsigned)lua_tointeger(L, -1);
+  if (lua_getfield(L, 1, "heap_profile_rate") == LUA_TNUMBER) wish.bytes = (size_t)lua_tointeger(L, -1);
+  int failed = mr_profile_start(&wish, error);
+  lua_pop(L, 4);
+  if (failed) lua_pushstring(L, error);
+  return failed;
+}
+
 /* Starts the scheduler and spawns the main process. */
 static mr_proc *start(lua_State *L, int *err) {
   mr_spawn s = { .kind = PROC_MAIN };
@@ -251,10 +270,11 @@ static mr_proc *start(lua_State *L, int *err) {
   if (flag(L, "strict")) atomic_store(&mr_strict, 1);
   if (flag(L, "repl")) atomic_store(&mr_prompts, 1);
   if (flag(L, "warn")) atomic_store(&mr_warnings, 1);
+  *err = MR_OK;
+  if (start_profiles(L)) return NULL;
   lua_pushcfunction(L, l_pack);
   lua_pushvalue(L, 1);
   lua_pushlightuserdata(L, &s);
-  *err = MR_OK;
   if (lua_pcall(L, 2, 0, 0) != LUA_OK) return NULL;
   if (lua_getfield(L, 1, "workers") == LUA_TNUMBER) mr_workers_set((int)lua_tointeger(L, -1));
   if ((*err = mr_start()) != MR_OK) return NULL;
@@ -285,8 +305,9 @@ int main(int argc, char **argv) {
     return code;
   }
   mr_proc *p = start(L, &err);
-  if (!p) return report(err ? mr_err_text(err) : lua_tostring(L, -1));
+  if (!p) report(err ? mr_err_text(err) : lua_tostring(L, -1));
   lua_close(L);
+  if (!p) return EXIT_FAILURE;
   code = mr_run_until_done() ? EXIT_FAILURE : exit_code(p);
   mr_release(&p->shared);
   mr_exit(code);

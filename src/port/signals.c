@@ -133,6 +133,41 @@ void port_exit_now(int code) {
   _exit(code);
 }
 
+/* ---- signals that end the program ---- */
+
+static void (*ending)(int number);
+
+static void on_ending(int sig) {
+  int err = errno;
+  ending(sig);
+  errno = err;
+}
+
+void port_signals_ending(void (*fn)(int number)) {
+  static const int signals[] = { SIGTERM, SIGHUP, SIGPIPE };
+  struct sigaction sa, now;
+  memset(&sa, 0, sizeof sa);
+  sa.sa_handler = on_ending;
+#ifndef PORT_TSAN                      /* see port_signal_interrupt */
+  sa.sa_flags = SA_RESTART;
+#endif
+  sigemptyset(&sa.sa_mask);
+  ending = fn;
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+    if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL) sigaction(signals[i], &sa, NULL);
+}
+
+void port_end_by(int number) {
+  sigset_t one;
+  port_terminal_restore();
+  signal(number, SIG_DFL);
+  sigemptyset(&one);
+  sigaddset(&one, number);
+  pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+  raise(number);
+  _exit(128 + number);
+}
+
 /* ---- taken by the program ---- */
 
 enum { MOST = 65 };

@@ -7,6 +7,7 @@
 #include "process/rt.h"
 #include "process/strand.h"
 #include "process/control.h"
+#include "process/profile.h"
 
 #include <stdlib.h>
 
@@ -16,6 +17,7 @@ static int equip(mr_thread *t) {
   mr_kit *k = mr_kit_of(t);
   if (!k->packer) k->packer = mr_packer_new();
   if (!k->gc_packer) k->gc_packer = mr_packer_new();
+  if (PORT_UNLIKELY(mr_profiling) && !k->own) k->own = mr_own_new();
   return k->packer && k->gc_packer;
 }
 
@@ -38,7 +40,7 @@ static PORT_NOINLINE int begin(mr_lua *l) {
   return mr_lua_resume(l->L, NULL, nargs, &l->nres);
 }
 
-static int resume(mr_fiber *f) {
+static inline int go_on(mr_fiber *f) {
   mr_lua *l = mr_lua_of(f);
   l->top_ok = 1;
   l->top = l->L;
@@ -50,6 +52,14 @@ static int resume(mr_fiber *f) {
   f->sysyield = SYS_NONE;
   return mr_lua_resume(l->L, NULL, 0, &l->nres);
 }
+
+static PORT_NOINLINE int go_on_profiled(mr_fiber *f) {
+  int how = go_on(f);
+  mr_profile_stopped(f, how == BODY_YIELDS);
+  return how;
+}
+
+static int resume(mr_fiber *f) { return PORT_UNLIKELY(mr_profiling) ? go_on_profiled(f) : go_on(f); }
 
 static int end(mr_thread *t, mr_fiber *f, int status) {
   mr_proc *p = mr_proc_of(f);

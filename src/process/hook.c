@@ -25,6 +25,7 @@
 #include "process/await.h"
 #include "process/control.h"
 #include "process/limit.h"
+#include "process/profile.h"
 #include "process/strand.h"
 
 #include "lua/layout.h"
@@ -33,6 +34,7 @@
 #include <string.h>
 
 enum { EVERY = 1000 };               /* instructions, where give_way is always set */
+enum { WATCHED = 20000 };            /* for so many mr_hook_watch holds: coroutines that are made meanwhile inherit it */
 enum { LEVELS = 200 };               /* of calls that are looked at before a fiber with a hook gives way; a deeper one keeps its worker */
 
 /* ---- arming ---- */
@@ -82,10 +84,18 @@ void mr_hook_kick(void) {
   mr_fiber *f = t ? atomic_load_explicit(&t->current, memory_order_relaxed) : NULL;
   lua_State *L = f ? mr_lua_of(f)->top : NULL;
   if (!L || PERMANENT_HOOK) return;
+  if (PORT_UNLIKELY(mr_profiling)) mr_profile_kicked(L);
   lua_Hook now = lua_gethook(L);
   /* give_way may be there without its mask: the handler came in the middle of its being taken away */
   if (now == NULL || now == give_way) lua_sethook(L, give_way, LUA_MASKCOUNT, 1);
   else if (now == mr_hooks.traced) add_lines(L);
+}
+
+/* A hook that counts makes Lua write down each instruction. What the handler arms meanwhile takes its place, and stays. */
+void mr_hook_watch(lua_State *L, int on) {
+  if (PERMANENT_HOOK) return;
+  if (on && lua_gethook(L) == NULL) lua_sethook(L, give_way, LUA_MASKCOUNT, WATCHED);
+  else if (!on && lua_gethook(L) == give_way && lua_gethookcount(L) == WATCHED) mr_hook_none(L);
 }
 
 /* ---- giving way ---- */
@@ -151,6 +161,7 @@ static void give_way(lua_State *L, lua_Debug *ar) {
   unsigned poke = atomic_load_explicit(&f->thread->poke, memory_order_relaxed);
   int err = error_for(f, poke);
   (void)ar;
+  if (PORT_UNLIKELY(mr_profiling)) mr_profile_take(f, L);
   if (!err && may_give_way(f, L, poke)) {
     preempt(L, f);                   /* it fires once more, after the instruction where it goes on, and then goes */
     return;
@@ -206,6 +217,7 @@ void mr_hook_after(lua_State *L, const mr_traced *h) {
   unsigned poke = atomic_load_explicit(&f->thread->poke, memory_order_relaxed);
   int ours = h->last == LUA_HOOKLINE && !(h->mask & LUA_MASKLINE);
   int err = error_for(f, poke);
+  if (PORT_UNLIKELY(mr_profiling)) mr_profile_take(f, L);
   if (err && may_raise(L, f, h, err)) raise(L, f, err);
   if (!may_give_way(f, L, poke)) {
     if (ours) drop_lines(L);         /* the monitor asks again, or takes the worker away */

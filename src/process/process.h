@@ -79,6 +79,7 @@ typedef struct mr_kit {
   mr_packer *gc_packer;              /* (own) for sends out of finalisers, which can interrupt a pack */
   char *scratch;                     /* (own) what sockets read into, made at the first read; stays with the record */
   mr_spare ended;                    /* (own) state of the process that just ended, to be recycled or dropped */
+  struct mr_own *own;                /* for profiles; stays with the record. NULL: there are none */
 } mr_kit;
 static inline mr_kit *mr_kit_of(mr_thread *t) { return (mr_kit *)(void *)t; }
 

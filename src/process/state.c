@@ -8,6 +8,7 @@
  * What is kept for a worker belongs to its holder; a thread that lost its worker drops its state instead.
  */
 #include "process/rt.h"
+#include "process/profile.h"
 #include "lua/probe.h"
 
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static int limit(mr_proc *p) {
   return MR_ENOMEM;
 }
 
-int mr_state_get(unsigned worker, mr_proc *p) {
+static int get(unsigned worker, mr_proc *p) {
   if (p->system_heap) {
     if (open_state(p, mr_heap_alloc_system) != MR_OK) return MR_ENOMEM;
   } else if (kept[worker].n > 0) {
@@ -64,9 +65,16 @@ int mr_state_get(unsigned worker, mr_proc *p) {
   return MR_OK;
 }
 
+int mr_state_get(unsigned worker, mr_proc *p) {
+  int err = get(worker, p);
+  if (PORT_UNLIKELY(mr_profiling & 1 << PROFILE_HEAP) && !err) mr_allocs_watch(p);
+  return err;
+}
+
 /* Runs what has to run in the state at its end; after it the state is only bytes. */
 void mr_state_close(mr_proc *p, int killed, mr_spare *left) {
   lua_State *L = p->main.L;
+  if (PORT_UNLIKELY(mr_profiling & 1 << PROFILE_HEAP)) mr_allocs_leave(p);
   if (killed) mr_finaliser_mute(L);
   int finalisers = p->finalisers || mr_hooks.finalisers(L);
   left->heap = p->heap;

@@ -11,6 +11,7 @@
 #include "process/rt.h"
 #include "port/door.h"
 #include "process/failures.h"
+#include "process/profile.h"
 #include "port/system.h"
 
 #include <stdio.h>
@@ -222,12 +223,14 @@ void mr_exit(int code) {
   if (atomic_exchange(&exiting, 1)) mr_exit_yield();   /* the first to come decides */
   print_failures();
   mr_run_stop();
+  mr_profile_write();
   flush();
   port_quit(code == 0 && atomic_load(&mr_strict) && atomic_load(&mr_failures) > 0 ? 1 : code);
 }
 
 static void quit_later(void *arg) {
   port_sleep(CLOSING);
+  mr_profile_write();
   port_quit((int)(intptr_t)arg);
 }
 

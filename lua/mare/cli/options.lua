@@ -6,6 +6,7 @@
 --   exit, out, err   the program ends here, having written these
 --   workers, noenv, warn, strict, observe
 --   metrics          an address
+--   profile, heap_profile, profile_rate, heap_profile_rate   files, samples a second, bytes between two samples
 --   steps            { { "run", code } | { "require", global, module } | { "warn" } … } in their order
 --   init             { "run", code, chunk name } | { "file", name }: LUA_INIT
 --   script           file name, "" for stdin; nil: none
@@ -24,6 +25,7 @@ usage: mare run [-w N] script.lua [args]     see mare run --help
        mare call REFERENCE OPERATION...      calls a CORBA object, see mare call --help
        mare idl check|show FILE...           IDL files, see mare idl --help
        mare ior REFERENCE...                 what a CORBA reference says, see mare ior --help
+       mare profile show FILE                where a program's time or memory went, see mare profile --help
        mare lab COMMAND [args]               the memory laboratory, see mare lab --help
        mare help [COMMAND], mare version
        mare [options] [script.lua [args]]    as lua does
@@ -59,6 +61,11 @@ Options are:
   --strict   end with 1 if a process or fiber failed and nobody waited for it
   --observe  open the program to mare top from its start (mare top PID opens it, too)
   --metrics ADDRESS   serve numbers for Prometheus at host:port, :port (every interface) or unix:/path
+  --profile FILE            writes where all processes' CPU time went, at the end, however the program ends
+  --profile-rate HZ         samples a second (default 200)
+  --heap-profile FILE       writes which functions allocated memory, and what of that was in use at the end
+  --heap-profile-rate N     a sample about every N bytes (default 65536; 1: every allocation)
+             A FILE that ends in .pb.gz, .pb or .pprof is for pprof; others are folded stacks, for flamegraph.pl, speedscope
   -e stat, -i, -l mod, -l g=mod, -E, -W, --    as for mare; see mare --help
   --help     show this
 
@@ -67,10 +74,11 @@ command line. Ctrl-C raises the error "interrupted!" in the main process; a seco
 ]==]
 
 -- Subcommands that are modules: mare.cli.<name> gives a function that takes the arguments and returns the exit code.
-local commands = { call = true, idl = true, ior = true, top = true }
+local commands = { call = true, idl = true, ior = true, top = true, profile = true }
 
-local words = { "run", "call", "idl", "ior", "lab", "top", "help", "version" }
-local long = { "--help", "--version", "--strict", "--observe", "--metrics", "--workers", "--execute", "--interactive", "--require", "--warnings" }
+local words = { "run", "call", "idl", "ior", "lab", "top", "profile", "help", "version" }
+local long = { "--help", "--version", "--strict", "--observe", "--metrics", "--workers", "--execute", "--interactive", "--require", "--warnings",
+  "--profile", "--profile-rate", "--heap-profile", "--heap-profile-rate" }
 -- What some of those are called here.
 local short = { ["--workers"] = "-w", ["--execute"] = "-e", ["--interactive"] = "-i", ["--require"] = "-l", ["--warnings"] = "-W" }
 
@@ -119,6 +127,14 @@ local with_argument = {
 }
 
 -- Words with an argument, behind a space or '=': the plan's field, or a function as above. What the field holds is checked by who reads it.
+local function rate(name, field, most)
+  return function(plan, text)
+    local n = math.tointeger(tonumber(text))
+    if not n or n < 1 or n > most then return ("%s needs a number between 1 and %d, got '%s'"):format(name, most, text) end
+    plan[field] = n
+  end
+end
+
 local worded = {
   ["--metrics"] = function(plan, text)
     local port = text:match "^(%d+)$" or text:match "^[^:]*:(%d+)$" or text:match "^%[.*%]:(%d+)$"
@@ -126,6 +142,10 @@ local worded = {
     if not right then return ("--metrics needs an address, 'host:port', '[ipv6]:port', ':port' or 'unix:/path', got '%s'"):format(text) end
     plan.metrics = text
   end,
+  ["--profile"] = "profile",
+  ["--heap-profile"] = "heap_profile",
+  ["--profile-rate"] = rate("--profile-rate", "profile_rate", 1000),
+  ["--heap-profile-rate"] = rate("--heap-profile-rate", "heap_profile_rate", 1 << 30),
 }
 
 -- The argument of a word of these, and where it stood; nil: there is none.

@@ -1,0 +1,75 @@
+/*
+ * calls: the chain of a coroutine's calls, for profiles (process/profile.c): from a call to who called it in one step, where lua_getstack counts from
+ * the top each time; and what runs at the instant of a signal.
+ *
+ * As in layout.h nothing here is used unless a self-check on the running Lua has found it so. Without it profiles are made all the same, at lua_getstack's
+ * cost, and the time of a C function is charged to the line where Lua code goes on after it.
+ */
+#ifndef MR_CALLS_H
+#define MR_CALLS_H
+
+#include "lua/layout.h"
+
+typedef struct PORT_ALIAS raw_call {
+  void *function, *top;
+  struct raw_call *previous, *next;
+  const void *saved;                           /* of a Lua function: where it goes on */
+  uint64_t more[2];
+  uint32_t other;
+  int16_t results;
+  uint16_t status;
+} raw_call;
+typedef struct PORT_ALIAS raw_running {        /* a lua_State, as far as it matters here */
+  raw_state state;
+  void *global;
+  raw_call *call;
+  uintptr_t stack_last, stack;
+} raw_running;
+enum { RAW_CALL_C = 2 };
+
+extern int mr_calls;                           /* 1: the self-check has passed */
+void mr_calls_check(void);                     /* before the first profile, by one thread */
+
+/* ar, filled by lua_getstack(L, level, ar), becomes that of the next level, `level`; 0: there is none. */
+static inline int mr_call_below(lua_State *L, int level, lua_Debug *ar) {
+  if (!mr_calls) return lua_getstack(L, level, ar);
+  raw_call *below = ((raw_call *)(void *)ar->i_ci)->previous;
+  ar->i_ci = (void *)below;
+  return below->previous != NULL;              /* the first one of all is no function's */
+}
+
+/*
+ * The stack that a call is on is just being moved: Lua from 5.4.6 on has offsets in place of pointers meanwhile, and nothing can be read. (Without the
+ * layout a stack at a low address may seem to.)
+ */
+static inline int mr_call_moves(lua_State *L, const lua_Debug *ar) {
+  const raw_running *r = (const raw_running *)(const void *)L;
+  uintptr_t function = *(const uintptr_t *)(const void *)ar->i_ci;
+  if (!mr_calls) return function < (uintptr_t)MR_LUA_MAXSTACK * sizeof(raw_value);
+  return function < r->stack || function >= r->stack_last;
+}
+
+/*
+ * Async-signal-safe, on the thread that runs L. A C function that a Lua function has called runs: 1, the call of the Lua function, and where that goes
+ * on: mr_call_line tells the line of the call from it. 0: anything else.
+ */
+static inline int mr_call_in_c(lua_State *L, const void **call, const void **saved) {
+  if (!mr_calls) return 0;
+  const raw_call *c = ((const raw_running *)(const void *)L)->call;
+  if (!(c->status & RAW_CALL_C) || !c->previous || !c->previous->previous || (c->previous->status & RAW_CALL_C)) return 0;
+  *call = c->previous;
+  *saved = c->previous->saved;
+  return 1;
+}
+
+/* The line at which ar's function was when it would have gone on at `saved`. Needs mr_calls. */
+static inline int mr_call_line(lua_State *L, lua_Debug *ar, const void *saved) {
+  raw_call *c = (raw_call *)(void *)ar->i_ci;
+  const void *now = c->saved;
+  c->saved = saved;
+  lua_getinfo(L, "l", ar);
+  c->saved = now;
+  return ar->currentline;
+}
+
+#endif
