@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/embedded.h"
+#include "observe/trace.h"
+#include "port/errors.h"
 #include "state/chunk.h"
 #include "module/module.h"
 #include "state/state.h"
@@ -59,10 +61,17 @@ static int k_step(lua_State *L, int status, lua_KContext ctx) {
   }
 }
 
+static atomic_int sees_ending;                  /* a trace is on, and to be made first */
+static void leave(int how);
+
 static atomic_int interrupts;                   /* Ctrl-C's: the second ends the program */
 
 static void interrupted(void) {
-  if (atomic_exchange(&interrupts, 1)) port_exit_now(130);
+  if (atomic_exchange(&interrupts, 1)) {
+    if (!atomic_load(&sees_ending)) port_exit_now(130);
+    leave(130);
+    return;
+  }
   mr_interrupt();
   port_editor_interrupt();
 }
@@ -223,6 +232,49 @@ static int exit_code(mr_proc *p) {
   return EXIT_SUCCESS;
 }
 
+/* ---- a trace: made also where a signal ends the program, by a thread, as a handler can't ---- */
+
+static port_event leaving;
+static atomic_int leaves_by;                    /* minus a signal's number, or plus an exit code */
+
+static void leave(int how) {
+  int none = 0;
+  if (atomic_compare_exchange_strong(&leaves_by, &none, how)) port_event_set(&leaving);
+  else if (how > 0) port_exit_now(how);         /* the third Ctrl-C */
+}
+
+static void ended_by(int number) { leave(-number); }
+
+static void see_ending(void *arg) {
+  (void)arg;
+  port_event_wait(&leaving, UINT64_MAX);
+  mr_trace_end();
+  int how = atomic_load(&leaves_by);
+  if (how < 0) port_signal_die(-how);
+  port_exit_now(how);
+}
+
+/* 1, or an error message is on top of L. */
+static int start_trace(lua_State *L) {
+  const char *what, *names[] = { "TERM", "HUP" };
+  char reason[128];
+  lua_getfield(L, 1, "trace");
+  lua_getfield(L, 1, "trace_size");
+  lua_getfield(L, 1, "script");
+  const char *file = lua_tostring(L, -3), *script = lua_tostring(L, -1);
+  if (!file) return 1;
+  int err = mr_trace_start(file, (uint64_t)lua_tointeger(L, -2), script && *script ? script : "mare", &what);
+  if (err) {
+    lua_pushfstring(L, "can't write the trace %s: %s", what, port_error_text(err, reason, sizeof reason));
+    return 0;
+  }
+  mr_trace_thread("main");
+  if (port_thread_start(see_ending, NULL, "mare-trace") != 0) return 1;
+  atomic_store(&sees_ending, 1);
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) port_signal_ending(port_signal_number(names[i]), ended_by);
+  return 1;
+}
+
 /* Starts the scheduler and spawns the main process. */
 static mr_proc *start(lua_State *L, int *err) {
   mr_spawn s = { .kind = PROC_MAIN };
@@ -234,7 +286,7 @@ static mr_proc *start(lua_State *L, int *err) {
   lua_pushvalue(L, 1);
   lua_pushlightuserdata(L, &s);
   *err = MR_OK;
-  if (lua_pcall(L, 2, 0, 0) != LUA_OK) return NULL;
+  if (lua_pcall(L, 2, 0, 0) != LUA_OK || !start_trace(L)) return NULL;
   if (lua_getfield(L, 1, "workers") == LUA_TNUMBER) mr_workers_set((int)lua_tointeger(L, -1));
   if ((*err = mr_start()) != MR_OK) return NULL;
   port_signal_interrupt(interrupted);
@@ -259,7 +311,10 @@ int main(int argc, char **argv) {
     return code;
   }
   mr_proc *p = start(L, &err);
-  if (!p) return report(err ? mr_err_text(err) : lua_tostring(L, -1));
+  if (!p) {
+    mr_trace_end();
+    return report(err ? mr_err_text(err) : lua_tostring(L, -1));
+  }
   lua_close(L);
   code = mr_run_until_done() ? EXIT_FAILURE : exit_code(p);
   mr_release(&p->shared);

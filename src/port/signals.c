@@ -103,6 +103,33 @@ void port_signal_interrupt(void (*fn)(void)) {
   sigaction(SIGINT, &sa, NULL);
 }
 
+void port_signal_ending(int number, void (*fn)(int number)) {
+  struct sigaction sa, was;
+  if (sigaction(number, NULL, &was) != 0 || (was.sa_flags & SA_SIGINFO) || was.sa_handler != SIG_DFL) return;
+  memset(&sa, 0, sizeof sa);
+  sa.sa_handler = fn;
+#ifndef PORT_TSAN                      /* see port_signal_interrupt */
+  sa.sa_flags = SA_RESTART;
+#endif
+  sigemptyset(&sa.sa_mask);
+  sigaction(number, &sa, NULL);
+}
+
+void port_signal_die(int number) {
+  struct sigaction sa;
+  sigset_t one;
+  memset(&sa, 0, sizeof sa);
+  sa.sa_handler = SIG_DFL;
+  sigemptyset(&sa.sa_mask);
+  sigaction(number, &sa, NULL);
+  sigemptyset(&one);
+  sigaddset(&one, number);
+  pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+  port_terminal_restore();
+  kill(getpid(), number);
+  _exit(128 + number);
+}
+
 void port_exit_now(int code) {
   port_terminal_restore();
   _exit(code);

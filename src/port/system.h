@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "port/port.h"
 
 /* ---- signals ---- */
 /* Remembers the mask that the program was started with; runs by itself when the program or library is loaded. */
@@ -25,6 +26,9 @@ void port_signals_hold_pipe(port_pipe_hold *h);
 void port_signals_drop_pipe(const port_pipe_hold *h, int raised);
 /* SIGINT calls fn, which must be async-signal-safe, instead of ending the program. */
 void port_signal_interrupt(void (*fn)(void));
+/* That signal calls fn, likewise, if it would end the program; then port_signal_die does end it, by that signal. */
+void port_signal_ending(int number, void (*fn)(int number));
+PORT_NORETURN void port_signal_die(int number);
 int  port_signal_number(const char *name);                /* "INT" or "SIGINT"; 0: no such signal here */
 const char *port_signal_name(int number);                 /* "INT"; NULL: unknown */
 /*

@@ -8,6 +8,7 @@
  * they go on ending (mr_stop_goes_on).
  */
 #include "base/rank.h"
+#include "observe/trace.h"
 #include "process/rt.h"
 #include "port/system.h"
 
@@ -124,6 +125,7 @@ void mr_close_down(void) {
   end_parked(mr_patience_begin);
   print_failures();
   mr_run_stop();
+  mr_trace_end();
   stopped();
 }
 
@@ -220,11 +222,13 @@ void mr_exit(int code) {
   print_failures();
   mr_run_stop();
   flush();
+  mr_trace_end();
   port_quit(code == 0 && atomic_load(&mr_strict) && atomic_load(&mr_failures) > 0 ? 1 : code);
 }
 
 static void quit_later(void *arg) {
   port_sleep(CLOSING);
+  mr_trace_end();
   port_quit((int)(intptr_t)arg);
 }
 

@@ -14,6 +14,7 @@
 #include "base/rank.h"
 #include "run/rt.h"
 #include "run/crew.h"
+#include "run/traced.h"
 #include "port/system.h"
 
 mr_runtime mr_rt = { .ilock = PORT_LOCK(MR_RANK_IDLE) };
@@ -91,6 +92,7 @@ static inline mr_fiber *make_ready(mr_fiber *f, mr_reason why, int where) {
   mr_assert(!(atomic_load(&f->ticket) & 1));    /* claimed, and nobody but the claimer comes by here */
   mr_thread *host = f->mode == WAIT_HOST ? f->thread : NULL;   /* read now: once READY, f may go its way and end */
   f->reason = (unsigned char)why;                /* before READY: from then on f may go its way */
+  if (mr_trace_on()) mr_traced_woken(f, why);
   port_chaos();
   unsigned was = atomic_load_explicit(&f->state, memory_order_acquire);
   /* whoever claimed a fiber that is PARKED is the only one who can change that */
@@ -275,7 +277,7 @@ static inline int run(mr_thread *t, mr_fiber *f) {
   atomic_store_explicit(&f->state, FIBER_RUNNING, memory_order_relaxed);
   set_current(t, f);
   if (PORT_UNLIKELY(f->crew != NULL)) f->job->fiber = f;
-  return mr_run_body.resume(f);
+  return mr_trace_on() ? mr_traced_resume(f) : mr_run_body.resume(f);
 }
 
 /* f has ended. 1: its whole job is over. */
@@ -359,6 +361,7 @@ static void work(mr_thread *t) {
   mr_runtime *r = &mr_rt;
   mr_worker *w = t->worker;
   int holds = 1;
+  if (mr_trace_on()) mr_trace_worker(w->id);
   mr_share_rested(t, w);
   while (holds) {
     if (PORT_UNLIKELY(atomic_load_explicit(&r->stopping, memory_order_relaxed) ||

@@ -7,6 +7,7 @@
 --   workers, noenv, warn, strict
 --   steps            { { "run", code } | { "require", global, module } | { "warn" } … } in their order
 --   init             { "run", code, chunk name } | { "file", name }: LUA_INIT
+--   trace, trace_size   a file and bytes
 --   script           file name, "" for stdin; nil: none
 --   command          { name, argument… }: a subcommand that is a module, mare.cli.<name>
 --   repl, banner     interactive mode, and the line it greets with
@@ -22,6 +23,7 @@ usage: mare run [-w N] script.lua [args]     see mare run --help
        mare call REFERENCE OPERATION...      calls a CORBA object, see mare call --help
        mare idl check|show FILE...           IDL files, see mare idl --help
        mare ior REFERENCE...                 what a CORBA reference says, see mare ior --help
+       mare trace FILE.rings|PID [-o FILE]   what a traced program has left, or has so far
        mare lab COMMAND [args]               the memory laboratory, see mare lab --help
        mare help [COMMAND], mare version
        mare [options] [script.lua [args]]    as lua does
@@ -53,6 +55,8 @@ Runs the script as the main process and ends when every process has ended. 'scri
 Options are:
   -w N       use N workers (default: the CPUs this program may use)
   --strict   end with 1 if a process or fiber failed and nobody waited for it
+  --trace FILE       records what runs where and when, for ui.perfetto.dev and chrome://tracing
+  --trace-size SIZE  the newest of it that fits into SIZE, as 64M (default 256M)
   -e stat, -i, -l mod, -l g=mod, -E, -W, --    as for mare; see mare --help
   --help     show this
 
@@ -61,10 +65,10 @@ command line. Ctrl-C raises the error "interrupted!" in the main process; a seco
 ]==]
 
 -- Subcommands that are modules: mare.cli.<name> gives a function that takes the arguments and returns the exit code.
-local commands = { call = true, idl = true, ior = true }
+local commands = { call = true, idl = true, ior = true, trace = true }
 
-local words = { "run", "call", "idl", "ior", "lab", "help", "version" }
-local long = { "--help", "--version", "--strict", "--workers", "--execute", "--interactive", "--require", "--warnings" }
+local words = { "run", "call", "idl", "ior", "trace", "lab", "help", "version" }
+local long = { "--help", "--version", "--strict", "--workers", "--execute", "--interactive", "--require", "--warnings", "--trace", "--trace-size" }
 -- What some of those are called here.
 local short = { ["--workers"] = "-w", ["--execute"] = "-e", ["--interactive"] = "-i", ["--require"] = "-l", ["--warnings"] = "-W" }
 
@@ -111,8 +115,21 @@ local with_argument = {
   end,
 }
 
+-- "64M" as bytes; nil: that is no size of a trace.
+local function bytes(text)
+  local number, unit = text:match("^(%d+)([kKmMgG]?)$")
+  local shift = ({ [""] = 0, k = 10, m = 20, g = 30 })[unit and unit:lower()]
+  local n = shift and #number < 12 and math.tointeger(number) << shift
+  return n and n >= 1 << 20 and n <= 1 << 36 and n or nil
+end
+
 -- Words with an argument, behind a space or '=': the plan's field, or a function as above. What the field holds is checked by who reads it.
 local worded = {
+  ["--trace"] = "trace",
+  ["--trace-size"] = function(plan, text)
+    plan.trace_size = bytes(text)
+    if not plan.trace_size then return ("--trace-size needs a size between 1M and 64G, as 256M, got '%s'"):format(text) end
+  end,
 }
 
 -- The argument of a word of these, and where it stood; nil: there is none.
@@ -209,6 +226,8 @@ end
 local plan = { steps = {} }
 local index, detail = read(plan, start)
 if not index then return mistake(command, detail) end
+if plan.trace_size and not plan.trace then return mistake(command, "--trace-size needs --trace FILE") end
+if plan.trace then plan.trace_size = plan.trace_size or 256 << 20 end
 local file = argv[index]
 if file then
   plan.script = (file == "-" and not detail) and "" or file
