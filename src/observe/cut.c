@@ -457,10 +457,45 @@ static void stop(walk *w, thread *t, unsigned how) {
   f->woken = 0;
 }
 
-static void on_run(walk *w, thread *t, uint64_t word) {
-  stop(w, t, (unsigned)(word & 0xfff));
+static void instant(walk *w, const thread *t, const char *before, const fiber *f, const char *after) {
+  begin_event(w, 'i', 1, t->id);
+  ADD(w, ",\"s\":\"t\",\"name\":\"");
+  add_text(w, before);
+  if (f) add_fiber(w, f);
+  add_text(w, after);
+  ADD(w, "\"");
+}
+
+/* An arrow needs a slice at each end; and the one that counts is the last before the fiber runs. */
+static void wake(walk *w, thread *t, fiber *f, size_t number) {
+  int has_source = t->runs || t->depth > 0;
+  f->wake = has_source ? number + 1 : 0;
+  f->flows = 0;
+  if (!w->surveys && w->shows && has_source && (w->flows[number / 8] >> number % 8 & 1)) {
+    event_flow(w, 's', t->id, number + 1);
+    f->flows = 1;
+  }
+  if (f->state == RUNS) f->woken = 1;
+  else turn(w, f, READY, "ready");
+}
+
+/* A wake-up, or a birth. */
+static void on_wake(walk *w, thread *t, uint64_t word, size_t number, int born) {
   fiber *f = fiber_of(w, word >> 12);
   if (!f) return;
+  if ((word & 1) && t->runs) stop(w, t, 0);
+  if (born && is_shown(w)) {
+    instant(w, t, "spawn ", f, "");
+    end_event(w);
+  }
+  wake(w, t, f, number);
+}
+
+static void on_run(walk *w, thread *t, uint64_t word, size_t number, int passed) {
+  fiber *f = fiber_of(w, word >> 12);
+  if (!f) return;
+  if (passed && t->runs) wake(w, t, f, number);
+  stop(w, t, (unsigned)(word & 0xfff));
   t->runs = f;
   if (w->surveys) {
     f->runs++;
@@ -473,35 +508,6 @@ static void on_run(walk *w, thread *t, uint64_t word) {
   f->woken = f->flows = 0;
   turn(w, f, RUNS, NULL);
   f->on = t->id;
-}
-
-static void instant(walk *w, const thread *t, const char *before, const fiber *f, const char *after) {
-  begin_event(w, 'i', 1, t->id);
-  ADD(w, ",\"s\":\"t\",\"name\":\"");
-  add_text(w, before);
-  if (f) add_fiber(w, f);
-  add_text(w, after);
-  ADD(w, "\"");
-}
-
-/* A wake-up, or a birth. An arrow needs a slice at each end; and the one that counts is the last before the fiber runs. */
-static void on_wake(walk *w, thread *t, uint64_t word, size_t number, int born) {
-  fiber *f = fiber_of(w, word >> 12);
-  if (!f) return;
-  if ((word & 1) && t->runs) stop(w, t, 0);
-  int has_source = t->runs || t->depth > 0;
-  if (born && is_shown(w)) {
-    instant(w, t, "spawn ", f, "");
-    end_event(w);
-  }
-  f->wake = has_source ? number + 1 : 0;
-  f->flows = 0;
-  if (!w->surveys && w->shows && has_source && (w->flows[number / 8] >> number % 8 & 1)) {
-    event_flow(w, 's', t->id, number + 1);
-    f->flows = 1;
-  }
-  if (f->state == RUNS) f->woken = 1;
-  else turn(w, f, READY, "ready");
 }
 
 static void on_end(walk *w, thread *t, const uint64_t *record) {
@@ -668,7 +674,8 @@ static void step(walk *w, thread *t, const uint64_t *r, size_t number) {
   static const char client[] = "call", server[] = "serve";
   fiber *f;
   switch (r[0] & 0xff) {
-    case REC_RUN: on_run(w, t, r[1]); break;
+    case REC_RUN: on_run(w, t, r[1], number, 0); break;
+    case REC_PASS: on_run(w, t, r[1], number, 1); break;
     case REC_STOP: stop(w, t, (unsigned)(r[1] & 0xfff)); break;
     case REC_WAKE: on_wake(w, t, r[1], number, 0); break;
     case REC_BORN: on_wake(w, t, r[1], number, 1); break;

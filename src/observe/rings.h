@@ -44,6 +44,7 @@ enum { RINGS_CHUNK = 64 };           /* bytes of a chunk's head */
 /* The first word: ticks since the beginning << 8 | kind. The second: */
 enum {
   REC_RUN = 1,                       /* key << 12 | how the one before stopped, 0: there was none */
+  REC_PASS,                          /* the same, and the one before has woken it */
   REC_STOP,                          /* how */
   REC_WAKE,                          /* key << 12 | reason << 1 | no fiber has done it */
   REC_BORN,                          /* key << 12 | no fiber has done it */

@@ -1,7 +1,6 @@
 /* trace: see trace.h. */
-#include "observe/trace.h"
+#include "observe/tracer.h"
 #include "observe/cut.h"
-#include "observe/rings.h"
 #include "port/errors.h"
 #include "port/fs.h"
 #include "port/map.h"
@@ -12,25 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct tracer {
-  rings_chunk *chunk;                            /* NULL: none, or none was to be had */
-  _Atomic uint64_t *at;                          /* where its next record goes */
-  unsigned left;                                 /* so many records fit there */
-  unsigned thread, worker;                       /* as in the chunk's head */
-  unsigned how;                                  /* it has paused its fiber, and not said so: how that stopped */
-  unsigned char runs;                            /* a fiber of which it has said so */
-  const char *name;
-} tracer;
-
-static PORT_TLS tracer self;
+PORT_TLS mr_tracer mr_trace_self;
+mr_trace_shared mr_trace_all;
 
 static struct {
   port_map map;
   rings_head *head;
-  uint64_t began;                                /* ticks */
   unsigned room;                                 /* records in a chunk */
   atomic_uint limit;                             /* chunks that there may be: fewer than at first once the disk is full */
   _Atomic uint64_t seq;
+  atomic_uint ready;                             /* so many of the first have been asked for ahead */
   atomic_uint threads;
   atomic_int state;                              /* RECORDS … */
   char file[1024], rings[1032];
@@ -71,7 +61,7 @@ static rings_chunk *take(void) {
     n = atomic_load(&all.limit);
     unsigned i = (unsigned)(seq % n), zero = 0;
     rings_chunk *c = chunk_at(i);
-    if (seq < n) {
+    if (seq < n && i >= atomic_load(&all.ready)) {
       int err = port_map_take(&all.map, RINGS_HEAD + (size_t)i * size, size);
       if (err && !shrink(i, err)) return NULL;
       if (err) continue;
@@ -84,12 +74,13 @@ static rings_chunk *take(void) {
     atomic_store(&c->ticks, port_ticks());
     atomic_store(&c->ns, port_now());
     atomic_store(&c->seq, seq + 1);
+    atomic_store(&mr_trace_all.epoch, (unsigned)(seq * 4 / (n + 1) % 255) + 1);   /* a quarter of the file each */
     return c;
   }
   return NULL;
 }
 
-static void label(tracer *t) {
+static void label(mr_tracer *t) {
   char name[2 * sizeof(uint64_t)] = "";
   uint64_t word[2];
   if (!t->thread) t->thread = atomic_fetch_add(&all.threads, 1) + 1;
@@ -102,76 +93,65 @@ static void label(tracer *t) {
 }
 
 void mr_trace_leave(void) {
-  tracer *t = &self;
+  mr_tracer *t = &mr_trace_self;
   if (t->chunk) atomic_store(&t->chunk->held, 0);
   t->chunk = NULL;
-  t->left = 0;
+  t->at = t->end = NULL;
   t->runs = 0;
+  t->passed = 0;
 }
 
 /* Room for n records behind each other, in another chunk. */
-static PORT_NOINLINE int more(tracer *t, unsigned n) {
+PORT_NOINLINE int mr_trace_more(mr_tracer *t, unsigned n) {
   rings_chunk *old = t->chunk;
   t->chunk = NULL;
-  t->left = 0;
+  t->at = t->end = NULL;
   if (old) atomic_store(&old->held, 0);
   if ((t->chunk = take()) == NULL) {
     atomic_fetch_add_explicit(&all.head->dropped, n, memory_order_relaxed);
     return 0;
   }
-  t->left = all.room;
   t->at = (_Atomic uint64_t *)(void *)((char *)t->chunk + RINGS_CHUNK);
+  t->end = t->at + 2 * (size_t)all.room;
+  t->count = 0;
   label(t);
   return 1;
 }
 
-static inline void put(tracer *t, uint64_t first, uint64_t second) {
-  if (PORT_UNLIKELY(t->left == 0) && !more(t, 1)) return;
-  atomic_store_explicit(&t->at[0], first, memory_order_relaxed);
-  atomic_store_explicit(&t->at[1], second, memory_order_relaxed);
-  t->at += 2;
-  t->left--;
-  atomic_store_explicit(&t->chunk->count, all.room - t->left, memory_order_release);
-}
-
-static inline uint64_t stamp(unsigned kind) { return (port_ticks() - all.began) << 8 | kind; }
-
 /* ---- records ---- */
 
-void mr_trace_began(mr_trace_what what) { put(&self, stamp(REC_BEGIN), what); }
-void mr_trace_finished(int64_t result) { put(&self, stamp(REC_FINISH), (uint64_t)result); }
-
-void mr_trace_run(uint64_t key) {
-  tracer *t = &self;
-  put(t, stamp(REC_RUN), key << 12 | t->how);
-  t->how = 0;
-  t->runs = 1;
+/* See tracer.h. */
+PORT_NOINLINE void mr_trace_settle_passed(mr_tracer *t, uint64_t time) {
+  uint64_t at = t->passed_at > t->last ? t->passed_at : t->last;
+  if (atomic_load_explicit(&mr_trace_all.tick, memory_order_relaxed) == t->passed_at) at = time;
+  mr_trace_put(t, at << 8 | REC_WAKE, t->passed << 12);
+  t->passed = 0;
 }
 
-void mr_trace_pause(unsigned how) {
-  self.how = how;
-  self.runs = 0;
-}
+static void note(unsigned kind, uint64_t second) { mr_trace_record(&mr_trace_self, mr_trace_now(), kind, second); }
+
+void mr_trace_began(mr_trace_what what) { note(REC_BEGIN, what); }
+void mr_trace_finished(int64_t result) { note(REC_FINISH, (uint64_t)result); }
 
 /* What the scheduler does between two fibers is none of theirs. */
-static inline void settle(tracer *t, uint64_t now) {
+static inline void settle(mr_tracer *t, uint64_t time) {
   if (!t->how) return;
-  put(t, (now & ~(uint64_t)0xff) | REC_STOP, t->how);
+  mr_trace_record(t, time, REC_STOP, t->how);
   t->how = 0;
 }
 
 void mr_trace_idle(void) {
-  if (self.how) settle(&self, stamp(0));
+  if (mr_trace_self.how) settle(&mr_trace_self, mr_trace_now());
 }
 
 static void about(unsigned kind, uint64_t key, unsigned bits) {
-  tracer *t = &self;
-  uint64_t now = stamp(kind);
-  if (!t->runs) settle(t, now);
-  put(t, now, key << 12 | bits | !t->runs);
+  mr_tracer *t = &mr_trace_self;
+  uint64_t time = mr_trace_now();
+  if (!t->runs) settle(t, time);
+  mr_trace_record(t, time, kind, key << 12 | bits | !t->runs);
 }
 
-void mr_trace_woken(uint64_t key, unsigned reason) { about(REC_WAKE, key, reason << 1); }
+PORT_NOINLINE void mr_trace_woken_elsewhere(uint64_t key, unsigned reason) { about(REC_WAKE, key, reason << 1); }
 void mr_trace_born(uint64_t key) { about(REC_BORN, key, 0); }
 
 static size_t pack(uint64_t *first, uint64_t *second, const char *text, size_t len) {
@@ -185,13 +165,15 @@ static size_t pack(uint64_t *first, uint64_t *second, const char *text, size_t l
 
 /* A record with a text, whose pieces stay together. */
 static void put_text(uint64_t first, uint64_t second, const char *text, size_t len) {
-  tracer *t = &self;
+  mr_tracer *t = &mr_trace_self;
   unsigned n = 1 + (unsigned)((len + RINGS_TEXT - 1) / RINGS_TEXT);
-  if (t->left < n && !more(t, n)) return;
-  put(t, first, second);
+  if (t->passed) mr_trace_settle_passed(t, first >> 8);
+  t->last = first >> 8;
+  if ((t->end - t->at) / 2 < (ptrdiff_t)n && !mr_trace_more(t, n)) return;
+  mr_trace_put(t, first, second);
   while (len > 0) {
     size_t took = pack(&first, &second, text, len);
-    put(t, first, second);
+    mr_trace_put(t, first, second);
     text += took;
     len -= took;
   }
@@ -206,12 +188,12 @@ static size_t length(const char *text) {
 
 void mr_trace_named(uint64_t key, const char *name) {
   size_t n = length(name);
-  put_text(stamp(REC_NAME), key << 12 | n, name, n);
+  put_text(mr_trace_now() << 8 | REC_NAME, key << 12 | n, name, n);
 }
 
 void mr_trace_ended(uint64_t key, int failed, const char *text) {
   size_t n = length(text);
-  put_text(stamp(REC_END), key << 12 | n << 1 | (failed != 0), text, n);
+  put_text(mr_trace_now() << 8 | REC_END, key << 12 | n << 1 | (failed != 0), text, n);
 }
 
 void mr_trace_call(int side, uint64_t id, const char *operation) {
@@ -219,17 +201,17 @@ void mr_trace_call(int side, uint64_t id, const char *operation) {
   if (n > RINGS_TEXT - 1) n = RINGS_TEXT - 1;
   char text[RINGS_TEXT] = "";
   memcpy(text, operation, n);
-  put_text(stamp(side == TRACE_CALL ? REC_CALL : REC_SERVE), id, text, sizeof text);
+  put_text(mr_trace_now() << 8 | (side == TRACE_CALL ? REC_CALL : REC_SERVE), id, text, sizeof text);
 }
 
-void mr_trace_reply(int side, uint64_t id) { put(&self, stamp(side == TRACE_CALL ? REC_REPLY : REC_SERVED), id); }
+void mr_trace_reply(int side, uint64_t id) { note(side == TRACE_CALL ? REC_REPLY : REC_SERVED, id); }
 
 void mr_trace_worker(unsigned id) {
-  self.worker = id + 1;
-  put(&self, stamp(REC_WORKER), id);
+  mr_trace_self.worker = id + 1;
+  note(REC_WORKER, id);
 }
 
-void mr_trace_thread(const char *name) { self.name = name; }
+void mr_trace_thread(const char *name) { mr_trace_self.name = name; }
 
 /* ---- names of operations ---- */
 
@@ -254,19 +236,36 @@ static PORT_NOINLINE unsigned op_new(const char *op, unsigned at) {
   return i;
 }
 
-unsigned mr_trace_op(const char *op) {
+PORT_NOINLINE unsigned mr_trace_op_find(const char *op) {
   unsigned at = (unsigned)(((uintptr_t)op ^ (uintptr_t)op >> 9) % CACHED);
   unsigned id = atomic_load_explicit(&cached[at].id, memory_order_acquire);
   if (PORT_LIKELY(atomic_load_explicit(&cached[at].op, memory_order_acquire) == op) && atomic_load(&cached[at].id) == id) return id;
   return op_new(op ? op : "wait", at);
 }
 
-/* A quarter of the file each. */
-unsigned mr_trace_epoch(void) {
-  return (unsigned)(atomic_load_explicit(&all.seq, memory_order_relaxed) * 4 / (atomic_load_explicit(&all.limit, memory_order_relaxed) + 1) % 255) + 1;
+/* ---- beginning and end ---- */
+
+#define TICK 1000000u                            /* ns */
+#define AHEAD 16u                                /* chunks */
+
+/* What the file grows by is asked for here, so that who records need not wait for the system. */
+static void prepare(void) {
+  unsigned n = atomic_load(&all.limit), size = all.head->chunk_size, i;
+  uint64_t to = atomic_load(&all.seq) + AHEAD;
+  while ((i = atomic_load(&all.ready)) < n && i < to) {
+    if (port_map_take(&all.map, RINGS_HEAD + (size_t)i * size, size) != 0) return;   /* who needs it asks again */
+    atomic_store(&all.ready, i + 1);
+  }
 }
 
-/* ---- beginning and end ---- */
+static void tick(void *arg) {
+  (void)arg;
+  while (atomic_load(&all.state) == RECORDS) {
+    atomic_store(&mr_trace_all.tick, mr_trace_now());
+    prepare();
+    port_sleep(TICK);
+  }
+}
 
 /* The file is its parent's. */
 static void in_child(void) {
@@ -289,7 +288,7 @@ static void begin_clock(rings_head *h) {
   h->nanoseconds = (uint32_t)port_ticks_begin();
   h->wall = port_wall();
   h->ns = port_now();
-  h->ticks = all.began = port_ticks();
+  h->ticks = mr_trace_all.began = port_ticks();
   if (!h->nanoseconds) while (port_now() < h->ns + 1000000u) port_pause();   /* a program that is killed soon has still two pairs that lie apart */
 }
 
@@ -332,8 +331,10 @@ int mr_trace_start(const char *file, uint64_t size, const char *program, const c
   all.room = (chunk - RINGS_CHUNK) / RINGS_RECORD;
   atomic_store(&all.limit, chunks);
   port_at_fork(in_child);
+  atomic_store(&mr_trace_all.epoch, 1);
   atomic_store(&all.state, RECORDS);
   atomic_store(&mr_tracing, 1);
+  port_thread_start(tick, NULL, "mare-ticks");   /* without it a wake-up may be shown later than it was */
   return 0;
 }
 

@@ -32,15 +32,11 @@ static inline void mr_trace_finish(int64_t result) { if (mr_trace_on()) mr_trace
 /* How a fiber stopped; greater values are operations in which it waits: mr_trace_op. */
 enum { TRACE_GAVE_WAY = 1, TRACE_PREEMPTED, TRACE_ENDED, TRACE_WAITS = 8 };
 
-unsigned mr_trace_op(const char *op);              /* op: a string that stays */
-void mr_trace_run(uint64_t key);                   /* the calling thread runs it, until the next of these two calls */
-void mr_trace_pause(unsigned how);                 /* ... stops to run it; when that was is only known when it runs another, or calls mr_trace_idle */
+/* What each hop passes is in tracer.h. */
 void mr_trace_idle(void);                          /* the calling thread runs nothing for some time */
-void mr_trace_woken(uint64_t key, unsigned reason);/* by the calling thread */
-void mr_trace_born(uint64_t key);                  /* likewise */
+void mr_trace_born(uint64_t key);                  /* by the calling thread */
 void mr_trace_named(uint64_t key, const char *name);
 void mr_trace_ended(uint64_t key, int failed, const char *text);   /* text: why, or NULL */
-unsigned mr_trace_epoch(void);                     /* 1…255: in each one a fiber's name is to be recorded again, or it would be lost with old records */
 
 /* ---- CORBA calls: id tells those that are open at one time apart ---- */
 enum { TRACE_CALL, TRACE_SERVE };

@@ -30,10 +30,7 @@ int mr_host_exit(mr_job *j) {
     }
   int left = (int)--r->nhosts;
   port_unlock(&r->ilock);
-  if (mr_trace_on()) {
-    mr_trace_pause(TRACE_ENDED);
-    mr_trace_idle();
-  }
+  if (mr_trace_on()) mr_traced_left();
   return left;
 }
 

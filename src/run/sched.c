@@ -92,7 +92,6 @@ static inline mr_fiber *make_ready(mr_fiber *f, mr_reason why, int where) {
   mr_assert(!(atomic_load(&f->ticket) & 1));    /* claimed, and nobody but the claimer comes by here */
   mr_thread *host = f->mode == WAIT_HOST ? f->thread : NULL;   /* read now: once READY, f may go its way and end */
   f->reason = (unsigned char)why;                /* before READY: from then on f may go its way */
-  if (mr_trace_on()) mr_traced_woken(f, why);
   port_chaos();
   unsigned was = atomic_load_explicit(&f->state, memory_order_acquire);
   /* whoever claimed a fiber that is PARKED is the only one who can change that */
@@ -112,15 +111,20 @@ static inline mr_fiber *make_ready(mr_fiber *f, mr_reason why, int where) {
 
 void mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near) {
   mr_assert_unlocked();
+  if (mr_trace_on()) mr_traced_woken(f, why, near != NULL);
   if ((f = make_ready(f, why, CREW_LAST)) == NULL) return;
   if (atomic_load_explicit(&mr_rt.live, memory_order_relaxed) > PREFETCH_FROM && !f->crew) mr_run_body.prefetch(f);
   if (near) hand_over(near->thread, f);
   else mr_enqueue(NULL, f, 0);
 }
 
-mr_fiber *mr_ready_due(mr_fiber *f, mr_reason why) { return make_ready(f, why, CREW_DUE); }
+mr_fiber *mr_ready_due(mr_fiber *f, mr_reason why) {
+  if (mr_trace_on()) mr_traced_woken(f, why, 0);
+  return make_ready(f, why, CREW_DUE);
+}
 
 void mr_ready_polled(mr_fiber *f, mr_worker *w) {
+  if (mr_trace_on()) mr_traced_woken(f, MR_WOKEN, 0);
   if ((f = make_ready(f, MR_WOKEN, CREW_LAST)) != NULL) queue_with(w, f, 0);
 }
 

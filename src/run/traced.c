@@ -1,14 +1,14 @@
 /* traced: see traced.h. */
 #include "run/rt.h"
 #include "run/traced.h"
+#include "observe/tracer.h"
 
-static uint64_t key_of(const mr_fiber *f, unsigned number) {
-  return (f->job->id & ((UINT64_C(1) << (MR_TRACE_KEY - 16)) - 1)) << 16 | (number & 0xffff);
-}
+/* Of the id the last 36 bits fit in a record. */
+static uint64_t key_of(const mr_fiber *f, unsigned number) { return f->job->id << 16 | (number & 0xffff); }
 
-static uint64_t key(const mr_fiber *f) {
+static inline uint64_t key(const mr_fiber *f) {
   const char *name;
-  return key_of(f, PORT_LIKELY(f == f->job->first) ? 0 : mr_run_body.describe(f, &name));
+  return key_of(f, PORT_LIKELY(!f->crew) || f == f->job->first ? 0 : mr_run_body.describe(f, &name));
 }
 
 /* Its name, once in each epoch: a job's in its first fiber's, which stands for it. */
@@ -20,25 +20,29 @@ static PORT_NOINLINE void name(const mr_fiber *f, unsigned epoch) {
   if (text) mr_trace_named(key_of(first, 0), text);
 }
 
-void mr_traced_run(mr_fiber *f) {
+static inline void begin(mr_fiber *f) {
   unsigned epoch = mr_trace_epoch();
   if (PORT_UNLIKELY(f->job->traced != epoch)) name(f, epoch);
   mr_trace_run(key(f));
 }
 
-static unsigned how(const mr_fiber *f) {
-  switch (f->sysyield) {
-    case SYS_PARK: return mr_trace_op(f->op);
-    case SYS_PREEMPTED: return TRACE_PREEMPTED;
-    default: return TRACE_GAVE_WAY;
-  }
+void mr_traced_run(mr_fiber *f) { begin(f); }
+
+static inline unsigned how(const mr_fiber *f) {
+  if (PORT_LIKELY(f->sysyield == SYS_PARK)) return mr_trace_op(f->op);
+  return f->sysyield == SYS_PREEMPTED ? TRACE_PREEMPTED : TRACE_GAVE_WAY;
 }
 
 int mr_traced_resume(mr_fiber *f) {
-  mr_traced_run(f);
+  begin(f);
   int r = mr_run_body.resume(f);
   mr_trace_pause(r == BODY_YIELDS ? how(f) : TRACE_ENDED);
   return r;
+}
+
+void mr_traced_left(void) {
+  mr_trace_pause(TRACE_ENDED);
+  mr_trace_idle();
 }
 
 void mr_traced_pause(const mr_fiber *f) {
@@ -46,7 +50,8 @@ void mr_traced_pause(const mr_fiber *f) {
   mr_trace_idle();
 }
 
-void mr_traced_woken(const mr_fiber *f, mr_reason why) { mr_trace_woken(key(f), why); }
+/* What a reason other than MR_WOKEN is is told at once. */
+void mr_traced_woken(const mr_fiber *f, mr_reason why, int next) { mr_trace_woken(key(f), why, next && why == MR_WOKEN); }
 
 void mr_traced_born(const mr_fiber *f) {
   const char *text = NULL;
