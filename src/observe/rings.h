@@ -33,7 +33,7 @@ _Static_assert(sizeof(rings_head) <= RINGS_HEAD, "the head has a place of its ow
 
 typedef struct rings_chunk {
   _Atomic uint64_t seq;
-  atomic_uint count, held;           /* held: some thread writes it (only its own program knows) */
+  atomic_uint count, unused;
   atomic_uint thread, worker;        /* a number of its own, from 1; the worker that it held then, plus 1 */
   _Atomic uint64_t ticks, ns;        /* when it was taken, by both clocks */
   _Atomic uint64_t name[2];          /* of the thread */

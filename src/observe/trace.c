@@ -20,7 +20,10 @@ static struct {
   unsigned room;                                 /* records in a chunk */
   atomic_uint limit;                             /* chunks that there may be: fewer than at first once the disk is full */
   _Atomic uint64_t seq;
-  atomic_uint ready;                             /* so many of the first have been asked for ahead */
+  atomic_uint used, ready;                       /* so many of the first have been taken once; so many have been asked for */
+  struct cell *cells;                            /* chunks that were given back */
+  size_t mask;
+  atomic_size_t first, tail;
   atomic_uint threads;
   atomic_int state;                              /* RECORDS … */
   char file[1024], rings[1032];
@@ -42,42 +45,79 @@ static void raise_to(_Atomic uint64_t *to, uint64_t value) {
 static void forget(rings_chunk *c) {
   unsigned n = atomic_load(&c->count);
   _Atomic uint64_t *words = (_Atomic uint64_t *)(void *)((char *)c + RINGS_CHUNK);
+  while (n > 0 && (atomic_load(&words[2 * (n - 1)]) & 0xff) == REC_TEXT) n--;
   if (n) raise_to(&all.head->until, (atomic_load(&words[2 * (n - 1)]) >> 8) + 1);
 }
 
-/* The disk is full: from now on what there is goes round. 1: there is a chunk at all. */
-static int shrink(unsigned to, int err) {
+/* The disk is full: from now on what there is goes round. */
+static void shrink(unsigned to, int err) {
   unsigned zero = 0, now = atomic_load(&all.limit);
   atomic_compare_exchange_strong(&all.head->full, &zero, (unsigned)err);
   while (to < now && !atomic_compare_exchange_weak(&all.limit, &now, to)) { }
-  return to > 0;
 }
 
-/* The next one in the order of use that nobody holds. A new one has to be asked for: it may be that the disk has no place for it. */
-static rings_chunk *take(void) {
-  unsigned n = atomic_load(&all.limit), size = all.head->chunk_size;
-  for (unsigned tries = 0; tries < 2 * n + 2; tries++) {
-    uint64_t seq = atomic_fetch_add(&all.seq, 1);
-    n = atomic_load(&all.limit);
-    unsigned i = (unsigned)(seq % n), zero = 0;
-    rings_chunk *c = chunk_at(i);
-    if (seq < n && i >= atomic_load(&all.ready)) {
-      int err = port_map_take(&all.map, RINGS_HEAD + (size_t)i * size, size);
-      if (err && !shrink(i, err)) return NULL;
-      if (err) continue;
+/*
+ * Chunks that were given back, the oldest first: a queue in an array (after D. Vyukov), without a lock, as the caller may hold any. A cell's `turn` is
+ * the place at which it is filled next, or that place plus 1: then it is full. Chunks of threads that record little are given back late, with what is
+ * new in them; so the order of giving back, not that of taking, says whose content is the oldest.
+ */
+typedef struct cell { atomic_size_t turn; unsigned chunk; } cell;
+
+static void give_back(rings_chunk *c) {
+  size_t at = atomic_load(&all.tail);
+  cell *e;
+  for (;;) {
+    e = &all.cells[at & all.mask];
+    if (atomic_load(&e->turn) == at && atomic_compare_exchange_weak(&all.tail, &at, at + 1)) break;
+    at = atomic_load(&all.tail);                 /* there is room for all chunks: somebody was faster */
+  }
+  e->chunk = (unsigned)(((char *)c - (char *)all.map.at - RINGS_HEAD) / all.head->chunk_size);
+  atomic_store(&e->turn, at + 1);
+}
+
+static rings_chunk *oldest(void) {
+  size_t at = atomic_load(&all.first);
+  for (unsigned tries = 0; tries < 1000; tries++) {
+    cell *e = &all.cells[at & all.mask];
+    if (atomic_load(&e->turn) == at + 1) {
+      if (!atomic_compare_exchange_weak(&all.first, &at, at + 1)) continue;
+      rings_chunk *c = chunk_at(e->chunk);
+      atomic_store(&e->turn, at + all.mask + 1);
+      return c;
     }
-    if (!atomic_compare_exchange_strong(&c->held, &zero, 1)) continue;
-    forget(c);
-    atomic_store(&c->seq, 0);
-    atomic_thread_fence(memory_order_seq_cst);
-    atomic_store(&c->count, 0);
-    atomic_store(&c->ticks, port_ticks());
-    atomic_store(&c->ns, port_now());
-    atomic_store(&c->seq, seq + 1);
-    atomic_store(&mr_trace_all.epoch, (unsigned)(seq * 4 / (n + 1) % 255) + 1);   /* a quarter of the file each */
-    return c;
+    if (atomic_load(&all.tail) == at) return NULL;
+    port_pause();                                /* it is just being filled */
+    at = atomic_load(&all.first);
   }
   return NULL;
+}
+
+/* One that was never used. It has to be asked for: it may be that the disk has no place for it. */
+static rings_chunk *fresh(void) {
+  unsigned i = atomic_load(&all.used), size = all.head->chunk_size;
+  do {
+    if (i >= atomic_load(&all.limit)) return NULL;
+  } while (!atomic_compare_exchange_weak(&all.used, &i, i + 1));
+  if (i < atomic_load(&all.ready)) return chunk_at(i);
+  int err = port_map_take(&all.map, RINGS_HEAD + (size_t)i * size, size);
+  if (!err) return chunk_at(i);
+  shrink(i, err);
+  return NULL;
+}
+
+static rings_chunk *take(void) {
+  rings_chunk *c = fresh();
+  if (!c && (c = oldest()) == NULL) return NULL;
+  uint64_t seq = atomic_fetch_add(&all.seq, 1) + 1;
+  forget(c);
+  atomic_store(&c->seq, 0);
+  atomic_thread_fence(memory_order_seq_cst);
+  atomic_store(&c->count, 0);
+  atomic_store(&c->ticks, port_ticks());
+  atomic_store(&c->ns, port_now());
+  atomic_store(&c->seq, seq);
+  atomic_store(&mr_trace_all.epoch, (unsigned)(seq * 4 / (atomic_load(&all.limit) + 1) % 255) + 1);   /* a quarter of the file each */
+  return c;
 }
 
 static void label(mr_tracer *t) {
@@ -94,7 +134,7 @@ static void label(mr_tracer *t) {
 
 void mr_trace_leave(void) {
   mr_tracer *t = &mr_trace_self;
-  if (t->chunk) atomic_store(&t->chunk->held, 0);
+  if (t->chunk) give_back(t->chunk);
   t->chunk = NULL;
   t->at = t->end = NULL;
   t->runs = 0;
@@ -106,7 +146,7 @@ PORT_NOINLINE int mr_trace_more(mr_tracer *t, unsigned n) {
   rings_chunk *old = t->chunk;
   t->chunk = NULL;
   t->at = t->end = NULL;
-  if (old) atomic_store(&old->held, 0);
+  if (old) give_back(old);
   if ((t->chunk = take()) == NULL) {
     atomic_fetch_add_explicit(&all.head->dropped, n, memory_order_relaxed);
     return 0;
@@ -251,7 +291,7 @@ PORT_NOINLINE unsigned mr_trace_op_find(const char *op) {
 /* What the file grows by is asked for here, so that who records need not wait for the system. */
 static void prepare(void) {
   unsigned n = atomic_load(&all.limit), size = all.head->chunk_size, i;
-  uint64_t to = atomic_load(&all.seq) + AHEAD;
+  unsigned to = atomic_load(&all.used) + AHEAD;
   while ((i = atomic_load(&all.ready)) < n && i < to) {
     if (port_map_take(&all.map, RINGS_HEAD + (size_t)i * size, size) != 0) return;   /* who needs it asks again */
     atomic_store(&all.ready, i + 1);
@@ -300,6 +340,16 @@ static void measure(uint64_t size, uint32_t *chunk, uint32_t *chunks) {
   *chunks = (uint32_t)(bytes / *chunk);
 }
 
+static int make_queue(uint32_t chunks) {
+  size_t n = 1;
+  while (n < chunks) n *= 2;
+  all.cells = calloc(n, sizeof *all.cells);
+  if (!all.cells) return 0;
+  for (size_t i = 0; i < n; i++) atomic_init(&all.cells[i].turn, i);
+  all.mask = n - 1;
+  return 1;
+}
+
 int mr_trace_start(const char *file, uint64_t size, const char *program, const char **what) {
   uint32_t chunk, chunks;
   *what = file;
@@ -317,6 +367,11 @@ int mr_trace_start(const char *file, uint64_t size, const char *program, const c
     port_map_close(&all.map);
     port_fs_remove(all.rings);
     return err;
+  }
+  if (!make_queue(chunks)) {
+    port_map_close(&all.map);
+    port_fs_remove(all.rings);
+    return ENOMEM;
   }
   rings_head *h = all.head = all.map.at;
   memcpy(h->magic, RINGS_MAGIC, sizeof h->magic);
