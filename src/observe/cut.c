@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRACKS = 200, DEPTH = 8, BUFFER = 1 << 16, LONGEST_EVENT = 8192, CHECKPOINT = 4096, PER_RECORD = 700, CALLS = 1024 };
+enum { TRACKS = 200, DEPTH = 8, BUFFER = 1 << 16, LONGEST_EVENT = 8192, CHECKPOINT = 256, PER_RECORD = 700, CALLS = 1024 };
 enum { NONE, WAITS, READY, RUNS };               /* states of a fiber, as its track shows them */
 
 /* ---- what was read ---- */
@@ -80,43 +80,29 @@ typedef struct walk {
 
 /* ---- reading ---- */
 
-static const rings_chunk *chunk_of(const port_map *m, const rings_head *h, unsigned i) {
-  return (const rings_chunk *)(const void *)((const char *)m->at + RINGS_HEAD + (size_t)i * h->chunk_size);
-}
-
 static int read_head(const port_map *m, rings_head *h) {
-  if (m->size < RINGS_HEAD) return EBADMSG;
-  memcpy(h, m->at, sizeof *h);
+  if (port_map_read(m, 0, h, sizeof *h) != 0) return EBADMSG;
   if (memcmp(h->magic, RINGS_MAGIC, sizeof h->magic) != 0 || h->record != RINGS_RECORD) return EBADMSG;
   if (h->chunk_size < 4096 || h->chunk_size > 1 << 20 || h->chunk_size % RINGS_CHUNK != 0) return EBADMSG;
-  if ((m->size - RINGS_HEAD) / h->chunk_size < h->chunks || h->chunks == 0) return EBADMSG;
+  if (m->size < RINGS_HEAD || (m->size - RINGS_HEAD) / h->chunk_size < h->chunks || h->chunks == 0) return EBADMSG;
   if (h->size < MR_TRACE_LEAST || h->size > MR_TRACE_MOST) return EBADMSG;
   h->program[sizeof h->program - 1] = h->file[sizeof h->file - 1] = 0;
   for (int i = 0; i < RINGS_OPS; i++) h->op[i][RINGS_OP - 1] = 0;
   return 0;
 }
 
+static size_t offset_of(const rings_head *h, unsigned i) { return RINGS_HEAD + (size_t)i * h->chunk_size; }
+
 /* 0: it is empty, or is just being used again. */
-static int copy_chunk(const rings_chunk *c, const rings_head *h, piece *p, uint64_t *words) {
+static int copy_chunk(const port_map *m, const rings_head *h, unsigned i, piece *p, uint64_t *words) {
   unsigned room = (h->chunk_size - RINGS_CHUNK) / RINGS_RECORD;
-  uint64_t seq = atomic_load(&c->seq), name[2];
-  if (!seq) return 0;
-  p->seq = seq;
-  p->count = atomic_load(&c->count);
-  if (p->count > room) return 0;
-  p->thread = atomic_load(&c->thread);
-  p->worker = atomic_load(&c->worker);
-  p->ticks = atomic_load(&c->ticks);
-  p->ns = atomic_load(&c->ns);
-  name[0] = atomic_load(&c->name[0]);
-  name[1] = atomic_load(&c->name[1]);
-  memcpy(p->name, name, sizeof name);
-  p->name[sizeof name] = 0;
-  const _Atomic uint64_t *from = (const _Atomic uint64_t *)(const void *)((const char *)c + RINGS_CHUNK);
-  for (size_t i = 0; i < 2 * (size_t)p->count; i++) words[i] = atomic_load_explicit(&from[i], memory_order_relaxed);
-  p->words = words;
-  atomic_thread_fence(memory_order_seq_cst);
-  return atomic_load(&c->seq) == seq && p->count > 0;
+  rings_chunk c, again;
+  if (port_map_read(m, offset_of(h, i), &c, sizeof c) != 0 || c.seq == 0 || c.count == 0 || c.count > room) return 0;
+  if (port_map_read(m, offset_of(h, i) + RINGS_CHUNK, words, (size_t)c.count * RINGS_RECORD) != 0) return 0;
+  if (port_map_read(m, offset_of(h, i), &again, sizeof again) != 0 || again.seq != c.seq) return 0;
+  *p = (piece){ .seq = c.seq, .ticks = c.ticks, .ns = c.ns, .thread = c.thread, .worker = c.worker, .count = c.count, .words = words };
+  memcpy(p->name, &c.name, sizeof c.name);
+  return 1;
 }
 
 static int compare_pieces(const void *a, const void *b) {
@@ -125,16 +111,23 @@ static int compare_pieces(const void *a, const void *b) {
   return p->seq < q->seq ? -1 : p->seq > q->seq;
 }
 
+/* Those that have been used; more may be meanwhile. */
+static size_t used_chunks(const port_map *m, const rings_head *h) {
+  size_t used = 0;
+  rings_chunk c;
+  for (unsigned i = 0; i < h->chunks; i++) used += port_map_read(m, offset_of(h, i), &c, sizeof c) == 0 && c.seq != 0;
+  return used;
+}
+
 static int copy(walk *w, const port_map *m) {
   const rings_head *h = &w->head;
-  size_t used = 0, words = (h->chunk_size - RINGS_CHUNK) / sizeof(uint64_t);
-  for (unsigned i = 0; i < h->chunks; i++) used += atomic_load(&chunk_of(m, h, i)->seq) != 0;
+  size_t used = used_chunks(m, h), words = (h->chunk_size - RINGS_CHUNK) / sizeof(uint64_t);
   uint64_t *to = w->memory = calloc(used + 1, words * sizeof *to);
   w->pieces = calloc(used + 1, sizeof *w->pieces);
   if (!to || !w->pieces) return ENOMEM;
   for (unsigned i = 0; i < h->chunks && w->npieces < used; i++) {
     piece *p = &w->pieces[w->npieces];
-    if (!copy_chunk(chunk_of(m, h, i), h, p, to)) continue;
+    if (!copy_chunk(m, h, i, p, to)) continue;
     w->npieces++;
     w->nrecords += p->count;
     to += 2 * (size_t)p->count;

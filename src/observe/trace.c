@@ -110,8 +110,7 @@ static rings_chunk *take(void) {
   if (!c && (c = oldest()) == NULL) return NULL;
   uint64_t seq = atomic_fetch_add(&all.seq, 1) + 1;
   forget(c);
-  atomic_store(&c->seq, 0);
-  atomic_thread_fence(memory_order_seq_cst);
+  atomic_exchange(&c->seq, 0);                   /* nothing that follows goes before it */
   atomic_store(&c->count, 0);
   atomic_store(&c->ticks, port_ticks());
   atomic_store(&c->ns, port_now());
@@ -332,9 +331,9 @@ static void begin_clock(rings_head *h) {
   if (!h->nanoseconds) while (port_now() < h->ns + 1000000u) port_pause();   /* a program that is killed soon has still two pairs that lie apart */
 }
 
-/* A quarter of what the trace may have: a record makes some hundred bytes of JSON, or several. */
+/* An eighth of what the trace may have: of a record's 16 bytes JSON makes some 200 to 500. But so many chunks that some threads can have theirs. */
 static void measure(uint64_t size, uint32_t *chunk, uint32_t *chunks) {
-  uint64_t bytes = size / 4;
+  uint64_t bytes = size / 8 < 262144 ? 262144 : size / 8;
   *chunk = 4096;
   while (*chunk < 65536 && (uint64_t)*chunk * 128 <= bytes) *chunk *= 2;
   *chunks = (uint32_t)(bytes / *chunk);

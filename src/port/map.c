@@ -9,8 +9,8 @@
 #include "port/map.h"
 
 /* The mapping is whole from the beginning, so it never moves; the file behind it is as long, but has no blocks. */
-static int map(port_map *m, int writes) {
-  m->at = mmap(NULL, m->size, writes ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, m->fd, 0);
+static int map(port_map *m) {
+  m->at = mmap(NULL, m->size, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
   if (m->at != MAP_FAILED) return 0;
   m->at = NULL;
   return errno;
@@ -22,7 +22,7 @@ int port_map_create(port_map *m, const char *path, size_t size) {
   do m->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600); while (m->fd < 0 && errno == EINTR);
   if (m->fd < 0) return errno;
   m->size = size;
-  err = ftruncate(m->fd, (off_t)size) == 0 ? map(m, 1) : errno;
+  err = ftruncate(m->fd, (off_t)size) == 0 ? map(m) : errno;
   if (err) {
     close(m->fd);
     unlink(path);
@@ -47,13 +47,26 @@ int port_map_open(port_map *m, const char *path) {
   if (m->fd < 0) return errno;
   err = fstat(m->fd, &st) != 0 ? errno : !S_ISREG(st.st_mode) || st.st_size <= 0 ? EINVAL : 0;
   m->size = err ? 0 : (size_t)st.st_size;
-  if (!err) err = map(m, 0);
+  m->at = NULL;
   if (err) close(m->fd);
   return err;
 }
 
+int port_map_read(const port_map *m, size_t from, void *to, size_t len) {
+  char *p = to;
+  while (len > 0) {
+    ssize_t n = pread(m->fd, p, len, (off_t)from);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n < 0 ? errno : ENODATA;
+    p += n;
+    from += (size_t)n;
+    len -= (size_t)n;
+  }
+  return 0;
+}
+
 void port_map_close(port_map *m) {
-  munmap(m->at, m->size);
+  if (m->at) munmap(m->at, m->size);
   close(m->fd);
   m->at = NULL;
 }

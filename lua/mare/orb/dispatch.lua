@@ -18,7 +18,7 @@ local errors = require "mare.error"
 local core = require "mare.orb.giop.core"
 local exception = require "mare.orb.exception"
 local ior = require "mare.orb.giop.ior"
-local trace = require "mare.trace.core"
+local tracing = require "mare.trace.core"
 
 local BULK = 64                                  -- of a codec: long messages need not be strings, see src/cdr/bulk.h
 local BEFORE, DURING, AFTER = 1, 2, 3
@@ -349,13 +349,13 @@ function dispatch:serve(job, message, at, key, operation)
   return not job.silent and system_reply(self, job, system("UNKNOWN", 0, "COMPLETED_MAYBE")) or nil
 end
 
-if trace.serve then                              -- a trace is on
+if tracing.serve then                              -- a trace is on
   local serve = dispatch.serve
   function dispatch:serve(job, message, at, key, operation)
     local id = job.id
-    trace.serve(job, id, operation)
+    tracing.serve(job, id, operation)
     local reply = serve(self, job, message, at, key, operation)
-    trace.served(job, id)
+    tracing.served(job, id)
     return reply
   end
 end
