@@ -5,7 +5,7 @@ local src = arg[1] or "src"
 
 -- Folders of one rank know nothing of each other.
 local ranks = {
-  port = 1, base = 2, lua = 3, heap = 4, run = 5, transfer = 6, process = 7, channel = 8, io = 9, cdr = 9, state = 10, module = 11,
+  port = 1, base = 2, observe = 3, lua = 4, heap = 5, run = 6, transfer = 7, process = 8, channel = 9, io = 10, cdr = 10, state = 11, module = 12,
 }
 local public = { ["mare.h"] = true } -- include/
 local os_headers = {

@@ -1,6 +1,7 @@
 /* conn: one try of each operation; waiting is the caller's. See conn.h. */
 #include "io/conn.h"
 #include "io/tls.h"
+#include "observe/trace.h"
 #include "run/seat.h"
 
 const mr_sharetype *mr_conn_type;
@@ -133,7 +134,9 @@ long mr_conn_raw_read(mr_conn *c, void *p, size_t n) {
 
 long mr_conn_read(mr_conn *c, void *p, size_t n) {
   mr_conn_check(c);
+  mr_trace_begin(TRACE_READ);
   long r = PORT_UNLIKELY(c->tls != NULL) ? mr_tls_read(c, p, n) : mr_conn_raw_read(c, p, n);
+  mr_trace_finish(r);
   if (r > 0) c->moved += (uint64_t)r;
   else if (r == 0) c->eof = 1;
   else if (r != -EAGAIN) c->rerr = (int)-r;
@@ -142,7 +145,9 @@ long mr_conn_read(mr_conn *c, void *p, size_t n) {
 
 long mr_conn_write(mr_conn *c, const port_slice *s, int n) {
   mr_conn_check(c);
+  mr_trace_begin(TRACE_WRITE);
   long r = PORT_UNLIKELY(c->tls != NULL) ? mr_tls_write(c, s, n) : port_net_write(c->fd, s, n);
+  mr_trace_finish(r);
   if (r == -EWOULDBLOCK) r = -EAGAIN;
   if (r > 0) c->moved += (uint64_t)r;
   else if (r < 0 && r != -EAGAIN) c->werr = (int)-r;

@@ -1,5 +1,6 @@
 /* dial: see dial.h. */
 #include "io/dial.h"
+#include "observe/trace.h"
 
 #include <string.h>
 
@@ -61,8 +62,10 @@ static int attempt_open(mr_dial *d, int i) {
     if ((err = port_net_bind(a->fd, &d->bind)) != 0) return err;
   }
   if (d->nodelay && family != PORT_UNIX) port_net_nodelay(a->fd);
+  mr_trace_begin(TRACE_CONNECT);
   err = port_net_connect(a->fd, to);
   if (err == EINPROGRESS) err = port_net_connected(a->fd);         /* near peers have answered by now */
+  mr_trace_finish(-err);
   if (err == EINPROGRESS && (a->watch = mr_watch_open(a->fd, &err)) != NULL) return EINPROGRESS;
   return err;
 }

@@ -1,5 +1,6 @@
 /* file: open files: claiming, the read-ahead buffer, closing. See file.h; the operations are in fileop.c. */
 #include "io/file.h"
+#include "observe/trace.h"
 #include "process/process.h"
 #include "base/error.h"
 
@@ -108,7 +109,9 @@ static int room(mr_file *f) {
 int mr_file_fill(mr_file *f, int now) {
   size_t got = 0;
   if (!room(f)) return ENOMEM;
+  if (now) mr_trace_begin(TRACE_FILE_READ);
   int err = (now ? port_fs_read_now : port_fs_read)(f->fd, f->buf + f->end, f->size - f->end, &got);
+  if (now) mr_trace_finish(err ? -err : (int64_t)got);
   f->eof = !err && got == 0;
   f->end += got;
   return err;
@@ -164,6 +167,9 @@ int mr_file_seek(mr_file *f, int64_t offset, int from, int64_t *pos) {
 
 size_t mr_file_write_now(mr_file *f, const char *p, size_t len) {
   size_t done = 0;
-  if (len > 0 && len <= AT_ONCE && mr_file_unread(f) == 0) port_fs_write_now(f->fd, p, len, &done);
+  if (len == 0 || len > AT_ONCE || mr_file_unread(f) != 0) return 0;
+  mr_trace_begin(TRACE_FILE_WRITE);
+  port_fs_write_now(f->fd, p, len, &done);
+  mr_trace_finish((int64_t)done);
   return done;
 }

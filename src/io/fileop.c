@@ -1,5 +1,6 @@
 /* fileop: what the threads of MR_FILES do for mare.file; see file.h. */
 #include "io/file.h"
+#include "observe/trace.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -74,9 +75,12 @@ static int spill(mr_fileop *o) {
   return err ? err : last;
 }
 
+_Static_assert(TRACE_FILE_RENAME - TRACE_FILE_READ == (int)OP_RENAME - (int)OP_READ, "a trace has names for them, in this order");
+
 static void work(mr_request *r) {
   mr_fileop *o = (mr_fileop *)r;
   o->worked = 1;
+  mr_trace_begin((mr_trace_what)(TRACE_FILE_READ + (int)o->op));
   switch (o->op) {
     case OP_READ: o->error = read_wanted(o); break;
     case OP_WRITE: o->error = write_all(o); break;
@@ -92,6 +96,7 @@ static void work(mr_request *r) {
     case OP_REMOVE: o->error = o->how ? port_fs_remove_all(o->path) : port_fs_remove(o->path); break;
     case OP_RENAME: o->error = port_fs_rename(o->path, o->other); break;
   }
+  mr_trace_finish(-o->error);
 }
 
 void mr_fileop_settle(mr_fileop *o) {

@@ -1,5 +1,6 @@
 /* listener: see listener.h. */
 #include "io/listener.h"
+#include "observe/trace.h"
 
 #include <stdlib.h>
 
@@ -116,7 +117,9 @@ static int is_for_others(mr_listener *l, mr_seat *s, uint64_t *until, mr_fiber *
 int mr_listener_accept(mr_listener *l, mr_seat *s, int *fd, uint64_t *until, mr_fiber *near) {
   mr_assert((atomic_load(&l->users) & ~CLOSED) > 0);
   if (s && *until && !mr_seat_alone(s) && is_for_others(l, s, until, near)) return EAGAIN;
+  mr_trace_begin(TRACE_ACCEPT);
   int err = port_net_accept(l->fd, fd);
+  mr_trace_finish(-err);
   if (err == 0) {
     if (s) mr_seat_take(s);
     tell(l, near);

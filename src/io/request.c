@@ -10,6 +10,7 @@
  * of the runtime: its stop and restart leave them alone. In a forked child none of this is touched (mr_forked).
  */
 #include "io/request.h"
+#include "observe/trace.h"
 #include "run/poll.h"
 
 typedef struct helper {
@@ -51,8 +52,10 @@ void mr_request_drop(mr_request *r) {
 }
 
 static void run(mr_request *r) {
+  mr_trace_begin(TRACE_REQUEST);
   if (r->anyway || atomic_load(&r->refs) > 1) r->work(r);
   mr_event_set(&r->done, NULL);
+  mr_trace_finish(0);
   mr_request_drop(r);
   mr_outside(-1);
 }
@@ -113,7 +116,9 @@ static void help(void *arg) {
   pool *p = arg;
   helper h = { .given = NULL };
   mr_request *r;
+  mr_trace_thread(p->name);
   while ((r = next(p, &h)) != NULL) run(r);
+  mr_trace_leave();
 }
 
 /* Queues r, or gives it to an idle thread: that is woken by the caller. *more: a further thread is to be started, and is counted. */

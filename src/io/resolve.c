@@ -1,12 +1,15 @@
 /* resolve: see resolve.h. */
 #include "io/resolve.h"
+#include "observe/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static void work(mr_request *r) {
   mr_resolve *q = (mr_resolve *)r;
+  mr_trace_begin(TRACE_RESOLVE);
   q->n = port_resolve(&q->query, q->list, MR_ADDRESSES, &q->code, q->text, sizeof q->text);
+  mr_trace_finish(q->n);
 }
 
 static void destroy(mr_request *r) { free(r); }

@@ -1,5 +1,6 @@
 /* run: see run.h. */
 #include "io/run.h"
+#include "observe/trace.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -35,7 +36,9 @@ static void start(mr_request *q) {
   for (int i = 0; i < RUN_PIPES && !err; i++)
     if (r->program.fd[i] == PIPE_OWN) err = connect_pipe(r, i, &theirs[i]);
   if (!err && r->child->keep) err = watch_pipes(r);
+  mr_trace_begin(TRACE_START_CHILD);
   if (!err) err = mr_child_start(r->child, &r->program);
+  mr_trace_finish(-err);
   for (int i = 0; i < RUN_PIPES; i++)
     if (theirs[i] >= 0) port_pipe_end(theirs[i]);
   r->error = err;

@@ -12,10 +12,12 @@
 #include <string.h>
 #include "base/embedded.h"
 #include "run/run.h"
+#include "observe/trace.h"
 #include "state/chunk.h"
 #include "module/module.h"
 #include "module/observe.h"
 #include "port/errors.h"
+#include "process/leave.h"
 #include "process/profile.h"
 #include "state/state.h"
 
@@ -67,8 +69,8 @@ static atomic_int interrupts;                   /* Ctrl-C's: the second ends the
 
 static void interrupted(void) {
   if (atomic_exchange(&interrupts, 1)) {
-    if (mr_profile_end(-130)) return;
-    port_exit_now(130);
+    if (!mr_leave_by(-130)) port_exit_now(130);
+    return;
   }
   mr_interrupt();
   port_editor_interrupt();
@@ -263,6 +265,36 @@ static int start_profiles(lua_State *L) {
   return failed;
 }
 
+/* 1, or an error message is on top of L. */
+static int start_trace(lua_State *L) {
+  const char *what;
+  char reason[128];
+  lua_getfield(L, 1, "trace");
+  lua_getfield(L, 1, "trace_size");
+  lua_getfield(L, 1, "script");
+  const char *file = lua_tostring(L, -3), *script = lua_tostring(L, -1);
+  if (!file) return 1;
+  int err = mr_trace_start(file, (uint64_t)lua_tointeger(L, -2), script && *script ? script : "mare", &what);
+  if (err) {
+    lua_pushfstring(L, "can't write the trace %s: %s", what, port_error_text(err, reason, sizeof reason));
+    return 0;
+  }
+  mr_trace_thread("main");
+  return 1;
+}
+
+/* Whatever is written at the end. 0: it can't be, and why is on the top of the stack. */
+static int record(lua_State *L) {
+  int some = lua_getfield(L, 1, "profile") != LUA_TNIL;
+  some |= lua_getfield(L, 1, "heap_profile") != LUA_TNIL;
+  some |= lua_getfield(L, 1, "trace") != LUA_TNIL;
+  if (!some) return 1;
+  if (start_profiles(L) || !start_trace(L)) return 0;
+  int err = mr_leave_watch();
+  if (err) lua_pushstring(L, mr_err_text(err));
+  return !err;
+}
+
 /* Starts the scheduler and spawns the main process. */
 static mr_proc *start(lua_State *L, int *err) {
   mr_spawn s = { .kind = PROC_MAIN };
@@ -271,7 +303,7 @@ static mr_proc *start(lua_State *L, int *err) {
   if (flag(L, "repl")) atomic_store(&mr_prompts, 1);
   if (flag(L, "warn")) atomic_store(&mr_warnings, 1);
   *err = MR_OK;
-  if (start_profiles(L)) return NULL;
+  if (!record(L)) return NULL;
   lua_pushcfunction(L, l_pack);
   lua_pushvalue(L, 1);
   lua_pushlightuserdata(L, &s);
@@ -305,7 +337,10 @@ int main(int argc, char **argv) {
     return code;
   }
   mr_proc *p = start(L, &err);
-  if (!p) report(err ? mr_err_text(err) : lua_tostring(L, -1));
+  if (!p) {
+    mr_trace_end();
+    report(err ? mr_err_text(err) : lua_tostring(L, -1));
+  }
   lua_close(L);
   if (!p) return EXIT_FAILURE;
   code = mr_run_until_done() ? EXIT_FAILURE : exit_code(p);

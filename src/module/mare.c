@@ -137,6 +137,7 @@ static void open_host(lua_State *L) {
   lua_pop(L, 1);
   host *h = malloc(sizeof *h);
   if (!h) mr_raise(L, MR_ENOMEM);
+  mr_trace_ask();
   h->L = main;
   h->proc = mr_host_open(main, &err);
   if (!h->proc) {

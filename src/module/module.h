@@ -155,6 +155,9 @@ int mr_name_l_whereis(lua_State *L);
  */
 mr_proc *mr_spawn_begin(lua_State *L, mr_spawn *s, int n, int *err);
 
+/* ---- traces (trace.c) ---- */
+void mr_trace_ask(void);                       /* by the first host: one is wanted if MARE_TRACE names a file */
+
 /* ---- select (select.c), for others who have something to offer to it ---- */
 /* An operation rather than an object, as channel:sending makes it: its type, the object and the values. */
 void mr_operation_push(lua_State *L, const mr_waitclass *type, int n);   /* takes n values off the stack, the object first */

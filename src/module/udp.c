@@ -3,6 +3,7 @@
  * A socket that is not bound to an address of one family speaks both: it is one of IPv6, and IPv4 addresses are mapped.
  */
 #include "module/net.h"
+#include "observe/trace.h"
 #include "port/errors.h"
 
 #include <stdlib.h>
@@ -60,7 +61,9 @@ static int datagram_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   (void)why;
   if (u->fd < 0) return u->reading = 0, udp_fail(L, u, EBADF);
   char *s = mr_scratch(w->fiber);
+  mr_trace_begin(TRACE_RECEIVE);
   long r = s ? port_net_receive(u->fd, s, MR_SCRATCH, &a) : -ENOMEM;
+  mr_trace_finish(r);
   if (r < 0 && PORT_WOULD_BLOCK(-r)) return -1;
   u->reading = 0;
   if (r < 0) return udp_fail(L, u, (int)-r);
@@ -112,7 +115,9 @@ static int datagram_send_take(lua_State *L, void *o, mr_wait *w, mr_reason why) 
   (void)w;
   (void)why;
   if (u->fd < 0) return udp_fail(L, u, EBADF);
+  mr_trace_begin(TRACE_SEND);
   long r = port_net_send(u->fd, data, len, (const port_addr *)lua_touserdata(L, TO));
+  mr_trace_finish(r);
   if (r >= 0) return lua_pushboolean(L, 1), 1;
   return PORT_WOULD_BLOCK(-r) ? -1 : udp_fail(L, u, (int)-r);
 }

@@ -160,6 +160,7 @@ void port_signals_ending(void (*fn)(int number)) {
 void port_end_by(int number) {
   sigset_t one;
   port_terminal_restore();
+  port_door_close();
   signal(number, SIG_DFL);
   sigemptyset(&one);
   sigaddset(&one, number);

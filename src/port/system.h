@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "port/port.h"
 
 /* ---- signals ---- */
 /* Remembers the mask that the program was started with; runs by itself when the program or library is loaded. */

@@ -8,6 +8,7 @@
 #include "process/strand.h"
 #include "process/control.h"
 #include "process/profile.h"
+#include "run/traced.h"
 
 #include <stdlib.h>
 
@@ -65,6 +66,7 @@ static int end(mr_thread *t, mr_fiber *f, int status) {
   mr_proc *p = mr_proc_of(f);
   if (f->crew) return mr_strand_ended(t, f, status);
   p->end = (unsigned char)mr_proc_outcome(p, status, p->main.nres);
+  if (mr_trace_on()) mr_traced_ended(f, p->end == PROC_FAILED, p->text);
   mr_proc_close(t, p);
   return 1;
 }
@@ -88,8 +90,15 @@ static void knocked(void) {
   if (mr_hooks.knocked) mr_hooks.knocked();
 }
 
+static unsigned describe(const mr_fiber *f, const char **name) {
+  const mr_strand *s = (const mr_strand *)(const void *)f;
+  int first = f == f->job->first;
+  *name = first ? mr_proc_of(f)->name : s->name;
+  return first ? 0 : (unsigned)s->id;
+}
+
 const mr_body mr_run_body = {
   .thread_size = sizeof(mr_kit), .equip = equip, .get = get, .resume = resume, .end = end, .recycle = recycle, .flush = flush,
-  .prefetch = prefetch, .kick = mr_hook_kick, .interrupt = mr_interrupt_main, .knocked = knocked,
+  .prefetch = prefetch, .describe = describe, .kick = mr_hook_kick, .interrupt = mr_interrupt_main, .knocked = knocked,
   .report = mr_dump_print, .ending = mr_ending_report, .deadlock = mr_deadlock,
 };

@@ -4,6 +4,7 @@
 #include "process/control.h"
 #include "process/limit.h"
 #include "lua/layout.h"
+#include "run/traced.h"
 
 #include <string.h>
 
@@ -129,6 +130,7 @@ int mr_yield(lua_State *L, mr_fiber *f, lua_KContext ctx, lua_KFunction k) {
   if ((f->job->host && f == f->job->first) || !mr_can_yield(f, L)) {
     if (f->job->host) mr_host_bar(f, L);
     if (!mr_crew_step(f->job)) port_yield();
+    else if (mr_trace_on()) mr_traced_run(f);
     return k(L, LUA_OK, ctx);
   }
   f->sysyield = SYS_AGAIN;

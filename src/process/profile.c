@@ -1,7 +1,7 @@
 /*
  * profile: see profile.h.
  *
- * CPU time. run/sampler.c raises what a thread owes and sends it the preemption signal; the handler arms a hook (hook.c), and that comes by mr_profile_take.
+ * CPU time. run/profiler.c raises what a thread owes and sends it the preemption signal; the handler arms a hook (hook.c), and that comes by mr_profile_take.
  * So a long call of a C function weighs what it lasted, although nobody can look into it. A fiber that waits or ends before a hook fired pays when it has
  * stopped: it never leaves its time to the next one.
  *
@@ -13,7 +13,7 @@
 #include "process/strand.h"
 #include "lua/calls.h"
 #include "port/system.h"
-#include "run/sampler.h"
+#include "run/profiler.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,12 +182,12 @@ static void count(mr_fiber *f, lua_State *L, int reads, uint64_t ns) {
 }
 
 void mr_profile_take(mr_fiber *f, lua_State *L) {
-  uint64_t ns = f->thread == mr_this_thread ? mr_sampler_take(f->thread) : 0;
+  uint64_t ns = f->thread == mr_this_thread ? mr_profiler_take(f->thread) : 0;
   if (ns) count(f, L, 1, ns);
 }
 
 void mr_profile_stopped(mr_fiber *f, int yields) {
-  uint64_t ns = mr_sampler_take(f->thread);
+  uint64_t ns = mr_profiler_take(f->thread);
   if (ns) count(f, NULL, yields, ns);
 }
 
@@ -247,22 +247,6 @@ void mr_profile_write(void) {
 
 /* ---- start and end ---- */
 
-static void ending(int how) {
-  mr_profile_write();
-  if (how > 0) port_end_by(how);
-  port_exit_now(-how);
-}
-
-int mr_profile_end(int how) {
-  if (!mr_profiling || mr_run_dead()) return 0;
-  mr_sampler_end(how);
-  return 1;
-}
-
-static void ended_by(int number) {
-  if (!mr_profile_end(number)) port_end_by(number);
-}
-
 static int open_file(int kind, const char *name, char error[200]) {
   if (!name) return 0;
   char *copy = mr_text_copy(name);
@@ -287,8 +271,7 @@ int mr_profile_start(const mr_profile_wish *wish, char error[200]) {
   mr_calls_check();
   mr_profiling = made;
   if (made & 1 << PROFILE_HEAP) mr_allocs_start(wish->bytes);
-  int err = mr_sampler_start(made & 1 << PROFILE_CPU ? wish->hz : 0, ending);
+  int err = made & 1 << PROFILE_CPU ? mr_profiler_start(wish->hz) : MR_OK;
   if (err) snprintf(error, 200, "%s", mr_err_text(err));
-  else port_signals_ending(ended_by);
   return err != MR_OK;
 }

@@ -28,8 +28,6 @@ typedef struct mr_profile_wish { const char *file[PROFILES]; unsigned hz; size_t
 int  mr_profile_start(const mr_profile_wish *wish, char error[200]);
 void mr_profile_write(void);                     /* once, by whoever ends the program; others wait until it is done */
 mr_stacks *mr_profile_all(int kind);             /* all that there is so far, for mr_stacks_free; NULL: no memory */
-/* Async-signal-safe: the files are written, then the program ends by this signal, or with this exit code if it is negative. 0: there is nothing to write. */
-int  mr_profile_end(int how);
 
 mr_own *mr_own_new(void);                        /* NULL: no memory: this thread's samples are not counted */
 

@@ -11,7 +11,7 @@
 #include "process/rt.h"
 #include "port/door.h"
 #include "process/failures.h"
-#include "process/profile.h"
+#include "process/leave.h"
 #include "port/system.h"
 
 #include <stdio.h>
@@ -128,6 +128,7 @@ void mr_close_down(void) {
   print_failures();
   mr_run_stop();
   if (mr_hooks.unobserve) mr_hooks.unobserve();
+  mr_leave_words();
   stopped();
 }
 
@@ -223,14 +224,14 @@ void mr_exit(int code) {
   if (atomic_exchange(&exiting, 1)) mr_exit_yield();   /* the first to come decides */
   print_failures();
   mr_run_stop();
-  mr_profile_write();
   flush();
+  mr_leave_words();
   port_quit(code == 0 && atomic_load(&mr_strict) && atomic_load(&mr_failures) > 0 ? 1 : code);
 }
 
 static void quit_later(void *arg) {
   port_sleep(CLOSING);
-  mr_profile_write();
+  mr_leave_words();
   port_quit((int)(intptr_t)arg);
 }
 

@@ -2,6 +2,7 @@
 #include "process/rt.h"
 #include "process/strand.h"
 #include "process/limit.h"
+#include "run/traced.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,9 +155,11 @@ int mr_strand_ended(mr_thread *t, mr_fiber *f, int status) {
   mr_fiber_unrelief(f);
   if (f == &p->main.fiber) {
     p->end = (unsigned char)mr_proc_outcome(p, status, p->main.nres);
+    if (mr_trace_on()) mr_traced_ended(f, p->end == PROC_FAILED, p->text);
     atomic_store_explicit(&f->state, FIBER_DONE, memory_order_relaxed);
     if (c->alive > 1 && has_failed(p)) mr_crew_end_all(c, CREW_FAILED, f);
   } else {
+    if (mr_trace_on()) mr_traced_ended(f, status != LUA_OK, NULL);
     end_strand(f, status);
   }
   if (mr_crew_ended(c, daemon) > 0) return 0;

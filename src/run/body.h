@@ -22,6 +22,8 @@ typedef struct mr_body {
   void (*recycle)(mr_worker *w, mr_thread *t);       /* t->left is set: keeps with w (NULL: drops) what t has left of a job; clears it */
   void (*flush)(mr_worker *w);       /* (holder) drops what is kept there */
   void (*prefetch)(const mr_fiber *f);   /* f will run soon, and has not for long */
+  /* What number f has among its job's fibers, 0: it is the first; and its name, or NULL: of the first its job's. Its own thread asks. */
+  unsigned (*describe)(const mr_fiber *f, const char **name);
   void (*kick)(void);                /* a signal's handler: what the current thread runs is to give way */
   void (*interrupt)(void);           /* on the monitor's thread, after mr_run_interrupt */
   void (*knocked)(void);             /* likewise, after mr_run_knocked */

@@ -1,6 +1,7 @@
 /* crew: see crew.h. */
 #include "run/rt.h"
 #include "run/crew.h"
+#include "run/traced.h"
 #include "port/poll.h"
 
 #include <stdlib.h>
@@ -97,6 +98,7 @@ void mr_crew_add(mr_crew *c, mr_fiber *f) {
   f->thread = c->job->first->thread;
   atomic_store_explicit(&f->state, FIBER_READY, memory_order_relaxed);
   c->alive++;
+  if (mr_trace_on()) mr_traced_born(f);
   port_acquire(&c->lock);
   f->all.next = &c->token;
   f->all.prev = c->token.all.prev;
@@ -191,7 +193,7 @@ static void run_for_host(mr_thread *t, mr_fiber *f) {
   do {
     atomic_store_explicit(&f->state, FIBER_RUNNING, memory_order_relaxed);
     j->fiber = f;
-    int how = mr_run_body.resume(f);
+    int how = mr_trace_on() ? mr_traced_resume(f) : mr_run_body.resume(f);
     if (how != BODY_YIELDS) {
       mr_run_body.end(t, f, how);
       break;

@@ -2,6 +2,7 @@
 #include "base/rank.h"
 #include "run/rt.h"
 #include "run/crew.h"
+#include "run/traced.h"
 
 void mr_fiber_init(mr_fiber *f, mr_job *j) {
   f->job = j;
@@ -24,6 +25,7 @@ void mr_job_start(mr_job *j, mr_fiber *near) {
   mr_fiber *f = j->first;
   f->fresh = 1;
   atomic_store_explicit(&f->state, FIBER_READY, memory_order_relaxed);
+  if (mr_trace_on()) mr_traced_born(f);
   mr_share_born(j, near);
   if (!near) mr_moving();
   atomic_fetch_add(&mr_rt.live, 1);

@@ -88,6 +88,7 @@ struct mr_job {
   port_lock lock;                    /* guards first->crew against others than the owner */
   unsigned short brood;              /* whose child it is: see share.c */
   unsigned char barred;              /* (owner) a host's: its other fibers must not run, see mr_host_bar */
+  unsigned char traced;              /* (owner) when its name was last recorded: see traced.c */
   unsigned char host;                /* its first fiber is a thread of somebody else's, and its other fibers run there, too */
   _Atomic uint64_t cpu;              /* ns that were charged to it; written by the thread that runs it: see sample.c */
 };

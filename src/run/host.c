@@ -6,6 +6,7 @@
  */
 #include "run/rt.h"
 #include "run/crew.h"
+#include "run/traced.h"
 
 void mr_host_enter(mr_job *j) {
   mr_runtime *r = &mr_rt;
@@ -14,6 +15,9 @@ void mr_host_enter(mr_job *j) {
   r->host = j;
   r->nhosts++;
   port_unlock(&r->ilock);
+  if (!mr_trace_on()) return;
+  mr_trace_thread("host");
+  mr_traced_run(j->first);
 }
 
 int mr_host_exit(mr_job *j) {
@@ -26,6 +30,7 @@ int mr_host_exit(mr_job *j) {
     }
   int left = (int)--r->nhosts;
   port_unlock(&r->ilock);
+  if (mr_trace_on()) mr_traced_left();
   return left;
 }
 

@@ -8,6 +8,7 @@
  *    first and then looks again (mr_idle).
  *  - The watcher is one of the idle threads: it wakes for the earliest timer, for descriptors, and to look after slots.
  */
+#include "observe/trace.h"
 #include "run/rt.h"
 
 /* ---- others' work ---- */
@@ -245,6 +246,7 @@ mr_fiber *mr_idle(mr_thread *t, mr_worker *w) {
   int spinning = 0;
   uint64_t begun = port_now();
   mr_worker_rests(w);
+  if (mr_trace_on()) mr_trace_idle();
   mr_fiber *f = spin(w, t->patience);
   if (!f) f = sleep_idle(t, w, &spinning);
   if (!f) f = mr_find(t, w);

@@ -7,6 +7,7 @@
 #include "run/rt.h"
 #include "run/crew.h"
 #include "run/poll.h"
+#include "run/traced.h"
 
 /* What it waited for outside the program is over. */
 void mr_wait_inside(mr_fiber *f) {
@@ -116,8 +117,11 @@ static void block_handed_over(mr_fiber *f) {
 }
 
 void mr_wait_block(mr_fiber *f, uint64_t deadline) {
+  if (mr_trace_on()) mr_traced_pause(f);
   if (f->mode == WAIT_HOST) mr_host_block(f, deadline);
   else block_handed_over(f);
+  if (mr_trace_on() && f->thread->worker) mr_trace_worker(f->thread->worker->id);
+  if (mr_trace_on()) mr_traced_run(f);
 }
 
 mr_reason mr_wake(mr_fiber *f) {

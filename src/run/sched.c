@@ -14,6 +14,7 @@
 #include "base/rank.h"
 #include "run/rt.h"
 #include "run/crew.h"
+#include "run/traced.h"
 #include "port/system.h"
 
 mr_runtime mr_rt = { .ilock = PORT_LOCK(MR_RANK_IDLE) };
@@ -110,15 +111,20 @@ static inline mr_fiber *make_ready(mr_fiber *f, mr_reason why, int where) {
 
 void mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near) {
   mr_assert_unlocked();
+  if (mr_trace_on()) mr_traced_woken(f, why, near != NULL);
   if ((f = make_ready(f, why, CREW_LAST)) == NULL) return;
   if (atomic_load_explicit(&mr_rt.live, memory_order_relaxed) > PREFETCH_FROM && !f->crew) mr_run_body.prefetch(f);
   if (near) hand_over(near->thread, f);
   else mr_enqueue(NULL, f, 0);
 }
 
-mr_fiber *mr_ready_due(mr_fiber *f, mr_reason why) { return make_ready(f, why, CREW_DUE); }
+mr_fiber *mr_ready_due(mr_fiber *f, mr_reason why) {
+  if (mr_trace_on()) mr_traced_woken(f, why, 0);
+  return make_ready(f, why, CREW_DUE);
+}
 
 void mr_ready_polled(mr_fiber *f, mr_worker *w) {
+  if (mr_trace_on()) mr_traced_woken(f, MR_WOKEN, 0);
   if ((f = make_ready(f, MR_WOKEN, CREW_LAST)) != NULL) queue_with(w, f, 0);
 }
 
@@ -275,7 +281,7 @@ static inline int run(mr_thread *t, mr_fiber *f) {
   atomic_store_explicit(&f->state, FIBER_RUNNING, memory_order_relaxed);
   set_current(t, f);
   if (PORT_UNLIKELY(f->crew != NULL)) f->job->fiber = f;
-  return mr_run_body.resume(f);
+  return mr_trace_on() ? mr_traced_resume(f) : mr_run_body.resume(f);
 }
 
 /* f has ended. 1: its whole job is over. */
@@ -361,6 +367,7 @@ static void work(mr_thread *t) {
   mr_runtime *r = &mr_rt;
   mr_worker *w = t->worker;
   int holds = 1;
+  if (mr_trace_on()) mr_trace_worker(w->id);
   mr_share_rested(t, w);
   mr_worker_works(w);
   if (PORT_UNLIKELY(t->exact_from)) mr_sample_rest(t);

@@ -92,6 +92,11 @@ static void recycle(mr_worker *w, mr_thread *t) {
 
 static void flush(mr_worker *w) { (void)w; }
 static void prefetch(const mr_fiber *f) { (void)f; }
+static unsigned describe(const mr_fiber *f, const char **name) {
+  *name = f == f->job->first ? "task" : NULL;
+  return f != f->job->first;
+}
+
 static void kick(void) { atomic_fetch_add(&kicks, 1); }
 static void knocked(void) {}
 
@@ -115,7 +120,7 @@ static int deadlock(mr_fiber **told, int most) {
 
 const mr_body mr_run_body = {
   .thread_size = sizeof(mr_thread), .equip = equip, .get = get, .resume = resume, .end = end, .recycle = recycle, .flush = flush,
-  .prefetch = prefetch, .kick = kick, .interrupt = interrupt, .knocked = knocked, .ending = ending, .deadlock = deadlock,
+  .prefetch = prefetch, .describe = describe, .kick = kick, .interrupt = interrupt, .knocked = knocked, .ending = ending, .deadlock = deadlock,
 };
 
 /* ---- making them ---- */

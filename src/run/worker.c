@@ -11,6 +11,7 @@
 #include "run/rt.h"
 
 #include "heap/pool.h"
+#include "observe/trace.h"
 
 #include <stdlib.h>
 
@@ -50,6 +51,7 @@ mr_thread *mr_thread_new(void) {
 void mr_thread_free(mr_thread *t) {
   mr_runtime *r = &mr_rt;
   if (t == mr_this_thread) {
+    mr_trace_leave();
     mr_pool_thread_exit();
     mr_this_thread = NULL;
     atomic_store(&t->lives, 0);

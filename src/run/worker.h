@@ -62,8 +62,8 @@ struct mr_thread {
   uint64_t until;                    /* (idle lock) when the watcher wakes */
   mr_thread *every;                  /* all records there have ever been, from mr_threads on */
   atomic_uchar lives;                /* a thread of ours has it, from before it begins to run */
-  _Atomic uint64_t owed;             /* see sampler.h */
-  uint64_t sampled;                  /* (sampler) */
+  _Atomic uint64_t owed;             /* see profiler.h */
+  uint64_t profiled;                 /* (profiler) its CPU clock then */
   atomic_uint lingers;               /* odd: in a call that the monitor ends; written by its own thread, see mr_linger_begin */
   _Atomic uint64_t sample;           /* ns that nobody was charged for yet */
   uint64_t sampled_cpu;              /* (monitor) its CPU clock then */

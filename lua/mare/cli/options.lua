@@ -9,6 +9,7 @@
 --   profile, heap_profile, profile_rate, heap_profile_rate   files, samples a second, bytes between two samples
 --   steps            { { "run", code } | { "require", global, module } | { "warn" } … } in their order
 --   init             { "run", code, chunk name } | { "file", name }: LUA_INIT
+--   trace, trace_size   a file and bytes
 --   script           file name, "" for stdin; nil: none
 --   command          { name, argument… }: a subcommand that is a module, mare.cli.<name>
 --   repl, banner     interactive mode, and the line it greets with
@@ -26,6 +27,7 @@ usage: mare run [-w N] script.lua [args]     see mare run --help
        mare idl check|show FILE...           IDL files, see mare idl --help
        mare ior REFERENCE...                 what a CORBA reference says, see mare ior --help
        mare profile show FILE                where a program's time or memory went, see mare profile --help
+       mare trace FILE.rings|PID [-o FILE]   what a traced program has left, or has so far
        mare lab COMMAND [args]               the memory laboratory, see mare lab --help
        mare help [COMMAND], mare version
        mare [options] [script.lua [args]]    as lua does
@@ -66,6 +68,8 @@ Options are:
   --heap-profile FILE       writes which functions allocated memory, and what of that was in use at the end
   --heap-profile-rate N     a sample about every N bytes (default 65536; 1: every allocation)
              A FILE that ends in .pb.gz, .pb or .pprof is for pprof; others are folded stacks, for flamegraph.pl, speedscope
+  --trace FILE       records what runs where and when, for ui.perfetto.dev and chrome://tracing
+  --trace-size SIZE  the newest of it that fits into SIZE, as 64M (default 256M)
   -e stat, -i, -l mod, -l g=mod, -E, -W, --    as for mare; see mare --help
   --help     show this
 
@@ -74,11 +78,11 @@ command line. Ctrl-C raises the error "interrupted!" in the main process; a seco
 ]==]
 
 -- Subcommands that are modules: mare.cli.<name> gives a function that takes the arguments and returns the exit code.
-local commands = { call = true, idl = true, ior = true, top = true, profile = true }
+local commands = { call = true, idl = true, ior = true, top = true, profile = true, trace = true }
 
-local words = { "run", "call", "idl", "ior", "lab", "top", "profile", "help", "version" }
+local words = { "run", "call", "idl", "ior", "lab", "top", "profile", "trace", "help", "version" }
 local long = { "--help", "--version", "--strict", "--observe", "--metrics", "--workers", "--execute", "--interactive", "--require", "--warnings",
-  "--profile", "--profile-rate", "--heap-profile", "--heap-profile-rate" }
+  "--profile", "--profile-rate", "--heap-profile", "--heap-profile-rate", "--trace", "--trace-size" }
 -- What some of those are called here.
 local short = { ["--workers"] = "-w", ["--execute"] = "-e", ["--interactive"] = "-i", ["--require"] = "-l", ["--warnings"] = "-W" }
 
@@ -126,7 +130,14 @@ local with_argument = {
   end,
 }
 
--- Words with an argument, behind a space or '=': the plan's field, or a function as above. What the field holds is checked by who reads it.
+-- "64M" as bytes; nil: that is no size of a trace.
+local function bytes(text)
+  local number, unit = text:match("^(%d+)([kKmMgG]?)$")
+  local shift = ({ [""] = 0, k = 10, m = 20, g = 30 })[unit and unit:lower()]
+  local n = shift and #number < 12 and math.tointeger(number) << shift
+  return n and n >= 1 << 20 and n <= 1 << 36 and n or nil
+end
+
 local function rate(name, field, most)
   return function(plan, text)
     local n = math.tointeger(tonumber(text))
@@ -135,6 +146,7 @@ local function rate(name, field, most)
   end
 end
 
+-- Words with an argument, behind a space or '=': the plan's field, or a function as above. What the field holds is checked by who reads it.
 local worded = {
   ["--metrics"] = function(plan, text)
     local port = text:match "^(%d+)$" or text:match "^[^:]*:(%d+)$" or text:match "^%[.*%]:(%d+)$"
@@ -146,6 +158,11 @@ local worded = {
   ["--heap-profile"] = "heap_profile",
   ["--profile-rate"] = rate("--profile-rate", "profile_rate", 1000),
   ["--heap-profile-rate"] = rate("--heap-profile-rate", "heap_profile_rate", 1 << 30),
+  ["--trace"] = "trace",
+  ["--trace-size"] = function(plan, text)
+    plan.trace_size = bytes(text)
+    if not plan.trace_size then return ("--trace-size needs a size between 1M and 64G, as 256M, got '%s'"):format(text) end
+  end,
 }
 
 -- The argument of a word of these, and where it stood; nil: there is none.
@@ -242,6 +259,8 @@ end
 local plan = { steps = {} }
 local index, detail = read(plan, start)
 if not index then return mistake(command, detail) end
+if plan.trace_size and not plan.trace then return mistake(command, "--trace-size needs --trace FILE") end
+if plan.trace then plan.trace_size = plan.trace_size or 256 << 20 end
 local file = argv[index]
 if file then
   plan.script = (file == "-" and not detail) and "" or file

@@ -18,6 +18,7 @@ local errors = require "mare.error"
 local core = require "mare.orb.giop.core"
 local exception = require "mare.orb.exception"
 local ior = require "mare.orb.giop.ior"
+local tracing = require "mare.trace.core"
 
 local BULK = 64                                  -- of a codec: long messages need not be strings, see src/cdr/bulk.h
 local BEFORE, DURING, AFTER = 1, 2, 3
@@ -346,6 +347,17 @@ function dispatch:serve(job, message, at, key, operation)
   if told then return reply end
   self:note(1, ("%s: no reply could be made: %s"):format(where(job), tostring(reply)))
   return not job.silent and system_reply(self, job, system("UNKNOWN", 0, "COMPLETED_MAYBE")) or nil
+end
+
+if tracing.serve then                              -- a trace is on
+  local serve = dispatch.serve
+  function dispatch:serve(job, message, at, key, operation)
+    local id = job.id
+    tracing.serve(job, id, operation)
+    local reply = serve(self, job, message, at, key, operation)
+    tracing.served(job, id)
+    return reply
+  end
 end
 
 --- Refuses a request without looking for its object.

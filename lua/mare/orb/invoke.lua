@@ -17,11 +17,13 @@ local core = require "mare.orb.giop.core"
 local addressing = require "mare.orb.addressing"
 local exception = require "mare.orb.exception"
 local links = require "mare.orb.link"
+local trace = require "mare.trace.core"
 
 local clock = mare.clock
 local system = exception.system
 local unpack = table.unpack
 local exchange = links.exchange
+local called, replied = trace.call, trace.replied    -- nil: no trace is on
 local LAST_ID, IDLE, FORWARDS = 0x7fffffff, links.IDLE, 8
 local BULK, YES, MAYBE = 64, 512, 1024           -- of a codec: long messages need not be strings, see src/cdr/bulk.h; what a call has done
 local RESULTS = BULK | YES
@@ -116,6 +118,12 @@ local function introduce(target, conn, op, id, ...)
   error(message, 0)
 end
 
+-- For a trace: the reply is there.
+local function told(link, id, ...)
+  replied(link, id)
+  return ...
+end
+
 local function attempt(target, link, op, deadline, ...)
   local conn = link.conn
   local id = link.id + 1
@@ -128,7 +136,13 @@ local function attempt(target, link, op, deadline, ...)
   else
     message, first = introduce(target, conn, op, id, ...)
   end
-  if op.response ~= 0 then return link:exchange(id, message, deadline, first) end
+  if op.response ~= 0 then
+    if called then
+      called(link, id, op.name)
+      return told(link, id, link:exchange(id, message, deadline, first))
+    end
+    return link:exchange(id, message, deadline, first)
+  end
   local ok, why = link:post(message, deadline, first)
   return nil, ok and "posted" or why
 end
@@ -269,7 +283,9 @@ function invoke.run(state, op, ...)
     link.id = id
     local message = op.encode(op.request, head, target.idat, id, target.bits | conn.codec | BULK, ...)
     if #message > target.limit then too_large(target, op, #message) end
+    if called then called(link, id, op.name) end
     reply, status, at, bits = exchange(link, id, message, deadline)
+    if called then replied(link, id) end
   else
     reply, status, at, bits = attempt(target, link, op, deadline, ...)
   end

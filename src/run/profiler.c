@@ -1,20 +1,20 @@
-/* sampler: see sampler.h. */
-#include "run/sampler.h"
+/* profiler: see profiler.h. */
+#include "run/profiler.h"
 #include "run/rt.h"
 
 #define LEAST 4                      /* who has had this part of a period is asked; else it owes on */
 #define SLOWER 4                     /* so many periods pass at most when nobody has had any time: idle, or on a busy machine */
 
-static struct { port_event event; atomic_int how; void (*ending)(int how); uint64_t period; } sampler;
+static struct { port_event event; uint64_t period; } profiler;
 
 /* 1: it has had time. */
 static int look_at(mr_thread *t) {
-  uint64_t now = atomic_load(&t->lives) ? port_thread_cpu(&t->os) : 0, was = t->sampled;
-  t->sampled = now;
+  uint64_t now = atomic_load(&t->lives) ? port_thread_cpu(&t->os) : 0, was = t->profiled;
+  t->profiled = now;
   if (now < was) was = 0;                      /* the record has a new owner */
   if (now == was || !atomic_load_explicit(&t->current, memory_order_relaxed)) return 0;
   uint64_t owed = atomic_fetch_add_explicit(&t->owed, now - was, memory_order_relaxed) + now - was;
-  if (owed >= sampler.period / LEAST && !MR_DEAF) port_thread_kick(&t->os);
+  if (owed >= profiler.period / LEAST && !MR_DEAF) port_thread_kick(&t->os);
   return 1;
 }
 
@@ -24,29 +24,22 @@ static uint64_t next(uint64_t now, unsigned slower) {
   seed ^= seed << 13;
   seed ^= seed >> 7;
   seed ^= seed << 17;
-  return now + slower * (sampler.period * 3 / 4 + seed % (sampler.period / 2));
+  return now + slower * (profiler.period * 3 / 4 + seed % (profiler.period / 2));
 }
 
 static void sample(void *arg) {
   unsigned slower = 1;
   (void)arg;
-  while (!atomic_load(&sampler.how)) {
+  for (;;) {
     int some = 0;
-    port_event_wait(&sampler.event, sampler.period ? next(port_now(), slower) : UINT64_MAX);
-    if (!sampler.period || mr_run_stopping()) continue;
+    port_event_wait(&profiler.event, next(port_now(), slower));
+    if (mr_run_stopping()) continue;
     for (mr_thread *t = mr_threads(); t; t = t->every) some += look_at(t);
     slower = some ? 1 : slower < SLOWER ? slower * 2 : SLOWER;
   }
-  sampler.ending(atomic_load(&sampler.how));
 }
 
-int mr_sampler_start(unsigned hz, void (*ending)(int how)) {
-  sampler.ending = ending;
-  sampler.period = hz ? 1000000000u / hz : 0;
+int mr_profiler_start(unsigned hz) {
+  profiler.period = 1000000000u / hz;
   return port_thread_start(sample, NULL, "mare-profile") == 0 ? MR_OK : MR_ETHREAD;
-}
-
-void mr_sampler_end(int how) {
-  atomic_store(&sampler.how, how);
-  port_event_set(&sampler.event);
 }

@@ -1,0 +1,63 @@
+/* traced: see traced.h. */
+#include "run/rt.h"
+#include "run/traced.h"
+#include "observe/tracer.h"
+
+/* Of the id the last 36 bits fit in a record. */
+static uint64_t key_of(const mr_fiber *f, unsigned number) { return f->job->id << 16 | (number & 0xffff); }
+
+static inline uint64_t key(const mr_fiber *f) {
+  const char *name;
+  return key_of(f, PORT_LIKELY(!f->crew) || f == f->job->first ? 0 : mr_run_body.describe(f, &name));
+}
+
+/* Its name, once in each epoch: a job's in its first fiber's, which stands for it. */
+static PORT_NOINLINE void name(const mr_fiber *f, unsigned epoch) {
+  const char *text = NULL;
+  const mr_fiber *first = f->job->first;
+  f->job->traced = (unsigned char)epoch;
+  mr_run_body.describe(first, &text);
+  if (text) mr_trace_named(key_of(first, 0), text);
+}
+
+static inline void begin(mr_fiber *f) {
+  unsigned epoch = mr_trace_epoch();
+  if (PORT_UNLIKELY(f->job->traced != epoch)) name(f, epoch);
+  mr_trace_run(key(f));
+}
+
+void mr_traced_run(mr_fiber *f) { begin(f); }
+
+static inline unsigned how(const mr_fiber *f) {
+  if (PORT_LIKELY(f->sysyield == SYS_PARK)) return mr_trace_op(f->op);
+  return f->sysyield == SYS_PREEMPTED ? TRACE_PREEMPTED : TRACE_GAVE_WAY;
+}
+
+int mr_traced_resume(mr_fiber *f) {
+  begin(f);
+  int r = mr_run_body.resume(f);
+  mr_trace_pause(r == BODY_YIELDS ? how(f) : TRACE_ENDED);
+  return r;
+}
+
+void mr_traced_left(void) {
+  mr_trace_pause(TRACE_ENDED);
+  mr_trace_idle();
+}
+
+void mr_traced_pause(const mr_fiber *f) {
+  mr_trace_pause(mr_trace_op(f->op));
+  mr_trace_idle();
+}
+
+/* What a reason other than MR_WOKEN is is told at once. */
+void mr_traced_woken(const mr_fiber *f, mr_reason why, int next) { mr_trace_woken(key(f), why, next && why == MR_WOKEN); }
+
+void mr_traced_born(const mr_fiber *f) {
+  const char *text = NULL;
+  unsigned number = mr_run_body.describe(f, &text);
+  mr_trace_born(key_of(f, number));
+  if (number && text) mr_trace_named(key_of(f, number), text);
+}
+
+void mr_traced_ended(const mr_fiber *f, int failed, const char *why) { mr_trace_ended(key(f), failed, why); }
