@@ -5,7 +5,7 @@
  * on threads that are not mare's. Children must not inherit that mask; see signals.c.
  */
 #define _GNU_SOURCE
-#include "port/port.h"
+#include "port/virtual.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -54,6 +55,19 @@ static void *start_thread(void *p) {
   return NULL;
 }
 
+/* In a virtual world: at an address that is the same in each run. Such a stack stays when its thread ends; there are few. */
+static int create(pthread_t *id, start_info *s) {
+  size_t size = 8 * 1024 * 1024;
+  void *stack = PORT_UNLIKELY(port_virtual.on) && !PORT_SANITIZED ? port_virtual_place(size, 4096) : NULL;
+  pthread_attr_t attr;
+  if (!stack || pthread_attr_init(&attr) != 0) return pthread_create(id, NULL, start_thread, s);
+  mprotect(stack, 4096, PROT_NONE);
+  pthread_attr_setstack(&attr, (char *)stack + 4096, size - 4096);
+  int err = pthread_create(id, &attr, start_thread, s);
+  pthread_attr_destroy(&attr);
+  return err;
+}
+
 /* t's fields are its own thread's business (port_thread_self), who may have begun already. */
 static int start(pthread_t *id, void (*fn)(void *), void *arg, const char *name) {
   mr_assert_unlocked();
@@ -68,7 +82,7 @@ static int start(pthread_t *id, void (*fn)(void *), void *arg, const char *name)
   static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP };
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&all, faults[i]);
   pthread_sigmask(SIG_SETMASK, &all, &old);
-  int err = pthread_create(id, NULL, start_thread, s);
+  int err = create(id, s);
   pthread_sigmask(SIG_SETMASK, &old, NULL);
   if (err) {
     free(s);

@@ -9,6 +9,7 @@
  */
 #include "base/rank.h"
 #include "run/rt.h"
+#include "run/replay.h"
 
 #include "heap/pool.h"
 
@@ -156,6 +157,7 @@ int mr_worker_take(mr_worker *w, mr_thread *from, mr_thread *to) {
 /* ---- how many ---- */
 
 int mr_workers_get(void) {
+  if (mr_replay_on) return mr_replay_workers(0);
   int n = atomic_load(&mr_rt.target);
   return n ? n : port_cpus();
 }
@@ -182,11 +184,9 @@ static int activate(mr_worker *w) {
 
 /* A worker that was told to retire and has not yet simply stays. Retiring workers do so when their
    fiber next stops; the monitor sees to it that that is soon. */
-int mr_workers_set(int n) {
+static int set(int n) {
   mr_runtime *r = &mr_rt;
   int err = MR_OK;
-  if (n < 1) n = 1;
-  if (n > MR_MAX_WORKERS) n = MR_MAX_WORKERS;
   port_acquire(&setting);
   int old = atomic_load(&r->target);
   if (!atomic_load(&r->started)) {             /* before start-up it is only noted */
@@ -203,6 +203,13 @@ int mr_workers_set(int n) {
   }
   port_unlock(&setting);
   return err;
+}
+
+int mr_workers_set(int n) {
+  if (n < 1) n = 1;
+  if (n > MR_MAX_WORKERS) n = MR_MAX_WORKERS;
+  if (mr_replay_on) return mr_replay_workers(n), MR_OK;
+  return set(n);
 }
 
 /* ---- start-up ---- */
@@ -227,10 +234,14 @@ int mr_run_start(void) {
   int n = atomic_load(&r->target);
   if (n == 0) n = r->cpus > MR_MAX_WORKERS ? MR_MAX_WORKERS : r->cpus;
   atomic_store(&r->target, 0);
-  int err = mr_monitor_start();
+  int err = mr_replay_on ? MR_OK : mr_monitor_start();   /* nothing is interrupted there */
   if (err) return err;
+  if (mr_replay_on) {
+    n = 1;
+    r->worker[0].turn |= TURN_REPLAY;
+  }
   atomic_store(&r->started, 1);
-  err = mr_workers_set(n);
+  err = set(n);
   return err && atomic_load(&r->target) > 0 ? MR_OK : err;   /* fewer than asked for will do */
 }
 
