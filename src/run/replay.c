@@ -13,13 +13,19 @@
  *    Who yields, or goes on for very long, falls behind too, or it would wait for somebody whom it keeps from running.
  *  - few switches (a quarter): the default but for one to three points, drawn likewise, where another goes on. Finds what goes wrong by one interruption.
  *  - a walk (a quarter): at each point a switch with a probability of 1/2 to 1/16. Finds what needs many.
+ * Time passes when nothing is ready. So what a process does after a sleep would never come between what others do now; on a slow machine it can. Half of
+ * the seeds let it, one to three times: who sleeps, and is due first, goes on at once. Not more often, and never whose wait has a limit: a test's
+ * limits are there for the case that something is wrong, and are not to be over because everything was delayed.
  */
 #include "run/rt.h"
+#include "run/clock.h"
 #include "run/replay.h"
+#include "run/waitable.h"
 #include "port/virtual.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { FOLLOW, PRIORITIES, FEW, WALK };
 enum {
@@ -40,6 +46,7 @@ static struct {
   uint64_t rng;
   int strategy, changes, odds;
   uint32_t change[CHANGES];
+  unsigned early, early_odds;        /* so many times a sleeper will go on before its time; one in how many points */
   uint64_t last;                     /* who runs, or ran last */
   uint64_t lowest;                   /* priorities below all that were drawn: falls */
   unsigned row, instructions;        /* points, and instructions since the last point, without another unit in between */
@@ -79,6 +86,8 @@ static void choose_strategy(void) {
   r.changes = r.strategy == FEW ? 1 + (int)below(CHANGES) : (int)below(CHANGES + 1);
   for (int i = 0; i < r.changes; i++) r.change[i] = draw_point();
   r.odds = 2 << below(4);
+  r.early = below(2) ? 1 + below(3) : 0;
+  r.early_odds = 2u << below(5);
 }
 
 /* ---- the list ---- */
@@ -91,6 +100,7 @@ static int compare(const void *a, const void *b) {
 }
 
 /* The value of a choice that the list names, or `usual`. */
+#define NONE UINT64_MAX
 static uint64_t listed(uint32_t kind, uint32_t point, uint64_t usual) {
   mr_deviation key = { .unit = r.last, .point = point, .kind = kind };
   const mr_deviation *d = r.s->given ? bsearch(&key, r.s->list, r.s->given, sizeof key, compare) : NULL;
@@ -211,6 +221,25 @@ static mr_fiber *take(unsigned i) {
   return f;
 }
 
+/* The unit of who sleeps and is due first, if that is neither ready nor runs; else NONE. A wait with a limit is no sleep. */
+static uint64_t asleep(int may_stay) {
+  mr_fiber *f = NULL;
+  port_acquire(&mr_rt.tlock);
+  mr_timer *t = mr_rt.ntimers ? mr_rt.timer[1] : NULL;
+  if (t && t->kind == TIMER_CLOCK) {
+    const mr_wait *w = ((mr_clock *)(void *)((char *)t - offsetof(mr_clock, timer)))->waiters.next;
+    f = w->set ? w->set->fiber : w->fiber;
+  } else if (t) {
+    f = (mr_fiber *)(void *)((char *)t - offsetof(mr_fiber, timer));
+    if (!f->op || strcmp(f->op, "sleep") != 0) f = NULL;
+  }
+  port_unlock(&mr_rt.tlock);
+  if (!f || (may_stay && f->job->id == r.last)) return NONE;
+  for (unsigned i = 0; i < r.n; i++)
+    if (r.ready[i]->job == f->job) return NONE;
+  return f->job->id;
+}
+
 static int place_of(uint64_t id, int otherwise) {
   for (unsigned i = 0; i < r.n; i++)
     if (r.ready[i]->job->id == id) return (int)i;
@@ -251,14 +280,28 @@ static int by_strategy(int may_stay) {
   }
 }
 
-/* Somebody is ready. */
-static int choose(uint32_t point, int may_stay) {
+/* Time passes until the first timer: then the sleeper is ready. */
+static int wake(mr_worker *w, uint64_t id, int otherwise) {
+  port_virtual_until(atomic_load(&mr_rt.next_due));
+  gather(w);
+  return place_of(id, otherwise);
+}
+
+/* Somebody is ready, or sleeps, or who runs may stay. */
+static int choose(mr_worker *w, uint32_t point, int may_stay) {
   int usual = may_stay ? STAYS : 0, i;
   if (r.strategy == FOLLOW) {
-    uint64_t id = listed(REPLAY_NEXT, point, 0);
-    i = id == 0 || (may_stay && id == r.last) ? usual : place_of(id, usual);
+    uint64_t id = listed(REPLAY_NEXT, point, NONE);
+    i = id == NONE || (may_stay && id == r.last) ? usual : place_of(id, usual);
+    if (i == usual && id != NONE && id == asleep(may_stay)) i = wake(w, id, usual);
   } else {
-    i = by_strategy(may_stay);
+    uint64_t id = r.early ? asleep(may_stay) : NONE;
+    if (id != NONE && below(r.early_odds) == 0) {
+      r.early--;
+      i = wake(w, id, usual);
+    } else {
+      i = r.n ? by_strategy(may_stay) : STAYS;
+    }
   }
   if (i != usual) note(REPLAY_NEXT, point, r.ready[i]->job->id);
   return i;
@@ -275,11 +318,11 @@ static uint32_t next_point(void) {
 static int switches(mr_fiber *f, int may_switch) {
   uint32_t point = next_point();
   if (!may_switch) return 0;
-  gather(f->thread->worker);
-  if (r.n == 0) return 0;
-  int over = ++r.row >= LONG_ROW;
+  mr_worker *w = f->thread->worker;
+  gather(w);
+  int over = ++r.row >= LONG_ROW && r.n > 0;
   if (over && r.strategy == PRIORITIES) fall_behind(r.last);
-  int i = choose(point, !over);
+  int i = choose(w, point, !over);
   if (i == STAYS) return 0;
   r.chosen = take((unsigned)i);
   return 1;
@@ -351,7 +394,7 @@ mr_fiber *mr_replay_find(mr_thread *t, mr_worker *w) {
   if (r.gone && r.strategy == PRIORITIES) fall_behind(r.last);
   if (!r.gone) port_virtual_seen();
   uint32_t point = next_point();
-  return runs(take((unsigned)choose(point, 0)));
+  return runs(take((unsigned)choose(w, point, 0)));
 }
 
 int mr_replay_idle(void) {

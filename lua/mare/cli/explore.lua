@@ -4,7 +4,7 @@
 --
 -- options: runs, from (the first seed), timeout, json, script, arg, program, options: the words between "explore" and the script.
 --
--- A run's *outcome* is how it ended, in a word or two ("exit code 1", "deadlock"). Seeds are tried in their order, as many at a time as there are slots;
+-- A run's *outcome* is how it ended, in a word or two ("exit code 1", "deadlock"). Seeds are tried in order, as many at a time as there are slots;
 -- the first seed that fails is the smallest one, whichever run was over first. Its run has left a list of its deviations from the default schedule.
 -- Those that are not needed are found by trying: halves, quarters and so on are left out as long as the outcome is the same (delta debugging).
 local native, options = ...
@@ -129,6 +129,31 @@ local function shorten(seed, list, outcome)
   return list, tries
 end
 
+-- One choice instead of several: who was interrupted once may as well have been interrupted a little earlier or later.
+local function by_one(seed, list, outcome)
+  local units, last, tries = {}, 0, 0
+  for _, choice in ipairs(list) do
+    local unit, point, value = choice:match "^(%d+)%.(%d+)=(%d+)$"
+    if unit then
+      units[#units + 1], units[#units + 2] = unit, value
+      last = math.max(last, tonumber(point))
+    end
+  end
+  local seen = {}
+  for point = 1, math.min(last + 3, 40) do
+    for _, unit in ipairs(units) do
+      for _, value in ipairs(units) do
+        local choice = ("%s.%d=%s"):format(unit, point, value)
+        if unit ~= value and not seen[choice] and tries < 400 then
+          seen[choice], tries = true, tries + 1
+          if try(schedule_of(seed, { choice })) == outcome then return { choice }, tries end
+        end
+      end
+    end
+  end
+  return list, tries
+end
+
 -- ---- what is printed ----
 
 local function quote(word)
@@ -203,6 +228,11 @@ end
 local seed = tostring(first + found.number)
 local list, tries = found.list, 0
 if list then list, tries = shorten(seed, list, found.outcome) end
+if list and #list > 1 and #list < 5 then
+  local more
+  list, more = by_one(seed, list, found.outcome)
+  tries = tries + more
+end
 local schedule = list and schedule_of(seed, list) or seed
 local outcome = try(schedule, true)
 local output = native.output(1)
@@ -218,7 +248,7 @@ print(bold(("seed %s failed: %s"):format(seed, found.outcome)) .. (" (%d runs, %
 if not list then
   print "its choices could not be shortened"
 else
-  print(("%d choices, shortened to %d in %d runs%s"):format(#found.list, #list, tries, #list > 0 and ":" or ""))
+  print(("choices that differ from the default: %d, shortened to %d in %d runs%s"):format(#found.list, #list, tries, #list > 0 and ":" or ""))
   for _, choice in ipairs(list) do print(explained(choice)) end
 end
 print(bold "what it writes:")
