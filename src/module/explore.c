@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM = 1 << 18, SLOTS = 16 };
+enum { ROOM = 1 << 18, SLOTS = 16, PLACES = 32 };
 
-typedef struct slot { mr_schedule s; int deadlock; int (*run)(void); } slot;
+typedef struct slot { mr_schedule s; int deadlock; int (*run)(void); char where[PLACES][REPLAY_PLACE]; } slot;
 
 static slot *slots[SLOTS];
 static port_copies servers[SLOTS];
@@ -31,6 +31,7 @@ static slot *slot_new(void) {
   s->s.list = (mr_deviation *)(void *)(s + 1);
   s->s.record = s->s.list + ROOM;
   s->s.most = ROOM;
+  s->s.where = s->where;
   return s;
 }
 
@@ -65,6 +66,7 @@ static int l_run(lua_State *L) {
   int i = check_slot(L);
   const char *err = mr_replay_parse(&slots[i]->s, luaL_checkstring(L, 2), ROOM);
   if (err) return luaL_argerror(L, 2, err);
+  slots[i]->s.places = lua_toboolean(L, 3) ? PLACES : 0;
   if (port_copies_run(&servers[i], lua_toboolean(L, 3)) != 0) return luaL_error(L, "a child process is gone");
   return 0;
 }
@@ -110,6 +112,18 @@ static int l_record(lua_State *L) {
   return 2;
 }
 
+/* places(slot) -> where the first of its last run's deviations were made: "receive at file:line", "" for unknown; only if its output was kept */
+static int l_places(lua_State *L) {
+  const slot *s = slots[check_slot(L)];
+  uint32_t n = s->s.made < s->s.places ? s->s.made : s->s.places;
+  lua_createtable(L, (int)n, 0);
+  for (uint32_t i = 0; i < n; i++) {
+    lua_pushstring(L, s->where[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
+
 /* output(slot) -> what its last run has written, to stdout and stderr */
 static int l_output(lua_State *L) {
   size_t len;
@@ -131,7 +145,7 @@ static int l_terminal(lua_State *L) {
 }
 
 static const luaL_Reg functions[] = {
-  { "run", l_run }, { "wait", l_wait }, { "kill", l_kill }, { "cpu", l_cpu }, { "record", l_record }, { "output", l_output },
+  { "run", l_run }, { "wait", l_wait }, { "kill", l_kill }, { "cpu", l_cpu }, { "record", l_record }, { "places", l_places }, { "output", l_output },
   { "now", l_now }, { "terminal", l_terminal }, { NULL, NULL }
 };
 

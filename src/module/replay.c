@@ -8,14 +8,29 @@
 #include "module/module.h"
 #include "run/replay.h"
 
+#include <stdio.h>
+
 static int k_operation(lua_State *L, int status, lua_KContext n) {
   (void)L;
   (void)status;
   return (int)n;
 }
 
+/* "name at file:line" */
+static void say_place(lua_State *L, char *text) {
+  lua_Debug ar;
+  const char *name = lua_getstack(L, 0, &ar) && lua_getinfo(L, "n", &ar) && ar.name ? ar.name : "?";
+  char called[32];
+  snprintf(called, sizeof called, "%s", name);
+  if (lua_getstack(L, 1, &ar) && lua_getinfo(L, "Sl", &ar) && ar.currentline > 0)
+    snprintf(text, REPLAY_PLACE, "%s at %s:%d", called, ar.short_src, ar.currentline);
+  else snprintf(text, REPLAY_PLACE, "%s", called);
+}
+
 /* One that waits does not come back here: its wait was a point. */
 static int l_operation(lua_State *L) {
+  char *place = mr_replay_place();
+  if (PORT_UNLIKELY(place != NULL)) say_place(L, place);
   int n = lua_tocfunction(L, lua_upvalueindex(1))(L);
   mr_fiber *f = mr_fiber_here(L);
   if (!mr_replay_point(f, mr_can_yield(f, L))) return n;

@@ -47,10 +47,13 @@ int port_kick_signal(void) {
 
 typedef struct { void (*fn)(void *); void *arg; char name[16]; } start_info;
 
+static port_event begun;                        /* in a virtual world: the new thread uses malloc no more before it is told to */
+
 static void *start_thread(void *p) {
   start_info s = *(start_info *)p;
   free(p);
   pthread_setname_np(pthread_self(), s.name);
+  if (PORT_UNLIKELY(port_virtual.on)) port_event_set(&begun);
   s.fn(s.arg);
   return NULL;
 }
@@ -65,6 +68,7 @@ static int create(pthread_t *id, start_info *s) {
   pthread_attr_setstack(&attr, (char *)stack + 4096, size - 4096);
   int err = pthread_create(id, &attr, start_thread, s);
   pthread_attr_destroy(&attr);
+  if (!err) port_event_wait(&begun, UINT64_MAX);
   return err;
 }
 

@@ -56,6 +56,7 @@ static struct {
   unsigned n, size;
   mr_fiber *chosen;                  /* at a point: it is the next one */
   unit *unit;
+  char place[REPLAY_PLACE];
 } r;
 static port_event go;
 static atomic_int gone_on;
@@ -109,6 +110,7 @@ static uint64_t listed(uint32_t kind, uint32_t point, uint64_t usual) {
 
 static void note(uint32_t kind, uint32_t point, uint64_t value) {
   mr_schedule *s = r.s;
+  if (s->made < s->places) memcpy(s->where[s->made], r.place, sizeof r.place);
   if (s->made < s->most) s->record[s->made] = (mr_deviation){ .unit = r.last, .value = value, .point = point, .kind = kind };
   s->made++;
 }
@@ -346,6 +348,8 @@ int mr_replay_tick(mr_fiber *f, unsigned instructions) {
   return switches(f, 1);
 }
 
+char *mr_replay_place(void) { return PORT_UNLIKELY(r.s->places) ? r.place : NULL; }
+
 void mr_replay_look(void) {
   port_virtual_look();
   r.looked = 1;
@@ -374,7 +378,10 @@ int mr_replay_workers(int n) {
 /* ---- the scheduler asks ---- */
 
 static mr_fiber *runs(mr_fiber *f) {
-  if (f->job->id != r.last) r.row = r.instructions = 0;
+  if (f->job->id != r.last) {
+    r.row = r.instructions = 0;
+    r.place[0] = 0;
+  }
   r.last = f->job->id;
   r.gone = 0;
   port_virtual_stream(&unit_of(r.last)->stream);

@@ -21,7 +21,7 @@
 #include "run/fiber.h"
 #include "run/worker.h"
 
-enum { REPLAY_NEXT = '=', REPLAY_CASE = '+' };
+enum { REPLAY_NEXT = '=', REPLAY_CASE = '+', REPLAY_PLACE = 128 };
 typedef struct mr_deviation { uint64_t unit, value; uint32_t point, kind; } mr_deviation;
 
 /* A schedule, and what came of it. In memory that several OS processes may share. */
@@ -31,6 +31,8 @@ typedef struct mr_schedule {
   uint32_t given, most;                /* how long the list is; room for a record */
   uint32_t made, points;               /* deviations that were made - perhaps more than there is room for; points so far */
   mr_deviation *list, *record;
+  uint32_t places;                     /* room in `where`; 0: nobody asks */
+  char (*where)[REPLAY_PLACE];         /* of each deviation: the operation of the unit's that came before, as the body has said it */
 } mr_schedule;
 
 extern int mr_replay_on;
@@ -45,6 +47,7 @@ int  mr_replay_workers(int n);         /* what the program is told: n from now o
 
 /* ---- for who runs: points. The caller's body is running f. ---- */
 int  mr_replay_point(mr_fiber *f, int may_switch);         /* an operation is over. 1: f is to yield now, as if it were interrupted */
+char *mr_replay_place(void);           /* where to say what the operation is that begins, REPLAY_PLACE bytes; NULL: nobody asks */
 int  mr_replay_tick(mr_fiber *f, unsigned instructions);   /* so many are over. 1: likewise */
 void mr_replay_yields(void);           /* it is about to say that others may go first */
 void mr_replay_look(void);             /* its operation is a look at the clock */

@@ -99,8 +99,21 @@ unsigned mr_threads_runnable(unsigned *living, uint64_t *cpu) {
 
 /* ---- spares ---- */
 
+/* Nobody but the caller runs: all others block, or will be listed soon. Which thread is taken must not depend on how soon. */
+static PORT_NOINLINE void wait_for_spares(void) {
+  mr_runtime *r = &mr_rt;
+  for (;;) {
+    port_acquire(&r->ilock);
+    int all = atomic_load(&r->nthreads) <= atomic_load(&r->nblocked) + 1 + r->nspare;
+    port_unlock(&r->ilock);
+    if (all) return;
+    port_yield();
+  }
+}
+
 mr_thread *mr_spare_get(void) {
   mr_runtime *r = &mr_rt;
+  if (PORT_UNLIKELY(mr_replay_on)) wait_for_spares();
   port_acquire(&r->ilock);
   mr_thread *t = r->spare;
   if (t) {
@@ -131,7 +144,7 @@ int mr_spare_wait(mr_thread *t) {
   mr_runtime *r = &mr_rt;
   if (t->seasoned) {
     port_acquire(&r->ilock);
-    int enough = r->nspare >= KEEP_SPARES;
+    int enough = r->nspare >= KEEP_SPARES && !mr_replay_on;
     port_unlock(&r->ilock);
     if (enough && !atomic_load(&t->given)) return 0;
     mr_spare_put(t);

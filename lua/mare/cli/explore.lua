@@ -183,11 +183,13 @@ local function command_for(schedule)
   return table.concat(words, " ")
 end
 
-local function explained(choice)
+-- place: "receive at file:line", or ""
+local function explained(choice, place)
   local unit, point, kind, value = choice:match "^(%d+)%.(%d+)(.)(%d+)$"
-  if unit == "0" then return ("  %s   at first process %s goes on"):format(choice, value) end
-  if kind == "+" then return ("  %s   at point %s of process %s, select begins with case %d"):format(choice, point, unit, value + 1) end
-  return ("  %s   after point %s of process %s, process %s goes on"):format(choice, point, unit, value)
+  if unit == "0" then return ("  %-10s at first process %s goes on"):format(choice, value) end
+  local after = ("point %s of process %s%s"):format(point, unit, place and place ~= "" and " (" .. place .. ")" or "")
+  if kind == "+" then return ("  %-10s at %s, select begins with case %d"):format(choice, after, value + 1) end
+  return ("  %-10s after %s, process %s goes on"):format(choice, after, value)
 end
 
 local function json_text(text)
@@ -249,7 +251,9 @@ if not list then
   print "its choices could not be shortened"
 else
   print(("choices that differ from the default: %d, shortened to %d in %d runs%s"):format(#found.list, #list, tries, #list > 0 and ":" or ""))
-  for _, choice in ipairs(list) do print(explained(choice)) end
+  -- as they came; what it did not come to (a list may name more than there is) stays out
+  local made, places = native.record(1), native.places(1)
+  for i, choice in ipairs(made) do print(explained(choice, places[i])) end
 end
 print(bold "what it writes:")
 io.write(indented(output))
