@@ -14,8 +14,9 @@
  *  - few switches (a quarter): the default but for one to three points, drawn likewise, where another goes on. Finds what goes wrong by one interruption.
  *  - a walk (a quarter): at each point a switch with a probability of 1/2 to 1/16. Finds what needs many.
  * Time passes when nothing is ready. So what a process does after a sleep would never come between what others do now; on a slow machine it can. Half of
- * the seeds let it, one to three times: who sleeps, and is due first, goes on at once. Not more often, and never whose wait has a limit: a test's
- * limits are there for the case that something is wrong, and are not to be over because everything was delayed.
+ * the seeds let it, one to three times: who sleeps, and is due first, within a second, goes on at once. Not more often, not later, and never whose
+ * wait has a limit: a test's limits are there for the case that something is wrong, and are not to be over because everything was delayed; and who
+ * sleeps for an hour means for ever.
  */
 #include "run/rt.h"
 #include "run/clock.h"
@@ -32,7 +33,7 @@ enum {
   LONG_ROW = 1000,                   /* points in a row after which others have their turn */
   TICK = 10,                         /* ns that an instruction takes */
   LOOP = 100000,                     /* instructions in a row, likewise */
-  OPERATION = 1000,                  /* ns */
+  OPERATION = 1000, SOON = 1000000000,   /* ns */
   CHANGES = 3, HORIZON = 13,         /* points are drawn from the first 2^HORIZON */
   UNITS = 1 << 16                    /* processes with a record; later ones share these */
 };
@@ -227,7 +228,7 @@ static mr_fiber *take(unsigned i) {
 static uint64_t asleep(int may_stay) {
   mr_fiber *f = NULL;
   port_acquire(&mr_rt.tlock);
-  mr_timer *t = mr_rt.ntimers ? mr_rt.timer[1] : NULL;
+  mr_timer *t = mr_rt.ntimers && mr_rt.timer[1]->due - port_virtual.now <= SOON ? mr_rt.timer[1] : NULL;
   if (t && t->kind == TIMER_CLOCK) {
     const mr_wait *w = ((mr_clock *)(void *)((char *)t - offsetof(mr_clock, timer)))->waiters.next;
     f = w->set ? w->set->fiber : w->fiber;

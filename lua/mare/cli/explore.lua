@@ -246,7 +246,7 @@ if options.json then
                "command", command }
   return 1
 end
-print(bold(("seed %s failed: %s"):format(seed, found.outcome)) .. (" (%d runs, %.0f a second)"):format(done, done / math.max(seconds, 1e-9)))
+print(bold(("seed %s failed: %s"):format(seed, found.outcome)) .. (" (run %d of %d)"):format(found.number + 1, runs))
 if not list then
   print "its choices could not be shortened"
 else
