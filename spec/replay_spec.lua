@@ -17,20 +17,17 @@ end
 
 -- The same text from a file of one name each time: what a program sees of its own name must not differ.
 local function again(seed, text, times, options)
-  local path = temporary() .. ".lua"
-  local file <close> = assert(io.open(path, "w"))
-  file:write(text)
-  file:flush()
-  local first
-  for i = 1, times do
-    local r = proc.mare_command({ "run", "--seed", tostring(seed), path }, options)
-    first = first or r
-    assert.equal(first.out, r.out, "run " .. i)
-    assert.equal(first.err, r.err, "run " .. i)
-    assert.equal(first.code, r.code, "run " .. i)
-  end
-  os.remove(path)
-  return first
+  return proc.with_file(text, function(path)
+    local first
+    for i = 1, times do
+      local r = proc.mare_command({ "run", "--seed", tostring(seed), path }, options)
+      first = first or r
+      assert.equal(first.out, r.out, "run " .. i)
+      assert.equal(first.err, r.err, "run " .. i)
+      assert.equal(first.code, r.code, "run " .. i)
+    end
+    return first
+  end)
 end
 
 -- Ten senders, whose order is the scheduler's choice.

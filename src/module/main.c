@@ -308,7 +308,7 @@ static int may_replay(int argc, char **argv) {
 
 static int program(int argc, char **argv) {
   int code, err;
-  lua_State *L = port_virtual.on ? state_apart() : luaL_newstate();
+  lua_State *L = port_is_virtual() ? state_apart() : luaL_newstate();
   if (!L) return report("not enough memory");
   mr_modules_add(MODULE, open_cli);
   mr_setup();
@@ -323,7 +323,7 @@ static int program(int argc, char **argv) {
   lua_getfield(L, 1, "replay");
   lua_pushnil(L);
   lua_setfield(L, 1, "replay");
-  int replayed = port_virtual.on && lua_istable(L, 2);
+  int replayed = port_is_virtual() && lua_istable(L, 2);
   if (!replayed) port_virtual_end();
   if (!prepare(L)) return report(lua_tostring(L, -1));
   if (replayed && replays(L, &code)) return code;

@@ -40,7 +40,7 @@ static void *map_aligned(size_t len, size_t align) {
 }
 
 void *port_pages_reserve(size_t len, size_t align) {
-  void *place = PORT_UNLIKELY(port_virtual.on) ? port_virtual_place(len, align) : NULL;
+  void *place = PORT_UNLIKELY(port_is_virtual()) ? port_virtual_place(len, align) : NULL;
   if (place) return place;
   /* The kernel stacks mappings of one length below each other: after the first, the plain one is mostly aligned. */
   void *p = map(NULL, len, FLAGS);

@@ -53,7 +53,7 @@ static void *start_thread(void *p) {
   start_info s = *(start_info *)p;
   free(p);
   pthread_setname_np(pthread_self(), s.name);
-  if (PORT_UNLIKELY(port_virtual.on)) port_event_set(&begun);
+  if (PORT_UNLIKELY(port_is_virtual())) port_event_set(&begun);
   s.fn(s.arg);
   return NULL;
 }
@@ -61,7 +61,7 @@ static void *start_thread(void *p) {
 /* In a virtual world: at an address that is the same in each run. Such a stack stays when its thread ends; there are few. */
 static int create(pthread_t *id, start_info *s) {
   size_t size = 8 * 1024 * 1024;
-  void *stack = PORT_UNLIKELY(port_virtual.on) && !PORT_SANITIZED ? port_virtual_place(size, 4096) : NULL;
+  void *stack = PORT_UNLIKELY(port_is_virtual()) && !PORT_SANITIZED ? port_virtual_place(size, 4096) : NULL;
   pthread_attr_t attr;
   if (!stack || pthread_attr_init(&attr) != 0) return pthread_create(id, NULL, start_thread, s);
   mprotect(stack, 4096, PROT_NONE);

@@ -24,10 +24,10 @@ static uint64_t anybody;               /* the stream of who has none */
 
 /* ---- time ---- */
 
-void port_virtual_pass(uint64_t ns) { port_virtual.now += ns; }
+void port_virtual_pass(uint64_t ns) { atomic_store_explicit(&port_virtual.now, port_virtual_now() + ns, memory_order_relaxed); }
 
 void port_virtual_until(uint64_t now) {
-  if (now > port_virtual.now) port_virtual.now = now;
+  if (now > port_virtual_now()) atomic_store_explicit(&port_virtual.now, now, memory_order_relaxed);
 }
 
 void port_virtual_look(void) {
@@ -35,7 +35,7 @@ void port_virtual_look(void) {
   port_virtual_pass((uint64_t)LOOK << (doublings < DOUBLINGS ? doublings : DOUBLINGS));
 }
 
-double port_virtual_wall(void) { return EPOCH + (double)(port_virtual.now - BEGIN) / 1e9; }
+double port_virtual_wall(void) { return EPOCH + (double)(port_virtual_now() - BEGIN) / 1e9; }
 
 /* The C library's, for Lua: see cmake/core.cmake. */
 time_t __wrap_time(time_t *at);
@@ -43,9 +43,9 @@ clock_t __wrap_clock(void);
 
 time_t __wrap_time(time_t *at) {
   struct timespec ts = { .tv_sec = -1 };
-  if (port_virtual.on) {
+  if (port_is_virtual()) {
     port_virtual_look();
-    ts.tv_sec = (time_t)(EPOCH + (port_virtual.now - BEGIN) / 1000000000u);
+    ts.tv_sec = (time_t)(EPOCH + (port_virtual_now() - BEGIN) / 1000000000u);
   } else {
 #ifdef CLOCK_REALTIME_COARSE           /* what time() reads */
     clock_gettime(CLOCK_REALTIME_COARSE, &ts);
@@ -59,9 +59,9 @@ time_t __wrap_time(time_t *at) {
 
 clock_t __wrap_clock(void) {
   struct timespec ts;
-  if (port_virtual.on) {
+  if (port_is_virtual()) {
     port_virtual_look();
-    return (clock_t)((port_virtual.now - BEGIN) / (1000000000u / CLOCKS_PER_SEC));
+    return (clock_t)((port_virtual_now() - BEGIN) / (1000000000u / CLOCKS_PER_SEC));
   }
   if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts) != 0) return (clock_t)-1;
   return (clock_t)ts.tv_sec * CLOCKS_PER_SEC + (clock_t)(ts.tv_nsec / (1000000000 / CLOCKS_PER_SEC));
@@ -138,15 +138,15 @@ void port_virtual_memory(void) {
 /* ---- all of it ---- */
 
 void port_virtual_begin(void) {
-  port_virtual.now = BEGIN;
+  atomic_store(&port_virtual.now, BEGIN);
   port_virtual.looks = 0;
   port_virtual_stream(NULL);
   port_virtual_seed(0);
-  port_virtual.on = 1;
+  atomic_store(&port_virtual.on, 1);
 }
 
 void port_virtual_end(void) {
-  port_virtual.on = 0;
+  atomic_store(&port_virtual.on, 0);
 #ifdef __GLIBC__
   if (PORT_SANITIZED) return;
   mallopt(M_ARENA_MAX, 0);

@@ -17,13 +17,15 @@
 #include "port/port.h"
 
 typedef struct port_virtual_world {
-  int on;
-  uint64_t now;                        /* of port_now: ns */
+  atomic_int on;                       /* these two others may look at: who ends the program, who sleeps */
+  _Atomic uint64_t now;                /* of port_now: ns */
   uint64_t looks;                      /* in a row at the clock, without anything that others could see in between */
   uint64_t *stream;                    /* port_entropy's */
   uint64_t seed;
 } port_virtual_world;
 extern port_virtual_world port_virtual;
+static inline int port_is_virtual(void) { return atomic_load_explicit(&port_virtual.on, memory_order_relaxed); }
+static inline uint64_t port_virtual_now(void) { return atomic_load_explicit(&port_virtual.now, memory_order_relaxed); }
 
 /* ---- at the beginning of main, in this order ---- */
 void port_virtual_memory(void);        /* before the first use of malloc; undone by port_virtual_end only in part */

@@ -228,7 +228,7 @@ static mr_fiber *take(unsigned i) {
 static uint64_t asleep(int may_stay) {
   mr_fiber *f = NULL;
   port_acquire(&mr_rt.tlock);
-  mr_timer *t = mr_rt.ntimers && mr_rt.timer[1]->due - port_virtual.now <= SOON ? mr_rt.timer[1] : NULL;
+  mr_timer *t = mr_rt.ntimers && mr_rt.timer[1]->due - port_now() <= SOON ? mr_rt.timer[1] : NULL;
   if (t && t->kind == TIMER_CLOCK) {
     const mr_wait *w = ((mr_clock *)(void *)((char *)t - offsetof(mr_clock, timer)))->waiters.next;
     f = w->set ? w->set->fiber : w->fiber;
