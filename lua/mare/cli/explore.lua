@@ -220,7 +220,7 @@ local found, done = search()
 local seconds = native.now() - begun
 if not found then
   if options.json then
-    print_json { "failed", false, "runs", done, "seconds", ("%.3f"):format(seconds) }
+    print_json { "failed", false, "runs", done, "seconds", math.floor(seconds * 1000 + 0.5) / 1000 }
   else
     print(("%d runs, none failed (%.0f a second)"):format(done, done / math.max(seconds, 1e-9)))
   end
@@ -241,7 +241,7 @@ local output = native.output(1)
 local command = command_for(schedule)
 
 if options.json then
-  print_json { "failed", true, "runs", done, "seconds", ("%.3f"):format(seconds), "seed", first + found.number, "outcome", outcome or "exit code 0",
+  print_json { "failed", true, "runs", done, "seconds", math.floor(seconds * 1000 + 0.5) / 1000, "seed", first + found.number, "outcome", outcome or "exit code 0",
                "schedule", schedule, "choices", list and #list or -1, "made", found.list and #found.list or -1, "tries", tries, "output", output,
                "command", command }
   return 1
