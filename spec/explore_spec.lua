@@ -5,6 +5,12 @@ local text = require "spec.support.explored"
 
 local planted = "spec/support/planted/"
 
+-- What builds with a sanitizer don't promise, or say besides.
+local function clean(output)
+  if proc.config == "plain" then return output end
+  return (output:gsub("MARE_CHAOS=%d+\n", ""):gsub("0x%x+", ""))
+end
+
 -- The fields of its JSON object.
 local function explore(path, options)
   local words = { "explore", "--json" }
@@ -13,12 +19,6 @@ local function explore(path, options)
   local r = proc.mare_command(words, { timeout = 300 })
   assert.equal("", clean(r.err))
   return text.json(r.out), r
-end
-
--- What builds with a sanitizer don't promise, or say besides.
-local function clean(output)
-  if proc.config == "plain" then return output end
-  return (output:gsub("MARE_CHAOS=%d+\n", ""):gsub("0x%x+", ""))
 end
 
 describe("mare explore", function()

@@ -241,7 +241,8 @@ local output = native.output(1)
 local command = command_for(schedule)
 
 if options.json then
-  print_json { "failed", true, "runs", done, "seconds", math.floor(seconds * 1000 + 0.5) / 1000, "seed", first + found.number, "outcome", outcome or "exit code 0",
+  print_json { "failed", true, "runs", done,
+               "seconds", math.floor(seconds * 1000 + 0.5) / 1000, "seed", first + found.number, "outcome", outcome or "exit code 0",
                "schedule", schedule, "choices", list and #list or -1, "made", found.list and #found.list or -1, "tries", tries, "output", output,
                "command", command }
   return 1
