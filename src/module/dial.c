@@ -124,6 +124,7 @@ static int known(mr_dial *d, const mr_where *w) {
 
 /* net.connect(where | host, port[, options]) -> connection | nil, message, code | nil, "timeout" */
 int mr_dial_connect(lua_State *L) {
+  mr_outside_check(L, "net.connect");
   mr_where w;
   int pair = lua_type(L, 1) == LUA_TSTRING && (lua_type(L, 2) == LUA_TNUMBER || lua_type(L, 2) == LUA_TSTRING);
   lua_settop(L, 3);

@@ -170,7 +170,7 @@ static int l_index(lua_State *L) {
   for (const luaL_Reg *r = functions; lua_type(L, 2) == LUA_TSTRING && lua_istable(L, 1) && r->name; r++) {
     if (strcmp(r->name, lua_tostring(L, 2)) != 0) continue;
     lua_pushvalue(L, 2);
-    lua_pushcfunction(L, r->func);
+    mr_operation_function(L, r->func);
     lua_rawset(L, 1);
     known(L);
     return 1;
@@ -186,7 +186,7 @@ static int l_pairs(lua_State *L) {
     lua_pushstring(L, r->name);
     if (!known(L)) {
       lua_pushvalue(L, 2);
-      lua_pushcfunction(L, r->func);
+      mr_operation_function(L, r->func);
       lua_rawset(L, 1);
     }
     lua_settop(L, 1);

@@ -14,11 +14,14 @@
 #include "run/run.h"
 #include "observe/trace.h"
 #include "state/chunk.h"
+#include "module/explore.h"
 #include "module/module.h"
 #include "module/observe.h"
 #include "port/errors.h"
 #include "process/leave.h"
 #include "process/profile.h"
+#include "port/virtual.h"
+#include "run/replay.h"
 #include "state/state.h"
 
 #define MODULE "mare.cli"
@@ -68,7 +71,7 @@ static int k_step(lua_State *L, int status, lua_KContext ctx) {
 static atomic_int interrupts;                   /* Ctrl-C's: the second ends the program */
 
 static void interrupted(void) {
-  if (atomic_exchange(&interrupts, 1)) {
+  if (atomic_exchange(&interrupts, 1) || mr_replay_on) {
     if (!mr_leave_by(-130)) port_exit_now(130);
     return;
   }
@@ -295,36 +298,95 @@ static int record(lua_State *L) {
   return !err;
 }
 
-/* Starts the scheduler and spawns the main process. */
-static mr_proc *start(lua_State *L, int *err) {
-  mr_spawn s = { .kind = PROC_MAIN };
+static mr_spawn first = { .kind = PROC_MAIN };   /* the main process */
+
+/* What the plan says of the program, and the main process's message. */
+static int prepare(lua_State *L) {
   if (flag(L, "noenv")) atomic_store(&mr_noenv, 1);
   if (flag(L, "strict")) atomic_store(&mr_strict, 1);
   if (flag(L, "repl")) atomic_store(&mr_prompts, 1);
   if (flag(L, "warn")) atomic_store(&mr_warnings, 1);
-  *err = MR_OK;
-  if (!record(L)) return NULL;
+  if (lua_getfield(L, 1, "workers") == LUA_TNUMBER) mr_workers_set((int)lua_tointeger(L, -1));
+  if (!record(L)) return 0;
   lua_pushcfunction(L, l_pack);
   lua_pushvalue(L, 1);
-  lua_pushlightuserdata(L, &s);
-  if (lua_pcall(L, 2, 0, 0) != LUA_OK) return NULL;
-  if (lua_getfield(L, 1, "workers") == LUA_TNUMBER) mr_workers_set((int)lua_tointeger(L, -1));
-  if ((*err = mr_start()) != MR_OK) return NULL;
-  port_signal_interrupt(interrupted);
-  port_signal_quit(mr_run_report);
-  if (!observe(L)) {
-    mr_message_free(s.start);
-    return NULL;
-  }
-  return mr_proc_spawn(&s, NULL, err);
+  lua_pushlightuserdata(L, &first);
+  return lua_pcall(L, 2, 0, 0) == LUA_OK;
 }
 
-int main(int argc, char **argv) {
+/* Starts the scheduler and spawns the main process. L: the plan; NULL: nothing of it is left to do. */
+static mr_proc *start(lua_State *L, int *err) {
+  if ((*err = mr_start()) != MR_OK) return NULL;
+  port_signal_interrupt(interrupted);
+  if (L) port_signal_quit(mr_run_report);
+  if (L && !observe(L)) {
+    mr_message_free(first.start);
+    return NULL;
+  }
+  return mr_proc_spawn(&first, NULL, err);
+}
+
+/* ---- with --seed: see run/replay.h ---- */
+
+/* In a copy: until every process has ended. */
+static int run_once(void) {
+  int err, code;
+  mr_proc *p = start(NULL, &err);
+  if (!p) return report(mr_err_text(err));
+  code = mr_run_until_done() ? EXPLORE_DEADLOCK : exit_code(p);
+  mr_release(&p->shared);
+  return code;
+}
+
+/* At 2 what is kept of the command line for this, which the main process does not see. 1: *code is the program's exit code. */
+static int replays(lua_State *L, int *code) {
+  lua_getfield(L, 2, "strict");
+  if (lua_toboolean(L, -1)) atomic_store(&mr_strict, 1);
+  lua_getfield(L, 2, "workers");
+  mr_replay_workers((int)lua_tointeger(L, -1));
+  mr_prepare();
+  if (lua_getfield(L, 2, "explore") == LUA_TTABLE) {
+    *code = mr_explore(L, lua_gettop(L), run_once);
+    return 1;
+  }
+  lua_getfield(L, 2, "seed");
+  const char *err = mr_replay_open(lua_tostring(L, -1));
+  *code = 2;
+  if (err) fprintf(stderr, "mare: --seed %s: %s\n", lua_tostring(L, -1), err);
+  return err != NULL;
+}
+
+/* Reading the command line leaves no trace in malloc's memory: so the same program finds the same there, whatever the command line. */
+static void *apart_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
+  struct { char *at, *end; } *zone = ud;
+  size_t need = (nsize + 15) / 16 * 16;
+  if (nsize == 0) return NULL;
+  if (ptr && nsize <= osize) return ptr;
+  if (need > (size_t)(zone->end - zone->at)) return NULL;
+  void *p = zone->at;
+  zone->at += need;
+  return ptr ? memcpy(p, ptr, osize) : p;
+}
+
+static lua_State *state_apart(void) {
+  static struct { char *at, *end; } zone;
+  size_t size = 64 * 1024 * 1024;
+  if ((zone.at = port_pages_reserve(size, 4096)) == NULL) return NULL;
+  zone.end = zone.at + size;
+  return mr_lua_newstate(apart_alloc, &zone);
+}
+
+static int may_replay(int argc, char **argv) {
+  for (int i = 1; i < argc; i++)
+    if (strncmp(argv[i], "--seed", 6) == 0) return 1;
+  return argc > 1 && strcmp(argv[1], "explore") == 0;
+}
+
+/* ---- all of it ---- */
+
+static int program(int argc, char **argv) {
   int code, err;
-  if (argc > 1 && strcmp(argv[1], "lab") == 0) return become_lab(argv + 1);
-  if (argc > 2 && (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0) && strcmp(argv[2], "lab") == 0)
-    return become_lab((char *[]){ argv[2], (char[]){ "--help" }, NULL });
-  lua_State *L = luaL_newstate();
+  lua_State *L = port_is_virtual() ? state_apart() : luaL_newstate();
   if (!L) return report("not enough memory");
   mr_modules_add(MODULE, open_cli);
   mr_setup();
@@ -336,14 +398,35 @@ int main(int argc, char **argv) {
     lua_close(L);
     return code;
   }
-  mr_proc *p = start(L, &err);
+  lua_getfield(L, 1, "replay");
+  lua_pushnil(L);
+  lua_setfield(L, 1, "replay");
+  int replayed = port_is_virtual() && lua_istable(L, 2);
+  if (!replayed) port_virtual_end();
+  int ready = prepare(L);
+  if (ready && replayed && replays(L, &code)) return code;
+  mr_proc *p = ready ? start(replayed ? NULL : L, &err) : NULL;
   if (!p) {
     mr_trace_end();
-    report(err ? mr_err_text(err) : lua_tostring(L, -1));
+    report(ready && err ? mr_err_text(err) : lua_tostring(L, -1));
   }
-  lua_close(L);
+  if (!replayed || !p) lua_close(L);
   if (!p) return EXIT_FAILURE;
   code = mr_run_until_done() ? EXIT_FAILURE : exit_code(p);
   mr_release(&p->shared);
   mr_exit(code);
+}
+
+typedef struct words { int argc; char **argv; } words;
+
+static int program_there(void *w) { return program(((words *)w)->argc, ((words *)w)->argv); }
+
+int main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "lab") == 0) return become_lab(argv + 1);
+  if (argc > 2 && (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0) && strcmp(argv[2], "lab") == 0)
+    return become_lab((char *[]){ argv[2], (char[]){ "--help" }, NULL });
+  if (!may_replay(argc, argv)) return program(argc, argv);
+  port_virtual_memory();
+  port_virtual_begin();
+  return port_virtual_stack(program_there, &(words){ argc, argv });
 }

@@ -7,6 +7,7 @@
  */
 #include "module/module.h"
 #include "module/net.h"
+#include "run/replay.h"
 #include "state/state.h"
 
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 /* mare.clock() -> seconds of a monotonic clock */
 static int l_clock(lua_State *L) {
+  if (PORT_UNLIKELY(mr_replay_on)) mr_replay_look();
   lua_pushnumber(L, (lua_Number)port_now() * 1e-9);
   return 1;
 }

@@ -101,6 +101,8 @@ mr_shared *mr_shared_check(lua_State *L, int idx, const mr_sharetype *type, cons
 /* Registers functions so that mr_self works in them: with the host as upvalue in a host state, without in a process. */
 void mr_set_functions(lua_State *L, const luaL_Reg *l);
 void mr_function_push(lua_State *L, lua_CFunction f);   /* one such function */
+void mr_operation_function(lua_State *L, lua_CFunction f);   /* the same in a process; replay.c: with --seed its end is a point */
+void mr_outside_check(lua_State *L, const char *what);  /* replay.c: raises with --seed, where nothing outside can be spoken to */
 void mr_lua_check(lua_State *L);               /* raises in a Lua other than 5.4: every luaopen_ begins so, mostly by mr_host_ensure */
 void mr_host_ensure(lua_State *L);             /* in a host state: its record exists from now on */
 void mr_host_push(lua_State *L);               /* otherwise: its host, as upvalue 1 of functions */

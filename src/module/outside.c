@@ -131,6 +131,7 @@ static int descriptor(lua_State *L, int idx) {
 
 /* mare.wait_fd(descriptor, "r" | "w" | "rw"[, seconds]) -> what is ready: "r" | "w" | "rw"; nil, message, code; nil, "timeout" */
 int mr_wait_fd(lua_State *L) {
+  mr_outside_check(L, "wait_fd");
   lua_settop(L, 3);
   int fd = descriptor(L, 1), dirs = directions(L, 2);
   uint64_t deadline = mr_deadline(L, 3);

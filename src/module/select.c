@@ -9,7 +9,9 @@
  * meanwhile -, above them what take pushes.
  */
 #include "module/module.h"
+#include "run/replay.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct case_ { mr_case c; int key; } case_;   /* key: index in the table */
@@ -87,7 +89,23 @@ static int l_set_gc(lua_State *L) {
   return 0;
 }
 
+static int before(const void *a, const void *b) { return (*(case_ *const *)a)->key - (*(case_ *const *)b)->key; }
+
+/* In their own order, but from another one on. */
+static PORT_NOINLINE void turn(set *s) {
+  qsort(s->order, (size_t)s->n, sizeof *s->order, before);
+  for (unsigned i = mr_replay_case((unsigned)s->n); i > 0; i--) {
+    case_ *first = s->order[0];
+    memmove(s->order, s->order + 1, (size_t)(s->n - 1) * sizeof *s->order);
+    s->order[s->n - 1] = first;
+  }
+}
+
 static void shuffle(set *s) {
+  if (PORT_UNLIKELY(mr_replay_on)) {
+    turn(s);
+    return;
+  }
   for (int i = s->n - 1; i > 0; i--) {
     s->rng = s->rng * 1664525u + 1013904223u;
     int k = (int)(((uint64_t)s->rng * (uint64_t)(i + 1)) >> 32);

@@ -10,6 +10,7 @@
  */
 #include "module/module.h"
 #include "process/strand.h"
+#include "run/replay.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,7 @@ static int ask(lua_State *L, selector *s, int *again) {
   for (int left = s->ndoubtful; left > 0; left--) {
     s->rng = s->rng * 1664525u + 1013904223u;
     int i = (int)(((uint64_t)s->rng * (uint64_t)left) >> 32);
+    if (PORT_UNLIKELY(mr_replay_on)) i = (int)mr_replay_case((unsigned)left);
     node *k = s->doubtful[i];
     int n = k->removed ? -1 : k->c.type->take(L, k->c.object, &k->c.wait, MR_AGAIN);
     if (n >= 0) return selector_results(L, k, n);

@@ -9,6 +9,7 @@
 #include "module/net.h"
 #include "state/state.h"
 #include "process/strand.h"
+#include "run/replay.h"
 
 #include <string.h>
 
@@ -93,7 +94,7 @@ void mr_class_method(lua_State *L, int idx, const mr_class *class, const char *n
   }
   if (mr_in_process(L)) {
     const luaL_Reg *fast = find_method(class->fast, name);
-    lua_pushcfunction(L, fast ? fast->func : m->func);
+    mr_operation_function(L, fast ? fast->func : m->func);
   } else {
     mr_host_push(L);
     lua_pushcclosure(L, m->func, 1);
@@ -229,8 +230,15 @@ void mr_host_push(lua_State *L) {
 }
 
 void mr_set_functions(lua_State *L, const luaL_Reg *l) {
-  if (mr_in_process(L)) {
+  if (mr_in_process(L) && PORT_LIKELY(!mr_replay_on)) {
     luaL_setfuncs(L, l, 0);
+    return;
+  }
+  if (mr_in_process(L)) {
+    for (; l->name; l++) {
+      mr_operation_function(L, l->func);
+      lua_setfield(L, -2, l->name);
+    }
     return;
   }
   mr_host_push(L);
@@ -255,7 +263,7 @@ int mr_handle_index(lua_State *L, const mr_class *class, uint64_t id, const char
 
 void mr_function_push(lua_State *L, lua_CFunction f) {
   if (mr_in_process(L)) {
-    lua_pushcfunction(L, f);
+    mr_operation_function(L, f);
     return;
   }
   mr_host_push(L);

@@ -134,6 +134,7 @@ static int started(lua_State *L, mr_request *q) {
 
 /* subprocess.run{ "program", "argument"…, input =, timeout =, cwd =, env =, … } -> { code | signal, out, err } | nil, message, code */
 static int l_run(lua_State *L) {
+  mr_outside_check(L, "subprocess.run");
   mr_run *r = prepare(L, "run", 1);
   ((mr_hold *)lua_touserdata(L, HOLD))->finish = started;
   ((mr_hold *)lua_touserdata(L, HOLD))->late = not_started;
@@ -286,6 +287,7 @@ static int spawned(lua_State *L, mr_request *q) {
 
 /* subprocess.spawn{ "program", "argument"…, cwd =, env =, stdin =, … } -> handle | nil, message, code */
 static int l_spawn(lua_State *L) {
+  mr_outside_check(L, "subprocess.spawn");
   prepare(L, "spawn", 0);
   ((mr_hold *)lua_touserdata(L, HOLD))->finish = spawned;
   return mr_hold_await(L, HOLD, MR_FILES, UINT64_MAX, "subprocess.spawn");

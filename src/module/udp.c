@@ -372,6 +372,7 @@ static int open_where(lua_State *L, mr_where *w, int *fd, int *family) {
 int mr_udp_new(lua_State *L) {
   mr_where w = { 0 };
   int fd, family, err;
+  mr_outside_check(L, "net.udp");
   if (lua_isnoneornil(L, 1)) {
     err = open_any(0, 0, &fd, &family);
   } else {

@@ -9,7 +9,7 @@
  * is from the beginning.
  */
 #define _GNU_SOURCE
-#include "port/port.h"
+#include "port/virtual.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -40,6 +40,8 @@ static void *map_aligned(size_t len, size_t align) {
 }
 
 void *port_pages_reserve(size_t len, size_t align) {
+  void *place = PORT_UNLIKELY(port_is_virtual()) ? port_virtual_place(len, align) : NULL;
+  if (place) return place;
   /* The kernel stacks mappings of one length below each other: after the first, the plain one is mostly aligned. */
   void *p = map(NULL, len, FLAGS);
   if (!p || (uintptr_t)p % align == 0) return p;

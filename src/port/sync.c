@@ -9,6 +9,7 @@
 #include "port/door.h"
 #include "port/poll.h"
 #include "port/system.h"
+#include "port/virtual.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -59,6 +60,13 @@ void port_event_set(port_event *e) {
   else if (was == 3) port_poll_wake();
 }
 
+/* What threads sleep by, also where the time that others see is virtual. */
+static uint64_t true_now(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
 static int consume(port_event *e) {
   unsigned one = 1;
   return atomic_compare_exchange_strong(&e->word, &one, 0);
@@ -81,7 +89,7 @@ static long futex_wait(port_event *e, uint64_t deadline) {
  * have come just before it, we look again soon.
  */
 static long sleep_until(port_event *e, uint64_t deadline) {
-  uint64_t soon = port_now() + 20000000u;
+  uint64_t soon = true_now() + 20000000u;
   long r = futex_wait(e, deadline < soon ? deadline : soon);
   int err = errno;
   if (r < 0) nanosleep(&(struct timespec){ 0, 1 }, NULL);
@@ -109,7 +117,7 @@ int port_event_wait(port_event *e, uint64_t deadline) {
 }
 
 int port_event_spin(port_event *e, uint64_t ns) {
-  uint64_t end = port_now() + ns;
+  uint64_t end = true_now() + ns;
   unsigned round = 0;
   do {
     for (int i = 0; i < 32; i++) {
@@ -117,15 +125,11 @@ int port_event_spin(port_event *e, uint64_t ns) {
       port_pause();
     }
     if (++round > 3) sched_yield();             /* whom we wait for may be waiting for this CPU */
-  } while (port_now() < end);
+  } while (true_now() < end);
   return 0;
 }
 
-uint64_t port_now(void) {
-  struct timespec ts;
-  clock_gettime(CLOCK_MONOTONIC, &ts);
-  return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
+uint64_t port_now(void) { return PORT_UNLIKELY(port_is_virtual()) ? port_virtual_now() : true_now(); }
 
 uint64_t port_own_cpu(void) {
   struct timespec ts;
@@ -135,25 +139,21 @@ uint64_t port_own_cpu(void) {
 
 double port_wall(void) {
   struct timespec ts;
+  if (PORT_UNLIKELY(port_is_virtual())) return port_virtual_wall();
   clock_gettime(CLOCK_REALTIME, &ts);
   return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
 /* splitmix64 over a counter that starts at an unpredictable place. */
-static uint64_t mix(uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
 uint64_t port_entropy(void) {
   static _Atomic uint64_t counter;
+  if (PORT_UNLIKELY(port_is_virtual())) return port_virtual_mix(port_virtual.seed ^ port_virtual_mix(*port_virtual.stream += 0x9e3779b97f4a7c15u));
   uint64_t now = atomic_load_explicit(&counter, memory_order_relaxed);
   if (now == 0) {
-    uint64_t start = mix(port_now() ^ ((uint64_t)getpid() << 32) ^ (uint64_t)(uintptr_t)&now) | 1;
+    uint64_t start = port_virtual_mix(port_now() ^ ((uint64_t)getpid() << 32) ^ (uint64_t)(uintptr_t)&now) | 1;
     atomic_compare_exchange_strong(&counter, &now, start);
   }
-  return mix(atomic_fetch_add_explicit(&counter, 0x9e3779b97f4a7c15u, memory_order_relaxed));
+  return port_virtual_mix(atomic_fetch_add_explicit(&counter, 0x9e3779b97f4a7c15u, memory_order_relaxed));
 }
 
 #ifdef MR_CHAOS
@@ -171,7 +171,7 @@ void port_chaos(void) {
         fprintf(stderr, "MARE_CHAOS=%llu\n", (unsigned long long)s);
       }
     }
-    state = mix(s + 77 * atomic_fetch_add(&threads, 1)) | 1;
+    state = port_virtual_mix(s + 77 * atomic_fetch_add(&threads, 1)) | 1;
   }
   state = state * 6364136223846793005u + 1442695040888963407u;
   unsigned r = (unsigned)(state >> 40) & 1023;

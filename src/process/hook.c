@@ -19,7 +19,8 @@
  *
  * The handler runs on the thread it interrupts and touches only that thread's record, its current fiber's `top`, and lua_sethook, which is
  * made for this. Interrupted in the middle of a lua_sethook it changes nothing that this one does not write after it, or has written.
- * Builds in which a busy loop gets no signal (ThreadSanitizer) keep give_way, or the line events, set all the time instead.
+ * Builds in which a busy loop gets no signal (ThreadSanitizer) keep give_way, or the line events, set all the time instead; so do runs that are
+ * replayed (run/replay.h), where no signal comes at all.
  */
 #include "process/rt.h"
 #include "process/await.h"
@@ -158,6 +159,7 @@ void mr_hook_kill(lua_State *L) {
 static void give_way(lua_State *L, lua_Debug *ar) {
   mr_fiber *f = mr_fiber_here(L);
   if (PORT_UNLIKELY(mr_job_watched(f->job))) mr_look_running(f, L);
+  if (PORT_UNLIKELY(mr_replay_on) && mr_can_yield(f, L) && mr_replay_tick(f, EVERY)) atomic_fetch_or(&f->thread->poke, POKE_PREEMPT);
   unsigned poke = atomic_load_explicit(&f->thread->poke, memory_order_relaxed);
   int err = error_for(f, poke);
   (void)ar;

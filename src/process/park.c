@@ -134,6 +134,7 @@ int mr_yield(lua_State *L, mr_fiber *f, lua_KContext ctx, lua_KFunction k) {
     return k(L, LUA_OK, ctx);
   }
   f->sysyield = SYS_AGAIN;
+  if (PORT_UNLIKELY(mr_replay_on)) mr_replay_yields();
   return lua_yieldk(L, 0, ctx, k);
 }
 

@@ -257,6 +257,7 @@ void     mr_host_free(mr_proc *h);               /* nothing of the state will ru
 static inline int mr_host_closed(const mr_proc *h) { return atomic_load(&h->status) >= PROC_DONE; }
 
 /* ---- ends (stop.c) ---- */
+void mr_prepare(void);                           /* what mr_start does first, if it can be done before there are threads: for who forks */
 /* Waits until every process has ended. 0, or 1 after a deadlock (reported on stderr). For `mare run`. */
 int  mr_run_until_done(void);
 PORT_NORETURN void mr_exit(int code);            /* ends the program like os.exit: stops, flushes, exits; never hangs */

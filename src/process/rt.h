@@ -7,6 +7,7 @@
 #include "run/body.h"
 #include "run/crew.h"
 #include "run/run.h"
+#include "run/replay.h"
 
 
 /* The processes: live ones, and failed ones as long as there are handles. Hosts are in host.c. */
@@ -43,8 +44,8 @@ void mr_state_flush(unsigned worker);          /* (its holder) drops what it kee
 void mr_state_prefetch(mr_proc *p);
 
 /* hook.c */
-#define PERMANENT_HOOK MR_DEAF                 /* a busy loop gets no signal there: a hook is set all the time */
-void mr_hook_start(lua_State *L);              /* sets it, in such builds */
+#define PERMANENT_HOOK (MR_DEAF || PORT_UNLIKELY(mr_replay_on))   /* a busy loop gets no signal there: a hook is set all the time */
+void mr_hook_start(lua_State *L);              /* sets it, if so */
 void mr_hook_kick(void);                       /* the signal's handler: what the current thread runs is to give way */
 
 /* budget.c */

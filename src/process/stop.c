@@ -45,6 +45,8 @@ static void setup(void) {
   mr_proc_setup();
 }
 
+void mr_prepare(void) { mr_state_setup(); }
+
 int mr_start(void) {
   static port_lock lock = PORT_LOCK(MR_RANK_START);
   int err = MR_OK;
@@ -150,7 +152,9 @@ int mr_stop_goes_on(mr_leaving *l) {
 /* ---- mare run ---- */
 
 int mr_run_until_done(void) {
+  mr_replay_go();
   while (mr_job_count() > 0 && !atomic_load(&mr_all.deadlocked)) port_event_wait(&mr_all.done, UINT64_MAX);
+  mr_replay_over();
   if (!atomic_load(&mr_all.deadlocked)) return 0;
   char *report = mr_deadlock_report();
   mr_report_print(report);
@@ -222,6 +226,7 @@ void mr_exit(int code) {
     port_quit(code);
   }
   if (atomic_exchange(&exiting, 1)) mr_exit_yield();   /* the first to come decides */
+  mr_replay_over();
   print_failures();
   mr_run_stop();
   flush();

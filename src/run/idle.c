@@ -10,6 +10,7 @@
  */
 #include "observe/trace.h"
 #include "run/rt.h"
+#include "run/replay.h"
 
 /* ---- others' work ---- */
 
@@ -244,10 +245,13 @@ static mr_fiber *sleep_idle(mr_thread *t, mr_worker *w, int *spinning) {
 /* The caller has found nothing: see mr_find. */
 mr_fiber *mr_idle(mr_thread *t, mr_worker *w) {
   int spinning = 0;
+  mr_fiber *f = NULL;
+  while (PORT_UNLIKELY(mr_replay_on) && mr_replay_idle())
+    if ((f = mr_find(t, w)) != NULL) return f;
   uint64_t begun = port_now();
   mr_worker_rests(w);
   if (mr_trace_on()) mr_trace_idle();
-  mr_fiber *f = spin(w, t->patience);
+  f = spin(w, t->patience);
   if (!f) f = sleep_idle(t, w, &spinning);
   if (!f) f = mr_find(t, w);
   mr_share_rested(t, w);

@@ -8,6 +8,7 @@
 #include "run/crew.h"
 #include "run/poll.h"
 #include "run/traced.h"
+#include "run/replay.h"
 
 /* What it waited for outside the program is over. */
 void mr_wait_inside(mr_fiber *f) {
@@ -76,6 +77,14 @@ void mr_wait_until(mr_fiber *f, uint64_t deadline) {
   mr_ready(f, MR_TIMEOUT, NULL);                /* no memory for the timer: as if it were over */
 }
 
+static void give_worker(mr_thread *t, mr_thread *spare) {
+  mr_worker *w = t->worker;
+  t->worker = NULL;
+  if (mr_worker_take(w, t, spare)) return;
+  mr_spare_put(spare);                          /* the monitor had taken it */
+  atomic_fetch_sub(&mr_rt.ndetached, 1);
+}
+
 static void block_handed_over(mr_fiber *f) {
   mr_runtime *r = &mr_rt;
   mr_thread *t = f->thread, *spare = t->reserve;
@@ -87,12 +96,7 @@ static void block_handed_over(mr_fiber *f) {
   t->reserve = NULL;
   atomic_fetch_add(&r->nblocked, 1);
   atomic_fetch_add(&r->nmoving, 1);             /* until our fiber is parked or queued nobody else sees that it may run */
-  mr_worker *w = t->worker;
-  t->worker = NULL;
-  if (!mr_worker_take(w, t, spare)) {           /* the monitor had taken it */
-    mr_spare_put(spare);
-    atomic_fetch_sub(&r->ndetached, 1);
-  }
+  if (PORT_LIKELY(!mr_replay_on)) give_worker(t, spare);
   /*
    * The worker is gone first: from PARKED on who claims us queues us, and the thread that finds us there gives us its own. Who claimed us
    * while we were PARKING has left the queueing to us.
@@ -105,6 +109,7 @@ static void block_handed_over(mr_fiber *f) {
   }
   /* Last: until now pushes relied on us to look at the list, ours among them. */
   if (f->crew && mr_crew_leave(f->crew)) mr_enqueue(NULL, &f->crew->token, 0);
+  if (PORT_UNLIKELY(mr_replay_on)) give_worker(t, spare);    /* nobody else runs: first, or it would depend on chance what they find */
   atomic_fetch_sub(&r->nmoving, 1);
   mr_quiet_check();
   mr_worker *given;

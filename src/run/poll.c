@@ -11,6 +11,7 @@
  */
 #include "base/rank.h"
 #include "run/rt.h"
+#include "run/replay.h"
 #include "run/poll.h"
 #include "run/crew.h"
 #include "run/seat.h"
@@ -221,7 +222,7 @@ void mr_watch_end(mr_watch *w) {
 }
 
 void mr_wait_outside(mr_fiber *f) {
-  if (f->outside) return;
+  if (f->outside || mr_replay_on) return;        /* there nothing comes from outside: who waits for it waits for ever */
   f->outside = 1;
   atomic_fetch_add(&mr_rt.noutside, 1);
 }

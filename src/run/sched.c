@@ -15,6 +15,7 @@
 #include "run/rt.h"
 #include "run/crew.h"
 #include "run/traced.h"
+#include "run/replay.h"
 #include "port/system.h"
 
 mr_runtime mr_rt = { .ilock = PORT_LOCK(MR_RANK_IDLE) };
@@ -183,6 +184,7 @@ static mr_fiber *find_high(mr_worker *w) {
 /* Others than the own queue's and the slot's. Whose turn it is keeps it while those of LEVEL_HIGH go before. */
 static PORT_NOINLINE mr_fiber *find_outside(mr_thread *t, mr_worker *w, uint64_t tick) {
   mr_fiber *f;
+  if (PORT_UNLIKELY(mr_replay_on)) return mr_replay_find(t, w);
   mr_fire_due(w, tick % TURNS == 0);
   if (tick % TURNS == 0) w->turn |= TURN_LOOK | TURN_LOW;
   if (PORT_UNLIKELY(atomic_load_explicit(&mr_rt.levels, memory_order_relaxed)) && (f = find_high(w)) != NULL) return f;

@@ -27,6 +27,7 @@
  */
 #include "run/rt.h"
 #include "run/crew.h"
+#include "run/replay.h"
 
 #define LONG (mr_rt.quantum / 100)
 #define EXACT (2 * mr_rt.quantum)
@@ -210,6 +211,7 @@ static int level_allows(mr_worker *w, mr_fiber *f) {
 
 int mr_share_heed(mr_thread *t, mr_worker *w, mr_fiber *f) {
   unsigned heed = mr_fiber_heed(f);
+  if (PORT_UNLIKELY(mr_replay_on)) return 1;
   if ((heed & (HEED_NEW | HEED_TURN)) == HEED_NEW && atomic_load_explicit(&brood[f->job->brood].heavy, memory_order_relaxed)) heed_add(f, HEED_BUSY);
   if ((heed & HEED_LEVEL) && !level_allows(w, f)) {
     busy_push(f);
@@ -386,7 +388,9 @@ void mr_share_settle(mr_thread *t, mr_worker *w) {
   if (w->window) w->window += t->spent;
 }
 
-int mr_share_over(const mr_crew *c) { return (mr_fiber_heed(&c->token) & HEED_BUSY) && c->token.credit <= 0; }
+int mr_share_over(const mr_crew *c) {
+  return PORT_UNLIKELY(mr_replay_on) || ((mr_fiber_heed(&c->token) & HEED_BUSY) && c->token.credit <= 0);
+}
 
 void mr_share_step_back(mr_thread *t, mr_fiber *f) {
   mr_fiber *who = unit(f);

@@ -9,6 +9,7 @@
  */
 #include "base/rank.h"
 #include "run/rt.h"
+#include "run/replay.h"
 
 #include "heap/pool.h"
 #include "observe/trace.h"
@@ -100,8 +101,21 @@ unsigned mr_threads_runnable(unsigned *living, uint64_t *cpu) {
 
 /* ---- spares ---- */
 
+/* Nobody but the caller runs: all others block, or will be listed soon. Which thread is taken must not depend on how soon. */
+static PORT_NOINLINE void wait_for_spares(void) {
+  mr_runtime *r = &mr_rt;
+  for (;;) {
+    port_acquire(&r->ilock);
+    int all = atomic_load(&r->nthreads) <= atomic_load(&r->nblocked) + 1 + r->nspare;
+    port_unlock(&r->ilock);
+    if (all) return;
+    port_yield();
+  }
+}
+
 mr_thread *mr_spare_get(void) {
   mr_runtime *r = &mr_rt;
+  if (PORT_UNLIKELY(mr_replay_on)) wait_for_spares();
   port_acquire(&r->ilock);
   mr_thread *t = r->spare;
   if (t) {
@@ -132,7 +146,7 @@ int mr_spare_wait(mr_thread *t) {
   mr_runtime *r = &mr_rt;
   if (t->seasoned) {
     port_acquire(&r->ilock);
-    int enough = r->nspare >= KEEP_SPARES;
+    int enough = r->nspare >= KEEP_SPARES && !mr_replay_on;
     port_unlock(&r->ilock);
     if (enough && !atomic_load(&t->given)) return 0;
     mr_spare_put(t);
@@ -158,6 +172,7 @@ int mr_worker_take(mr_worker *w, mr_thread *from, mr_thread *to) {
 /* ---- how many ---- */
 
 int mr_workers_get(void) {
+  if (mr_replay_on) return mr_replay_workers(0);
   int n = atomic_load(&mr_rt.target);
   return n ? n : port_cpus();
 }
@@ -184,11 +199,9 @@ static int activate(mr_worker *w) {
 
 /* A worker that was told to retire and has not yet simply stays. Retiring workers do so when their
    fiber next stops; the monitor sees to it that that is soon. */
-int mr_workers_set(int n) {
+static int set(int n) {
   mr_runtime *r = &mr_rt;
   int err = MR_OK;
-  if (n < 1) n = 1;
-  if (n > MR_MAX_WORKERS) n = MR_MAX_WORKERS;
   port_acquire(&setting);
   int old = atomic_load(&r->target);
   if (!atomic_load(&r->started)) {             /* before start-up it is only noted */
@@ -205,6 +218,13 @@ int mr_workers_set(int n) {
   }
   port_unlock(&setting);
   return err;
+}
+
+int mr_workers_set(int n) {
+  if (n < 1) n = 1;
+  if (n > MR_MAX_WORKERS) n = MR_MAX_WORKERS;
+  if (mr_replay_on) return mr_replay_workers(n), MR_OK;
+  return set(n);
 }
 
 /* ---- start-up ---- */
@@ -229,7 +249,7 @@ int mr_run_start(void) {
   int n = atomic_load(&r->target);
   if (n == 0) n = r->cpus > MR_MAX_WORKERS ? MR_MAX_WORKERS : r->cpus;
   atomic_store(&r->target, 0);
-  int err = mr_monitor_start();
+  int err = mr_replay_on ? MR_OK : mr_monitor_start();   /* nothing is interrupted there */
   if (err) return err;
   uint64_t now = port_now();
   atomic_store(&r->began, now);
@@ -237,8 +257,12 @@ int mr_run_start(void) {
     atomic_store(&r->worker[i].rested, 0);
     atomic_store(&r->worker[i].rests_since, now);
   }
+  if (mr_replay_on) {
+    n = 1;
+    r->worker[0].turn |= TURN_REPLAY;
+  }
   atomic_store(&r->started, 1);
-  err = mr_workers_set(n);
+  err = set(n);
   return err && atomic_load(&r->target) > 0 ? MR_OK : err;   /* fewer than asked for will do */
 }
 

@@ -70,7 +70,8 @@ struct mr_thread {
   uint64_t exact_from;               /* (own) while CPU time is exact: until when it has been charged; 0: not known */
 };
 enum { POKE_PREEMPT = 1, POKE_INTERRUPT = 2 };
-enum { TURN_GLOBAL = 1, TURN_LOOK = 2, TURN_LOW = 4 };   /* the global queue's; that of mr_share_look; LEVEL_LOW's, if that is due */
+/* The global queue's; that of mr_share_look; LEVEL_LOW's, if that is due; always: mr_replay_find's. */
+enum { TURN_GLOBAL = 1, TURN_LOOK = 2, TURN_LOW = 4, TURN_REPLAY = 8 };
 /* BUSY_TURN: of the busy queue; HIGH_TURN: of LEVEL_HIGH; LENT: one of LEVEL_LOW while others waited */
 enum { GAVE_WAY = 1, LONG_TURN = 2, TIMED = 4, BUSY_TURN = 8, HIGH_TURN = 16, LENT = 32 };
 

@@ -14,6 +14,8 @@
 --   command          { name, argument… }: a subcommand that is a module, mare.cli.<name>
 --   repl, banner     interactive mode, and the line it greets with
 --   arg              the script's `arg`
+--   replay           { seed = text | explore = { … }, strict, workers }: a run that can be repeated, or the search for one that fails (explore.lua).
+--                    The main process does not see it: what it gets is the same for all such runs of a program
 local argv, version, copyright, terminal = ...
 local near = require "mare.near".near
 
@@ -23,6 +25,7 @@ usage.mare = [==[
 
 usage: mare run [-w N] script.lua [args]     see mare run --help
        mare top [PID]                        what a running program does, see mare top --help
+       mare explore [options] test.lua       searches for a schedule that fails, see mare explore --help
        mare call REFERENCE OPERATION...      calls a CORBA object, see mare call --help
        mare idl check|show FILE...           IDL files, see mare idl --help
        mare ior REFERENCE...                 what a CORBA reference says, see mare ior --help
@@ -70,6 +73,8 @@ Options are:
              A FILE that ends in .pb.gz, .pb or .pprof is for pprof; others are folded stacks, for flamegraph.pl, speedscope
   --trace FILE       records what runs where and when, for ui.perfetto.dev and chrome://tracing
   --trace-size SIZE  the newest of it that fits into SIZE, as 64M (default 256M)
+  --seed N   a run that can be repeated: one worker, a virtual clock, all choices drawn from N; see docs/replay.md
+  --seed N:LIST   with these choices, as mare explore prints them
   -e stat, -i, -l mod, -l g=mod, -E, -W, --    as for mare; see mare --help
   --help     show this
 
@@ -77,12 +82,33 @@ Exit codes: what the script gives os.exit, else 0, 1 after an error in the scrip
 command line. Ctrl-C raises the error "interrupted!" in the main process; a second one ends the program with 130.
 ]==]
 
+usage.explore = [==[
+  mare explore --runs 1000 test.lua    runs a test under many schedules, until one fails
+
+usage: mare explore [options] test.lua [args]
+
+Runs the test as mare run --seed does, with seed after seed. A run fails if its exit code is not 0: after an error, a failed assertion, a failure that
+nobody waited for, a deadlock; or if it takes too long. The first that fails is made as short as it can be, shown, and how to run it again is printed.
+
+Options are:
+  --runs N         how many schedules are tried (1000)
+  --seed S         the first seed (1); the others follow
+  --timeout T      seconds of CPU time after which a run counts as failed (10)
+  --jobs N         so many runs at a time (the CPUs this program may use)
+  --json           prints one JSON object instead of text
+  -w N             what process.workers() says (4)
+  -e stat, -l mod, -l g=mod, -E, -W, --    as for mare; see mare --help
+  --help           show this
+
+Exit codes: 0 if no run failed, 1 if one did, 2 for a mistake on the command line.
+]==]
+
 -- Subcommands that are modules: mare.cli.<name> gives a function that takes the arguments and returns the exit code.
 local commands = { call = true, idl = true, ior = true, top = true, profile = true, trace = true }
 
-local words = { "run", "call", "idl", "ior", "lab", "top", "profile", "trace", "help", "version" }
+local words = { "run", "explore", "call", "idl", "ior", "lab", "top", "profile", "trace", "help", "version" }
 local long = { "--help", "--version", "--strict", "--observe", "--metrics", "--workers", "--execute", "--interactive", "--require", "--warnings",
-  "--profile", "--profile-rate", "--heap-profile", "--heap-profile-rate", "--trace", "--trace-size" }
+  "--profile", "--profile-rate", "--heap-profile", "--heap-profile-rate", "--trace", "--trace-size", "--seed", "--runs", "--timeout", "--jobs", "--json" }
 -- What some of those are called here.
 local short = { ["--workers"] = "-w", ["--execute"] = "-e", ["--interactive"] = "-i", ["--require"] = "-l", ["--warnings"] = "-W" }
 
@@ -93,7 +119,7 @@ end
 
 local function mistake(command, text)
   return { exit = 2, err = ("mare: %s\n%s"):format(text, usage[command]:match("\n(usage:.-\n)\n")) ..
-    ("Try 'mare%s --help'.\n"):format(command == "run" and " run" or "") }
+    ("Try 'mare%s --help'.\n"):format(command ~= "mare" and " " .. command or "") }
 end
 
 local function init()
@@ -163,7 +189,27 @@ local worded = {
     plan.trace_size = bytes(text)
     if not plan.trace_size then return ("--trace-size needs a size between 1M and 64G, as 256M, got '%s'"):format(text) end
   end,
+  ["--seed"] = function(plan, text)
+    if not text:find("^%d+$") and not text:find("^%d+:[%d.,=+]*$") then
+      return ("--seed needs a number, perhaps with choices behind it as in 17:1.4=2, got '%s'"):format(text)
+    end
+    plan.seed = text
+  end,
 }
+
+-- Those of `mare explore` alone; what they are when they are absent stands in explore.lua.
+local exploring = {}
+local function counting(word, field, least)
+  exploring[word] = function(plan, text)
+    local n = tonumber(text)
+    if field ~= "timeout" then n = math.tointeger(n) end
+    if not n or n < least or n ~= n then return ("%s needs a number from %d on, got '%s'"):format(word, least, text) end
+    plan.explore[field] = n
+  end
+end
+counting("--runs", "runs", 1)
+counting("--jobs", "jobs", 1)
+counting("--timeout", "timeout", 0)
 
 -- The argument of a word of these, and where it stood; nil: there is none.
 local function argument_of(i)
@@ -227,14 +273,14 @@ end
 -- `mare help lab` is the laboratory's own business, and main.c's.
 local function help(about)
   if about == nil or about == "help" or about == "version" then return { exit = 0, out = usage.mare } end
-  if about == "run" then return { exit = 0, out = usage.run } end
+  if about == "run" or about == "explore" then return { exit = 0, out = usage[about] } end
   if commands[about] then return { command = { about, "--help" }, steps = {} } end
   return no_command(about)
 end
 
 -- A script's name that is no file's, but nearly a command's: it was one.
 local function is_slip(word)
-  if word == "run" or not word:find("^%a+$") or not near(word, words) then return false end
+  if word == "run" or word == "explore" or not word:find("^%a+$") or not near(word, words) then return false end
   local file = io.open(word)
   if file then file:close() end
   return not file
@@ -246,7 +292,7 @@ if argv[1] == "version" then return { exit = 0, out = version .. "\n" } end
 if argv[1] and is_slip(argv[1]) then return no_command(argv[1]) end
 
 local command, start = "mare", 1
-if argv[1] == "run" then command, start = "run", 2 end
+if argv[1] == "run" or argv[1] == "explore" then command, start = argv[1], 2 end
 for i = start, #argv do
   if argv[i]:sub(1, 1) ~= "-" then break end
   if argv[i] == "--help" or argv[i] == "-h" then
@@ -256,12 +302,46 @@ for i = start, #argv do
   if argv[i] == "--version" then return { exit = 0, out = version .. "\n" } end
 end
 
+-- What a run that can be repeated gets: the same fields in the same order, whatever else the command line says, as a program can see where its
+-- tables are.
+local function replayed(plan)
+  local seed, explore = plan.seed, plan.explore
+  local arg = { [-1] = argv[0] }
+  for i = 0, #plan.arg do arg[i] = plan.arg[i] end
+  if explore then
+    explore.from, explore.script, explore.arg = seed, plan.script, table.move(arg, 1, #arg, 1, {})
+    explore.program, explore.options = argv[0], explore.options
+  end
+  return {
+    steps = plan.steps, noenv = plan.noenv, warn = plan.warn, script = plan.script, init = plan.init, repl = plan.repl, arg = arg,
+    replay = { seed = seed, explore = explore, strict = plan.strict or explore ~= nil, workers = plan.workers },
+  }
+end
+
 local plan = { steps = {} }
+if command == "explore" then
+  plan.explore = {}
+  for word, set in pairs(exploring) do worded[word] = set end
+  plain["--json"] = function(p) p.explore.json = true end
+  plain["--strict"], plain["-i"], plain["-v"] = nil, nil, nil
+end
 local index, detail = read(plan, start)
 if not index then return mistake(command, detail) end
+for _, word in ipairs { "observe", "metrics", "profile", "heap_profile", "trace" } do
+  if (plan.seed or plan.explore) and plan[word] then
+    return mistake(command, ("a run that can be repeated has no --%s"):format((word:gsub("_", "-"))))
+  end
+end
 if plan.trace_size and not plan.trace then return mistake(command, "--trace-size needs --trace FILE") end
 if plan.trace then plan.trace_size = plan.trace_size or 256 << 20 end
 local file = argv[index]
+if command == "explore" then
+  if plan.seed and plan.seed:find ":" then
+    return mistake(command, "--seed needs the first seed, a number; mare run --seed takes a list of choices")
+  end
+  if not file then return mistake(command, "no test") end
+  plan.explore.options = table.move(argv, start, index - 1, 1, {})
+end
 if file then
   plan.script = (file == "-" and not detail) and "" or file
   plan.arg = arguments(index)
@@ -277,4 +357,5 @@ else
   end
 end
 if not plan.noenv then plan.init = init() end
-return plan
+if plan.repl and plan.seed then return mistake(command, "what is typed can't be repeated: --seed and -i don't go together") end
+return (plan.seed or plan.explore) and replayed(plan) or plan

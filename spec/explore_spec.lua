@@ -1,0 +1,138 @@
+-- mare explore: the search for a schedule that fails.
+-- runs under: mare
+local proc = require "spec.support.proc"
+local text = require "spec.support.explored"
+
+local planted = "spec/support/planted/"
+
+-- What builds with a sanitizer don't promise, or say besides.
+local function clean(output)
+  if proc.config == "plain" then return output end
+  return (output:gsub("MARE_CHAOS=%d+\n", ""):gsub("0x%x+", ""))
+end
+
+-- The fields of its JSON object.
+local function explore(path, options)
+  local words = { "explore", "--json" }
+  table.move(options or {}, 1, #(options or {}), 3, words)
+  words[#words + 1] = path
+  local r = proc.mare_command(words, { timeout = 300 })
+  assert.equal("", clean(r.err))
+  return text.json(r.out), r
+end
+
+describe("mare explore", function()
+  -- Each is found within so many runs from any of these seeds on: some seconds, at 200 a second. Counted, not timed.
+  for name, want in pairs { lost_wakeup = "deadlock", deadlock = "deadlock", check_then_act = "exit code 1" } do
+    it("finds the planted bug " .. name .. " and makes it short", function()
+      for _, from in ipairs { "1", "1000", "77777" } do
+        local found = explore(planted .. name .. ".lua", { "--runs", "2000", "--seed", from })
+        assert.is_true(found.failed)
+        assert.equal(want, found.outcome)
+        assert.is_true(found.seed - from < 1000, "seed " .. found.seed)
+        assert.is_true(found.choices <= 3, found.schedule)
+        assert.is_true(found.choices <= found.made)
+      end
+    end)
+
+    it("prints how to run " .. name .. " again, which gives the same 20 times", function()
+      local found = explore(planted .. name .. ".lua", { "--runs", "2000" })
+      for _ = 1, proc.config == "plain" and 20 or 5 do
+        local r = proc.run(found.command .. " 2>&1", { timeout = 60 })
+        assert.equal(1, r.code)
+        assert.equal(clean(found.output), clean(r.out))
+      end
+      -- and so does the seed alone, before it was made short
+      local r = proc.mare_command { "run", "--strict", "--seed", tostring(found.seed), planted .. name .. ".lua" }
+      assert.equal(1, r.code)
+    end)
+  end
+
+  it("needs one switch for a deadlock of two locks", function()
+    assert.equal(1, explore(planted .. "deadlock.lua").choices)
+  end)
+
+  it("ends with 0 when nothing fails, and says how many runs there were", function()
+    proc.with_file([[
+      local mare = require "mare"
+      local c, sum = mare.channel.new(), 0
+      for _ = 1, 2 do mare.process.spawn(function() for i = 1, 3 do c:send(i) end end) end
+      for _ = 1, 6 do sum = sum + c:receive() end
+      assert(sum == 12)
+    ]], function(path)
+      local found, r = explore(path, { "--runs", "150" })
+      assert.equal(0, r.code)
+      assert.is_false(found.failed)
+      assert.equal(150, found.runs)
+      r = proc.mare_command { "explore", "--runs", "20", path }
+      assert.equal(0, r.code)
+      assert.matches("^20 runs, none failed", r.out)
+    end)
+  end)
+
+  it("shows a failure in every run without any choice", function()
+    proc.with_file("print 'here' error 'always'", function(path)
+      local found, r = explore(path)
+      assert.equal(1, r.code)
+      assert.equal(0, found.choices)
+      assert.matches("^here\n", found.output)
+      assert.matches("always", found.output)
+      r = proc.mare_command { "explore", path }
+      assert.equal(1, r.code)
+      assert.matches("seed 1 failed: exit code 1", r.out)
+      assert.matches("\n  here\n", r.out)
+      assert.matches("\nonce more: .* run %-%-strict %-%-seed 1: ", r.out)
+    end)
+  end)
+
+  it("counts a failure that nobody waited for, an exit code, a signal and a time limit", function()
+    local function outcome(program, ...)
+      local options = { "--runs", "3", ... }
+      return proc.with_file(program, function(path) return explore(path, options).outcome end)
+    end
+    assert.equal("exit code 1", outcome "require('mare').process.spawn(function() error 'unseen' end)")
+    assert.equal("exit code 9", outcome "os.exit(9)")
+    assert.equal("deadlock", outcome "require('mare').channel.new():receive()")
+    assert.equal("time limit", outcome("while true do end", "--timeout", "0.2"))
+    assert.equal("signal 15", outcome [[
+      local file <close> = io.open "/proc/self/stat"
+      os.execute("kill -TERM " .. file:read "n")
+      require("mare").sleep(1)
+      while true do end
+    ]])
+  end)
+
+  it("explains each choice by its place in the program", function()
+    local r = proc.mare_command({ "explore", planted .. "deadlock.lua" }, { timeout = 300 })
+    assert.matches("after point %d+ of process [23] %(receive at [^)]*deadlock.lua:%d+%), process [23] goes on\n", r.out)
+  end)
+
+  it("is on whoever's behalf: stdin is empty, the arguments are the test's", function()
+    proc.with_file("assert(io.read() == nil) assert(select('#', ...) == 2 and arg[2] == '--x') print(arg[0])", function(path)
+      local r = proc.mare_command({ "explore", "--runs", "2", path, "a", "--x" }, { stdin = "something" })
+      assert.equal(0, r.code, r.out .. r.err)
+    end)
+  end)
+
+  it("quotes the words of the command that it prints", function()
+    proc.with_file("assert(... ~= \"it's\")", function(path)
+      local r = proc.mare_command { "explore", "--runs", "1", path, "it's" }
+      assert.equal(1, r.code)
+      local again = proc.run(r.out:match "once more: ([^\n]+)")
+      assert.equal(1, again.code)
+      assert.matches("assertion failed", again.err)
+    end)
+  end)
+
+  it("says what is wrong with its command line, and ends with 2", function()
+    for _, words in ipairs { {}, { "--runs", "0", "x.lua" }, { "--runs", "many", "x.lua" }, { "--seed", "1:2.3=4", "x.lua" }, { "--strict", "x.lua" },
+                             { "--timeout", "-1", "x.lua" }, { "--rnus", "3", "x.lua" } } do
+      local r = proc.mare_command { "explore", table.unpack(words) }
+      assert.equal(2, r.code, table.concat(words, " "))
+      assert.matches("mare explore %-%-help", r.err)
+    end
+    assert.matches("did you mean '%-%-runs'", proc.mare_command({ "explore", "--rnus", "3", "x.lua" }).err)
+    assert.matches("usage: mare explore", proc.mare_command({ "explore", "--help" }).out)
+    assert.matches("usage: mare explore", proc.mare_command({ "help", "explore" }).out)
+  end)
+end)

@@ -1,0 +1,209 @@
+/*
+ * explore: see explore.h. Running copies (port/copies.h), and functions by which the search in lua/mare/cli/explore.lua asks for them.
+ *
+ * A *slot* has a server of copies and a schedule in shared memory: what the next copy is to do, and what the last one did.
+ */
+#include "module/explore.h"
+#include "base/embedded.h"
+#include "module/module.h"
+#include "port/copies.h"
+#include "port/system.h"
+#include "port/virtual.h"
+#include "run/replay.h"
+#include "state/chunk.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROOM = 1 << 18, SLOTS = 16, PLACES = 32 };
+
+typedef struct slot { mr_schedule s; int deadlock; int (*run)(void); char where[PLACES][REPLAY_PLACE]; } slot;
+
+static slot *slots[SLOTS];
+static port_copies servers[SLOTS];
+static int nslots;
+
+static slot *slot_new(void) {
+  size_t list = ROOM * sizeof(mr_deviation);
+  slot *s = port_shared_new(sizeof *s + 2 * list);
+  if (!s) return NULL;
+  s->s.list = (mr_deviation *)(void *)(s + 1);
+  s->s.record = s->s.list + ROOM;
+  s->s.most = ROOM;
+  s->s.where = s->where;
+  return s;
+}
+
+const char *mr_replay_open(const char *schedule) {
+  slot *s = slot_new();
+  if (!s) return "not enough memory";
+  const char *err = mr_replay_parse(&s->s, schedule, ROOM);
+  if (err) return err;
+  s->s.most = 0;
+  mr_replay_begin(&s->s);
+  return NULL;
+}
+
+/* In a copy. */
+static void begin(void *arg) {
+  slot *s = arg;
+  s->deadlock = 0;
+  mr_replay_begin(&s->s);
+  int code = s->run();
+  s->deadlock = code == EXPLORE_DEADLOCK;
+  mr_exit(s->deadlock ? EXIT_FAILURE : code);
+}
+
+static int check_slot(lua_State *L) {
+  lua_Integer i = luaL_checkinteger(L, 1);
+  luaL_argcheck(L, i >= 1 && i <= nslots, 1, "no such slot");
+  return (int)i - 1;
+}
+
+/* run(slot, schedule, keep): with its output kept, or not */
+static int l_run(lua_State *L) {
+  int i = check_slot(L);
+  const char *err = mr_replay_parse(&slots[i]->s, luaL_checkstring(L, 2), ROOM);
+  if (err) return luaL_argerror(L, 2, err);
+  slots[i]->s.places = lua_toboolean(L, 3) ? PLACES : 0;
+  if (port_copies_run(&servers[i], lua_toboolean(L, 3)) != 0) return luaL_error(L, "a child process is gone");
+  return 0;
+}
+
+/* wait(milliseconds) -> nil | slot, "exit" | "deadlock" | "signal", its code or number */
+static int l_wait(lua_State *L) {
+  port_copy_end end;
+  int i = port_copies_wait(servers, nslots, (int)luaL_checkinteger(L, 1), &end);
+  if (i == -2) return luaL_error(L, "a child process is gone");
+  if (i < 0) return 0;
+  lua_pushinteger(L, i + 1);
+  lua_pushstring(L, end.signal ? "signal" : slots[i]->deadlock ? "deadlock" : "exit");
+  lua_pushinteger(L, end.signal ? end.signal : end.code);
+  return 3;
+}
+
+static int l_kill(lua_State *L) {
+  port_copies_kill(&servers[check_slot(L)]);
+  return 0;
+}
+
+/* cpu(slot) -> seconds that its run has computed */
+static int l_cpu(lua_State *L) {
+  lua_pushnumber(L, (lua_Number)port_copies_cpu(&servers[check_slot(L)]) * 1e-9);
+  return 1;
+}
+
+/* record(slot) -> the deviations of its last run, as texts; how many points there were. nil, points: there were too many */
+static int l_record(lua_State *L) {
+  const mr_schedule *s = &slots[check_slot(L)]->s;
+  char text[64];
+  if (s->made > s->most) {
+    lua_pushnil(L);
+  } else {
+    lua_createtable(L, (int)s->made, 0);
+    for (uint32_t i = 0; i < s->made; i++) {
+      mr_replay_text(&s->record[i], text);
+      lua_pushstring(L, text);
+      lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+  }
+  lua_pushinteger(L, s->points);
+  return 2;
+}
+
+/* places(slot) -> where the first of its last run's deviations were made: "receive at file:line", "" for unknown; only if its output was kept */
+static int l_places(lua_State *L) {
+  const slot *s = slots[check_slot(L)];
+  uint32_t n = s->s.made < s->s.places ? s->s.made : s->s.places;
+  lua_createtable(L, (int)n, 0);
+  for (uint32_t i = 0; i < n; i++) {
+    lua_pushstring(L, s->where[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
+
+/* output(slot) -> what its last run has written, to stdout and stderr */
+static int l_output(lua_State *L) {
+  size_t len;
+  char *text = port_copies_output(&servers[check_slot(L)], &len);
+  if (!text) return luaL_error(L, "not enough memory");
+  lua_pushlstring(L, text, len);
+  free(text);
+  return 1;
+}
+
+static int l_now(lua_State *L) {
+  lua_pushnumber(L, (lua_Number)port_now() * 1e-9);
+  return 1;
+}
+
+static int l_terminal(lua_State *L) {
+  lua_pushboolean(L, port_file_is_terminal(strcmp(luaL_checkstring(L, 1), "out") == 0 ? stdout : stderr));
+  return 1;
+}
+
+static const luaL_Reg functions[] = {
+  { "run", l_run }, { "wait", l_wait }, { "kill", l_kill }, { "cpu", l_cpu }, { "record", l_record }, { "places", l_places }, { "output", l_output },
+  { "now", l_now }, { "terminal", l_terminal }, { NULL, NULL }
+};
+
+/* The value at idx of L - of strings, numbers, booleans, and tables of these -, into S. */
+static void copy(lua_State *S, lua_State *L, int idx) {
+  idx = lua_absindex(L, idx);
+  luaL_checkstack(S, 8, NULL);
+  if (lua_isinteger(L, idx)) lua_pushinteger(S, lua_tointeger(L, idx));
+  else if (lua_type(L, idx) == LUA_TNUMBER) lua_pushnumber(S, lua_tonumber(L, idx));
+  else if (lua_type(L, idx) == LUA_TSTRING) lua_pushstring(S, lua_tostring(L, idx));
+  else if (!lua_istable(L, idx)) lua_pushboolean(S, lua_toboolean(L, idx));
+  if (!lua_istable(L, idx)) return;
+  lua_newtable(S);
+  for (lua_pushnil(L); lua_next(L, idx); lua_pop(L, 1)) {
+    copy(S, L, -2);
+    copy(S, L, -1);
+    lua_rawset(S, -3);
+  }
+}
+
+/* lightuserdata L, whose top are the options -> exit code */
+static int search(lua_State *S) {
+  lua_State *L = lua_touserdata(S, 1);
+  const struct mr_embedded *e = mr_embedded;
+  luaL_openlibs(S);
+  while (e->name && strcmp(e->name, "mare.cli.explore") != 0) e++;
+  if (!e->name || mr_chunk_text(S, e->file, (const char *)e->code, e->size) != LUA_OK) return lua_error(S);
+  luaL_newlib(S, functions);
+  lua_pushinteger(S, nslots);
+  lua_setfield(S, -2, "slots");
+  copy(S, L, -1);
+  lua_call(S, 2, 1);
+  return 1;
+}
+
+static int fails(const char *why) {
+  fprintf(stderr, "mare: %s\n", why);
+  return EXIT_FAILURE;
+}
+
+int mr_explore(lua_State *L, int options, int (*run)(void)) {
+  lua_getfield(L, options, "jobs");
+  lua_Integer jobs = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : port_cpus();
+  lua_pop(L, 1);
+  for (; nslots < SLOTS && nslots < jobs; nslots++) {
+    if ((slots[nslots] = slot_new()) == NULL) return fails(mr_err_text(MR_ENOMEM));
+    slots[nslots]->run = run;
+    if (port_copies_open(&servers[nslots], begin, slots[nslots]) != 0) return fails("can't start child processes");
+  }
+  port_virtual_end();
+  lua_State *S = luaL_newstate();
+  if (!S) return fails(mr_err_text(MR_ENOMEM));
+  lua_pushvalue(L, options);
+  lua_pushcfunction(S, search);
+  lua_pushlightuserdata(S, L);
+  int status = lua_pcall(S, 1, 1, 0), code = (int)lua_tointeger(S, -1);
+  if (status != LUA_OK) code = fails(lua_tostring(S, -1));
+  lua_close(S);
+  fflush(stdout);
+  return code;
+}
