@@ -45,7 +45,10 @@ after_each(function() gate:close() end)
 describe("process.list", function()
   it("has an entry for each process that lives", function()
     local p = waiter "a name"
-    local r = record_of(p)
+    local r = soon(function()                       -- it waits, and says so in a moment
+      local r = record_of(p)
+      return r.waits and r
+    end)
     assert.same({ p.id, "a name", "waiting", "receive", "normal", 1, 0, 0, 0 },
                 { r.id, r.name, r.status, r.waits, r.priority, r.fibers, r.sent, r.received, r.restarts })
     assert.equal(process.self().id, r.parent)
