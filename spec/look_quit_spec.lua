@@ -31,17 +31,19 @@ describe("SIGQUIT", function()
       local p = mare.process.spawn { name = "waits", main = function(c) c:receive() end, args = { c } }
       repeat mare.sleep(0.01) until p:status() == "waiting"
     ]] .. UP .. "mare.channel.new():receive()", 2, function(child, quit)
-      for _ = 1, 2 do
-        local text = quit "'loop': " .. child.stderr:read_until("in function", nil, LIMIT)
-        assert.matches("mare: SIGQUIT: 5 processes, up ", text)
-        assert.matches("\n  worker 1: runs [^\n]+, %d+ queued, busy %d+ %% of the time\n  worker 2: runs [^\n]+\nprocesses:\n", text)
-        assert.matches("\n  #%d 'loop': %a+ at [^\n]+:3; cpu %d", text)
-        assert.matches("\n  #5 'waits': waiting %(receive, channel 'jobs'%) at [^\n]+:4; cpu ", text)
-        assert.matches("\n  #1 main: [^\n]+ at [^\n]+; cpu ", text)
-        assert.matches("\nprocess #%d 'loop': %a+\nstack traceback:\n\t[^\n]+:3: in function$", text)
-        child.stderr:read_until("'loop': ", nil, LIMIT)
-        child.stderr:read_until("'loop': ", nil, LIMIT)
+      local wanted = { "mare: SIGQUIT: 5 processes, up ",
+                       "\n  worker 1: runs [^\n]+, %d+ queued, busy %d+ %% of the time\n  worker 2: runs [^\n]+\nprocesses:\n",
+                       "\n  #%d 'loop': %a+ at [^\n]+:3; cpu %d", "\n  #5 'waits': waiting %(receive, channel 'jobs'%) at [^\n]+:4; cpu ",
+                       "\n  #1 main: [^\n]+ at [^\n]+; cpu ", "\nprocess #%d 'loop': %a+\nstack traceback:\n\t[^\n]+:3: in function$" }
+      local text, missing
+      for _ = 1, 20 do                           -- who gets no turn in two seconds, on a loaded machine, is shown without its place
+        text, missing = quit "\nstack traceback:\n" .. child.stderr:read_until("in function", nil, LIMIT), nil
+        for _, pattern in ipairs(wanted) do
+          if not text:find(pattern) then missing = pattern end
+        end
+        if not missing then break end
       end
+      assert.is_nil(missing, text)
       assert.is_nil((child:wait(0)))                           -- it goes on
     end)
   end)

@@ -42,7 +42,8 @@ typedef struct { const running *r; mr_info *out; } of_crew;
 static void see_fiber(mr_fiber *f, void *ud) {
   of_crew *o = ud;
   o->out->fibers++;
-  if (!o->out->waits && READ(f->state) == FIBER_PARKED) o->out->waits = mr_fiber_op(f);
+  unsigned state = READ(f->state);
+  if (!o->out->waits && (state == FIBER_PARKED || state == FIBER_PARKING)) o->out->waits = mr_fiber_op(f);   /* a host stays PARKING */
   match(f, o->r, o->out);
 }
 
