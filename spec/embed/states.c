@@ -216,8 +216,8 @@ static int connect_to_door(lua_State *L, char path[108]) {
   run(L, "local t = require 'mare.cli.terminal'\n"
          "local stat <close> = assert(io.open '/proc/self/stat')\n"
          "local pid = stat:read 'n'\n"
-         "assert(t.knock(pid))\n"
          "repeat\n"
+         "  if not door then t.knock(pid) end\n"
          "  for _, p in ipairs(t.doors(pid)) do door = door or os.rename(p, p) and p end\n"
          "  mare.sleep(0.01)\n"
          "until door\n");
