@@ -212,19 +212,19 @@ static void forked(void) {
 }
 
 /* Connects to the door that the host has opened, and gives the path. */
-static int connect_to_door(lua_State *L, const char **path) {
+static int connect_to_door(lua_State *L, char path[108]) {
   run(L, "local t = require 'mare.cli.terminal'\n"
          "local stat <close> = assert(io.open '/proc/self/stat')\n"
          "local pid = stat:read 'n'\n"
-         "assert(t.knock(pid))\n"
          "repeat\n"
+         "  if not door then t.knock(pid) end\n"
          "  for _, p in ipairs(t.doors(pid)) do door = door or os.rename(p, p) and p end\n"
          "  mare.sleep(0.01)\n"
          "until door\n");
   lua_getglobal(L, "door");
   struct sockaddr_un un = { .sun_family = AF_UNIX };
   snprintf(un.sun_path, sizeof un.sun_path, "%s", lua_tostring(L, -1));
-  *path = strdup(un.sun_path);
+  strcpy(path, un.sun_path);
   int fd = socket(AF_UNIX, SOCK_STREAM, 0);
   while (connect(fd, (struct sockaddr *)&un, sizeof un) != 0) usleep(10000);   /* it is bound a moment before it listens */
   return fd;
@@ -237,11 +237,10 @@ static void read_line(int fd) {
 
 static void fork_observed(void) {
   lua_State *L = open_state();
-  const char *path;
-  char rest[64];
+  char path[108], rest[64];
   int status;
   run(L, "mare = require 'mare'");
-  int fd = connect_to_door(L, &path);
+  int fd = connect_to_door(L, path);
   read_line(fd);
   pid_t pid = fork();
   if (pid == 0) exit(0);                         /* with what is done at exit() */

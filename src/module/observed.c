@@ -188,8 +188,8 @@ static int l_list(lua_State *L) {
   uint64_t now = port_now();
   samples_take(now);
   entry *order = lua_newuserdatauv(L, (infos.n + 1) * sizeof *order, 0);
-  for (size_t i = 0; i < infos.n; i++) {
-    rates r = rates_of(&infos.at[i], now);
+  for (size_t i = 0; most > 0 && i < infos.n; i++) {
+    rates r = by == BY_CPU || by == BY_MESSAGES ? rates_of(&infos.at[i], now) : (rates){ 0, 0, 0 };
     order[i] = (entry){ key_of(&infos.at[i], &r, by), infos.at[i].id, i };
   }
   if (most > 0) qsort(order, infos.n, sizeof *order, by_key);

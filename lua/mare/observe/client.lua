@@ -11,6 +11,7 @@ local terminal = require "mare.cli.terminal"
 local net = mare.net
 
 local OPENING = 3             -- seconds for a program to open its door: its monitor answers, which never waits for Lua
+local STARTING = 0.3          -- for one that has just been started to run mare
 local ASKING = 10             -- for an answer: a traceback of a process that is in C takes some time
 local MOST = 64 << 20         -- bytes of an answer
 
@@ -53,12 +54,12 @@ end
 -- Its door opens within moments; it is asked again in case the first time was lost in a start or an end of its runtime.
 local function open(pid)
   local connection = try(pid)
-  local limit = mare.clock() + OPENING
+  local begun = mare.clock()
   local pause = 0.005
   while not connection do
     local ok, _, code = terminal.knock(pid)
-    if not ok then return nil, who(pid, code) end
-    if mare.clock() > limit then return nil, ("process %d runs mare, but does not let us in"):format(pid) end
+    if not ok and (code ~= "ESRCH" or mare.clock() > begun + STARTING) then return nil, who(pid, code) end
+    if mare.clock() > begun + OPENING then return nil, ("process %d runs mare, but does not let us in"):format(pid) end
     mare.sleep(pause)
     pause = math.min(pause * 2, 0.2)
     connection = try(pid)
