@@ -107,6 +107,7 @@ a:wait() b:wait()]], { "--profile", "p.folded", "-w", "3" }, function(r, written
     end)
   end)
   it("charges the time of a C function to the line of its call, however long it takes", function()
+    if proc.config == "tsan" then pending "no signals there: a hook comes every 1000 instructions" return end
     profiled([[
 local text = ("x"):rep(3e6)
 local n = 0

@@ -57,7 +57,7 @@ static uint32_t function_of(mr_stacks *s, lua_State *L, lua_Debug *ar) {
   uint32_t i = mr_stacks_function(s, source, strlen(source), ar->linedefined, "");
   if (i && ar->linedefined > 0 && mr_stacks_nameless(s, i)) {
     lua_getinfo(L, "n", ar);
-    mr_stacks_name(s, i, ar->name);
+    mr_stacks_name(s, i, ar->name && *ar->name != '?' ? ar->name : NULL);   /* a debug hook's is "?" */
   }
   return i;
 }

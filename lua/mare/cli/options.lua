@@ -70,7 +70,7 @@ Options are:
   --profile-rate HZ         samples a second (default 200)
   --heap-profile FILE       writes which functions allocated memory, and what of that was in use at the end
   --heap-profile-rate N     a sample about every N bytes (default 65536; 1: every allocation)
-             A FILE that ends in .pb.gz, .pb or .pprof is for pprof; others are folded stacks, for flamegraph.pl, speedscope
+             FILE.pb.gz, FILE.pb and FILE.pprof are for pprof; any other name: folded stacks (flamegraph.pl, speedscope)
   --trace FILE       records what runs where and when, for ui.perfetto.dev and chrome://tracing
   --trace-size SIZE  the newest of it that fits into SIZE, as 64M (default 256M)
   --seed N   a run that can be repeated: one worker, a virtual clock, all choices drawn from N; see docs/replay.md
