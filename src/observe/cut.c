@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRACKS = 200, DEPTH = 8, BUFFER = 1 << 16, LONGEST_EVENT = 8192, CHECKPOINT = 256, PER_RECORD = 700, CALLS = 1024 };
+enum { TRACKS = 200, DEPTH = 8, BUFFER = 1 << 16, LONGEST_EVENT = 8192, CHECKPOINT = 256, PER_RECORD = 700, CALLS = 1024,
+       TID = 9 };                                /* numbers of tracks are greater: one that is its group's would be called the main thread */
 enum { NONE, WAITS, READY, RUNS };               /* states of a fiber, as its track shows them */
 
 /* ---- what was read ---- */
@@ -149,7 +150,7 @@ static int make_threads(walk *w) {
     records += p->count;
     if (i == 0 || p->thread != p[-1].thread) {
       thread *t = &w->threads[w->nthreads++];
-      t->id = (unsigned)w->nthreads;
+      t->id = (unsigned)w->nthreads + TID;
       t->next = p;
       t->workers = p->worker;
       t->name = p->name;
@@ -235,7 +236,7 @@ static void choose_tracks(walk *w) {
   qsort(list, n, sizeof *list, compare_runs);
   if (n > TRACKS) n = TRACKS;
   qsort(list, n, sizeof *list, compare_keys);
-  for (size_t i = 0; i < n; i++) list[i]->track = (unsigned)i + 1;
+  for (size_t i = 0; i < n; i++) list[i]->track = (unsigned)i + 1 + TID;
   w->ntracks = n;
 }
 
@@ -625,8 +626,10 @@ static void add_program(walk *w) {
 static void name_thread(walk *w, const thread *t) {
   char text[64];
   size_t same = 0;
-  for (size_t i = 0; i < w->nthreads && same < 2; i++) same += w->threads[i].workers == t->workers;
-  if (!t->workers) snprintf(text, sizeof text, "%s%s%u", t->name, *t->name ? " " : "thread ", t->id);
+  for (size_t i = 0; i < w->nthreads && same < 2; i++)
+    same += w->threads[i].workers == t->workers && (t->workers || strcmp(w->threads[i].name, t->name) == 0);
+  if (!t->workers && *t->name && same == 1) snprintf(text, sizeof text, "%s", t->name);
+  else if (!t->workers) snprintf(text, sizeof text, "%s%s%u", t->name, *t->name ? " " : "thread ", t->id);
   else if (same == 1) snprintf(text, sizeof text, "worker %u", t->workers - 1);
   else snprintf(text, sizeof text, "worker %u, thread %u", t->workers - 1, t->id);
   metadata(w, 1, t->id, "thread_name");
