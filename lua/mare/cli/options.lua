@@ -108,7 +108,8 @@ local commands = { call = true, idl = true, ior = true, top = true, profile = tr
 
 local words = { "run", "explore", "call", "idl", "ior", "lab", "top", "profile", "trace", "help", "version" }
 local long = { "--help", "--version", "--strict", "--observe", "--metrics", "--workers", "--execute", "--interactive", "--require", "--warnings",
-  "--profile", "--profile-rate", "--heap-profile", "--heap-profile-rate", "--trace", "--trace-size", "--seed", "--runs", "--timeout", "--jobs", "--json" }
+  "--profile", "--profile-rate", "--heap-profile", "--heap-profile-rate", "--trace", "--trace-size",
+  "--seed", "--runs", "--timeout", "--jobs", "--json" }
 -- What some of those are called here.
 local short = { ["--workers"] = "-w", ["--execute"] = "-e", ["--interactive"] = "-i", ["--require"] = "-l", ["--warnings"] = "-W" }
 
