@@ -1,5 +1,5 @@
 /*
- * rings: the format of a file of records, for who writes it (trace.c) and who reads it (cut.c), perhaps in another program. See docs/internals/trace.md.
+ * rings: the format of a file of records, for who writes it (trace.c) and who reads it (walk_read.c), perhaps in another program. See docs/internals/trace.md.
  *
  * A head, and chunks, each a head and records of two words: what was there and when, and of what. `seq` of a chunk is 0 while it changes hands, else its
  * place in the order of use, from 1; `count` is raised after a record was written. So a reader that finds the same seq before and after it has copied
