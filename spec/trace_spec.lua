@@ -277,6 +277,13 @@ describe("a trace is there", function()
       os.remove(path)
       assert.equal(0, proc.mare_command({ "trace", path .. ".rings", "-o", path }).code)
       events_of(read(path))
+      -- what can't be written goes, but a device stays, and what leads to it
+      local link = path .. ".link"
+      proc.run { "ln", "-s", "/dev/full", link }
+      local full = proc.mare_command { "trace", path .. ".rings", "-o", link }
+      local stays = proc.run { "test", "-c", link }
+      os.remove(link)
+      assert.same({ 1, 0 }, { full.code, stays.code })
     end, { signals = { { after = "ready", name = "KILL" } } })
   end)
 

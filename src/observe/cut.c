@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { CHECKPOINT = 256, PER_RECORD = 700 };
 
@@ -332,6 +333,12 @@ static void fit(walk *w) {
   w->checks = NULL;
 }
 
+/* What is half written goes; a device stays, and so does a link to one. */
+static void drop(const char *to) {
+  port_fs_info i;
+  if (port_fs_stat(to, 1, &i) == 0 && strcmp(i.type, "file") == 0) port_fs_remove(to);
+}
+
 static int write_json(walk *w, const char *to) {
   int err = port_fs_open(to, PORT_FS_WRITE | PORT_FS_CREATE | PORT_FS_TRUNCATE, &w->fd);
   if (err) return err;
@@ -339,7 +346,7 @@ static int write_json(walk *w, const char *to) {
   mr_trace_close_json(w);
   err = port_fs_close(w->fd);
   if (!w->failed) w->failed = err;
-  if (w->failed) port_fs_remove(to);
+  if (w->failed) drop(to);
   return w->failed;
 }
 

@@ -42,7 +42,6 @@ typedef struct thread {
   fiber *runs;
   unsigned depth;
   unsigned char what[DEPTH];
-  unsigned char shows;                           /* the slice of the fiber is open */
 } thread;
 
 typedef struct call { struct call *next; uint64_t id; const char *side; const uint64_t *text; unsigned tid; unsigned char shows; } call;

@@ -1,5 +1,5 @@
 -- mare profile: what a profile says, as a table in the terminal.
-local json = require "mare.orb.json"
+local json = require "mare.base.json"
 local pprof = require "mare.cli.pprof"
 local unknown = require "mare.cli.unknown"
 
