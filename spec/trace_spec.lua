@@ -1,6 +1,7 @@
 -- mare run --trace, mare trace, MARE_TRACE: what is in a trace, and that it is there however the program ends.
 -- time limit: 900 s
 -- runs under: mare
+local subprocess = require "mare.subprocess"
 local proc = require "spec.support.proc"
 local temporary = require "spec.support.temporary"
 
@@ -331,6 +332,36 @@ describe("a trace keeps to its size", function()
       assert.equal(1, count(events, "i", "'the last' ends$"))
       assert.truthy(count(events, "B", "'echo'$", "1") > 100, "names are not lost with the oldest")
     end, { words = { "-w", "1", "--trace-size=1M" } })
+  end)
+
+  it("with the newest, however many threads have come and gone", function()
+    with_trace(function(path)
+      proc.with_file([[
+        local mare = require "mare"
+        local s = require "mare.signal".on "USR1"
+        for i = 1, 3 do mare.process.spawn(function() require "mare".sleep(3600) end) end
+        mare.sleep(0.1)
+        io.stdout:write "up\n" io.stdout:flush()
+        s:wait()
+        mare.process.spawn { name = "the last", main = function() end }:wait()
+        os.exit(0)
+      ]], function(name)
+        local child <close> = assert(subprocess.spawn {
+          proc.bin, "run", "--trace", path, "--trace-size", "1M", name, stdout = "pipe", stderr = "pipe", stdin = "null" })
+        local limit = 60 * proc.slow
+        assert.equal("up\n", child.stdout:read("L", limit))
+        for _ = 1, 80 do                         -- each has a thread of its own, which wakes those at whom it looks
+          assert(child:kill "QUIT")
+          assert(child.stderr:read_until("#1 main: ", nil, limit))
+          assert(child.stderr:read_until("#4: ", nil, limit))
+        end
+        assert(child:kill "USR1")
+        local said = child.stderr:read("a", limit)
+        assert.equal(0, child:wait(limit).code)
+        assert.is_nil(said:find("not in the trace", 1, true), said)
+        assert.truthy(count(events_of(read(path)), "B", "^process #5 'the last'$") > 0)
+      end)
+    end)
   end)
 
   it("if the disk is full, and the program goes on", function()

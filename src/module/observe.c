@@ -10,6 +10,8 @@
 #include "module/observe.h"
 #include "base/embedded.h"
 #include "base/rank.h"
+#include "heap/pool.h"
+#include "observe/trace.h"
 #include "port/door.h"
 #include "port/net.h"
 #include "port/poll.h"
@@ -330,6 +332,8 @@ static void thread(void *arg) {
   for (int i = 0; i < MR_METRICS; i++) drop(&o.metrics[i]);
   if (o.L) lua_close(o.L);
   o.L = NULL;
+  mr_trace_leave();                              /* who was woken here, or ended, is in a trace and in the pool */
+  mr_pool_thread_exit();
   port_acquire(&o.lock);
   o.runs = 0;
   port_unlock(&o.lock);
