@@ -336,8 +336,8 @@ static void thread(void *arg) {
   mr_pool_thread_exit();
   port_acquire(&o.lock);
   o.runs = 0;
+  port_event_set(&o.ended);                      /* under the lock: who starts the next one takes it, or that would seem to have ended */
   port_unlock(&o.lock);
-  port_event_set(&o.ended);
 }
 
 /* The thread runs, and looks at what has changed. 0 or an errno value. */
