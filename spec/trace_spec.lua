@@ -77,7 +77,8 @@ local function script(text, f, options)
   with_trace(function(path)
     proc.with_file(text, function(name)
       local words = { "run", "--trace", path }
-      for _, w in ipairs(options.words or { "-w", "2" }) do words[#words + 1] = w end
+      local more = options.words or { "-w", "2" }
+      for _, w in ipairs(type(more) == "function" and more(path) or more) do words[#words + 1] = w end
       words[#words + 1] = name
       f(proc.mare_command(words, options), path, name)
     end)
@@ -308,6 +309,38 @@ describe("a trace is there", function()
       local events = events_of(read(path))
       assert.truthy(count(events, "B", "'echo'$", "1") >= 100)
       assert.truthy(count(events, "f") >= 100)
+    end)
+  end)
+end)
+
+describe("a file that is in use", function()
+  it("is not taken by another program", function()
+    script([[
+      local mare = require "mare"
+      local r = mare.subprocess.run { arg[1], "run", "--trace", arg[2], "-e", "" }
+      mare.process.spawn { name = "after it", main = function() end }:wait()
+      io.write(r.code, " ", r.stderr or r.err or "")
+    ]], function(r, path)
+      assert.equal(0, r.code, r.err)
+      assert.matches("^1 ", r.out)
+      gone(path)
+      assert.equal(1, count(events_of(read(path)), "i", "^process #2 'after it' ends$"))
+    end, { words = function(path) return { "-e", ("arg[1], arg[2] = %q, %q"):format(proc.bin, path) } end })
+  end)
+
+  it("is left to the host of whom a child has inherited MARE_TRACE", function()
+    with_trace(function(path)
+      local r = proc.lua([[
+        local mare = require "mare"
+        local r = mare.subprocess.run { arg[1], "-e", "require 'mare'", stderr = "pipe" }
+        mare.process.spawn { name = "after it", main = function() end }:wait()
+        print(r.code)
+      ]], { proc.interpreter }, { env = { MARE_TRACE = path } })
+      if r.err:find("module 'mare' not found", 1, true) or proc.config ~= "plain" then return end
+      assert.equal("", r.err)
+      assert.equal("0\n", r.out)
+      gone(path)
+      assert.equal(1, count(events_of(read(path)), "i", "'after it' ends$"))
     end)
   end)
 end)
