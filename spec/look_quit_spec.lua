@@ -80,6 +80,22 @@ describe("SIGQUIT", function()
     end)
   end)
 
+  it("works while nobody reads what the program writes", function()
+    proc.with_file([[
+      io.stderr:write "up\n"
+      local s = ("x"):rep(1000)
+      while true do io.stdout:write(s) end
+    ]], function(path)
+      local child <close> = assert(subprocess.spawn { proc.bin, "run", path, stdout = "pipe", stderr = "pipe", stdin = "null" })
+      assert.truthy(child.stderr:read_until("up\n", nil, LIMIT))
+      for _ = 1, 2 do
+        child:kill "QUIT"
+        assert.truthy(child.stderr:read_until("#1 main: ", nil, LIMIT))
+      end
+      child:kill "KILL"
+    end)
+  end)
+
   it("is the program's own while it listens", function()
     script([[
       local s = require "mare.signal".on "QUIT"

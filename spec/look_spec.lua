@@ -109,6 +109,19 @@ describe("process.list", function()
     assert.is_nil(record_of(p, { handles = false }).handle)
   end)
 
+  it("leaves the collector running when there is no memory for it", function()
+    for _ = 1, 500 do waiter() end
+    local p = process.spawn { memory = 1024 * 1024, main = function()
+      local process, kept = require "mare".process, {}
+      local ok, e = pcall(function()
+        for i = 1, 1000 do kept[i] = process.list() end
+      end)
+      for i in pairs(kept) do kept[i] = nil end
+      return ok, e, collectgarbage "isrunning"
+    end }
+    assert.same({ true, false, "not enough memory", true }, { p:wait() })
+  end)
+
   it("refuses what it does not know", function()
     assert.error_matches(function() process.list { sort = "size" } end, "list: 'sort' must be \"id\", \"cpu\"")
     assert.error_matches(function() process.list { sort = 1 } end, "list: 'sort' must be")
@@ -271,6 +284,29 @@ describe("handle:info", function()
     p:wait()
     assert.same({ p.id, "done" }, { p:info().id, p:info().status })
     assert.is_nil(p:info().where)
+  end)
+
+  it("works on a host that waits in a finaliser, which says nothing of its memory", function()
+    if process.self():info().kind ~= "host" then return end   -- only there a host finds mare in each build
+    local r = proc.lua [[
+      local mare = require "mare"
+      local go, out = mare.channel.new(), mare.channel.new(1)
+      mare.process.spawn(function(go, out)
+        local mare = require "mare"
+        for _, r in ipairs(mare.process.list { handles = true }) do
+          if r.kind == "host" then
+            repeat local i = r.handle:info(60) until i.waits == "receive"
+            local i = r.handle:info(60)
+            out:send(("%s %s %s"):format(i.status, i.waits, i.memory))
+          end
+        end
+        go:send(true)
+      end, go, out)
+      do local x = setmetatable({}, { __gc = function() go:receive() end }) end
+      collectgarbage()
+      print(out:receive())
+    ]]
+    assert.equal("waiting receive nil\n", r.out, r.err)
   end)
 end)
 

@@ -3,6 +3,7 @@
 local mare = require "mare"
 local json = require "mare.base.json"
 local proc = require "spec.support.proc"
+local temporary = require "spec.support.temporary"
 local view = require "mare.observe.view"
 local watched = require "spec.support.watched"
 
@@ -57,6 +58,30 @@ describe("mare top", function()
       assert.equal(("mare top: process %d does not run mare, or is another user's\n"):format(pid), r.err)
       assert.is_true(mare.clock() - begun < 10 * proc.slow)
     end
+  end)
+
+  it("says in the user's words that a program hangs up between two answers", function()
+    local other <close> = watched.command { "sh", "-c", "echo ready; exec sleep 1000" }
+    local folder = temporary()
+    local path = ("%s/mare/%d"):format(folder, other.pid)
+    os.remove(folder)
+    assert(mare.file.mkdir(folder .. "/mare", "parents"))
+    local up = mare.channel.new()
+    mare.process.spawn(function(place, opened)                 -- in its place: it lets in, answers once, and goes
+      local server <close> = assert(require "mare".net.listen("unix:" .. place))
+      opened:send(true)
+      local connection <close> = assert(server:accept(600))
+      connection:write('{"protocol":1}\n')
+      connection:read_until("\n", nil, 600)
+      connection:write('{"ok":true}\n')
+      connection:read_until("\n", nil, 600)
+    end, path, up)
+    up:receive()
+    local r = top({ "--once", tostring(other.pid) }, { env = { XDG_RUNTIME_DIR = folder } })
+    os.remove(path)
+    mare.file.remove(folder, "all")
+    assert.equal(("mare top: process %d: it has ended, or hung up\n"):format(other.pid), r.err)
+    assert.equal(1, r.code)
   end)
 
   it("lists programs if there are several", function()                       -- this one is the other

@@ -1,6 +1,7 @@
 -- mare run --trace, mare trace, MARE_TRACE: what is in a trace, and that it is there however the program ends.
 -- time limit: 900 s
 -- runs under: mare
+local subprocess = require "mare.subprocess"
 local proc = require "spec.support.proc"
 local temporary = require "spec.support.temporary"
 
@@ -76,7 +77,8 @@ local function script(text, f, options)
   with_trace(function(path)
     proc.with_file(text, function(name)
       local words = { "run", "--trace", path }
-      for _, w in ipairs(options.words or { "-w", "2" }) do words[#words + 1] = w end
+      local more = options.words or { "-w", "2" }
+      for _, w in ipairs(type(more) == "function" and more(path) or more) do words[#words + 1] = w end
       words[#words + 1] = name
       f(proc.mare_command(words, options), path, name)
     end)
@@ -318,6 +320,38 @@ describe("a trace is there", function()
   end)
 end)
 
+describe("a file that is in use", function()
+  it("is not taken by another program", function()
+    script([[
+      local mare = require "mare"
+      local r = mare.subprocess.run { arg[1], "run", "--trace", arg[2], "-e", "" }
+      mare.process.spawn { name = "after it", main = function() end }:wait()
+      io.write(r.code, " ", r.stderr or r.err or "")
+    ]], function(r, path)
+      assert.equal(0, r.code, r.err)
+      assert.matches("^1 ", r.out)
+      gone(path)
+      assert.equal(1, count(events_of(read(path)), "i", "^process #2 'after it' ends$"))
+    end, { words = function(path) return { "-e", ("arg[1], arg[2] = %q, %q"):format(proc.bin, path) } end })
+  end)
+
+  it("is left to the host of whom a child has inherited MARE_TRACE", function()
+    with_trace(function(path)
+      local r = proc.lua([[
+        local mare = require "mare"
+        local r = mare.subprocess.run { arg[1], "-e", "require 'mare'", stderr = "pipe" }
+        mare.process.spawn { name = "after it", main = function() end }:wait()
+        print(r.code)
+      ]], { proc.interpreter }, { env = { MARE_TRACE = path } })
+      if r.err:find("module 'mare' not found", 1, true) or proc.config ~= "plain" then return end
+      assert.equal("", r.err)
+      assert.equal("0\n", r.out)
+      gone(path)
+      assert.equal(1, count(events_of(read(path)), "i", "'after it' ends$"))
+    end)
+  end)
+end)
+
 describe("a trace keeps to its size", function()
   it("with the newest", function()
     script([[
@@ -338,6 +372,36 @@ describe("a trace keeps to its size", function()
       assert.equal(1, count(events, "i", "'the last' ends$"))
       assert.truthy(count(events, "B", "'echo'$", "1") > 100, "names are not lost with the oldest")
     end, { words = { "-w", "1", "--trace-size=1M" } })
+  end)
+
+  it("with the newest, however many threads have come and gone", function()
+    with_trace(function(path)
+      proc.with_file([[
+        local mare = require "mare"
+        local s = require "mare.signal".on "USR1"
+        for i = 1, 3 do mare.process.spawn(function() require "mare".sleep(3600) end) end
+        mare.sleep(0.1)
+        io.stdout:write "up\n" io.stdout:flush()
+        s:wait()
+        mare.process.spawn { name = "the last", main = function() end }:wait()
+        os.exit(0)
+      ]], function(name)
+        local child <close> = assert(subprocess.spawn {
+          proc.bin, "run", "--trace", path, "--trace-size", "1M", name, stdout = "pipe", stderr = "pipe", stdin = "null" })
+        local limit = 60 * proc.slow
+        assert.equal("up\n", child.stdout:read("L", limit))
+        for _ = 1, 80 do                         -- each has a thread of its own, which wakes those at whom it looks
+          assert(child:kill "QUIT")
+          assert(child.stderr:read_until("#1 main: ", nil, limit))
+          assert(child.stderr:read_until("#4: ", nil, limit))
+        end
+        assert(child:kill "USR1")
+        local said = child.stderr:read("a", limit)
+        assert.equal(0, child:wait(limit).code)
+        assert.is_nil(said:find("not in the trace", 1, true), said)
+        assert.truthy(count(events_of(read(path)), "B", "^process #5 'the last'$") > 0)
+      end)
+    end)
   end)
 
   it("if the disk is full, and the program goes on", function()

@@ -182,16 +182,33 @@ static void check_fields(lua_State *L) {
   }
 }
 
-/* Tables that all stay: the collector would walk through them again and again. Where memory ends Lua collects all the same. */
-static void push_list(lua_State *L, const listing *l, size_t n) {
-  int collects = lua_gc(L, LUA_GCISRUNNING, 0), base = push_keys(L);
-  if (collects) lua_gc(L, LUA_GCSTOP, 0);
+/* (listing, n as light userdata) -> { record… } */
+static int l_records(lua_State *L) {
+  const listing *l = lua_touserdata(L, 1);
+  size_t n = (size_t)(uintptr_t)lua_touserdata(L, 2);
+  int base = push_keys(L);
   lua_createtable(L, n < INT32_MAX ? (int)n : 0, 0);
   for (size_t i = 0; i < n; i++) {
     push_record(L, base, &l->all.at[l->order[i].at]);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
+  return 1;
+}
+
+/*
+ * Tables that all stay: the collector would walk through them again and again. Where memory ends Lua collects all the same; where there is none even
+ * then, the collector goes on before the error does. The listing is on top.
+ */
+static void push_list(lua_State *L, size_t n) {
+  int collects = lua_gc(L, LUA_GCISRUNNING, 0), host = !mr_in_process(L);
+  if (host) mr_host_push(L);
+  lua_pushcclosure(L, l_records, host);
+  lua_pushvalue(L, -2);
+  lua_pushlightuserdata(L, (void *)(uintptr_t)n);
+  if (collects) lua_gc(L, LUA_GCSTOP, 0);
+  int status = lua_pcall(L, 2, 1, 0);
   if (collects) lua_gc(L, LUA_GCRESTART, 0);
+  if (status != LUA_OK) lua_error(L);
 }
 
 /* process.list([{ sort = …, limit = n, handles = true }]) -> { record… } */
@@ -210,7 +227,7 @@ int mr_process_list(lua_State *L) {
   }
   listing *l = push_listing(L);
   if (mr_proc_infos(&l->all, handles) != MR_OK || !put_in_order(l, sort, &most)) return mr_raise(L, MR_ENOMEM);
-  push_list(L, l, most);
+  push_list(L, most);
   drop_listing(l);
   return 1;
 }
@@ -343,7 +360,7 @@ static int push_info(lua_State *L, mr_proc *p, const mr_look *seen) {
   int base = push_keys(L);
   push_record(L, base, &i);
   push_bonds(L, p);
-  if (seen->state == LOOK_DONE) count(L, "memory", seen->used);
+  if (seen->state == LOOK_DONE && seen->used) count(L, "memory", seen->used);
   if (seen->where[0]) lua_pushstring(L, seen->where), lua_setfield(L, -2, "where");
   if (seen->on[0]) lua_pushstring(L, seen->on), lua_setfield(L, -2, "on");
   return 1;

@@ -10,6 +10,8 @@
 #include "module/observe.h"
 #include "base/embedded.h"
 #include "base/rank.h"
+#include "heap/pool.h"
+#include "observe/trace.h"
 #include "port/door.h"
 #include "port/net.h"
 #include "port/poll.h"
@@ -330,10 +332,12 @@ static void thread(void *arg) {
   for (int i = 0; i < MR_METRICS; i++) drop(&o.metrics[i]);
   if (o.L) lua_close(o.L);
   o.L = NULL;
+  mr_trace_leave();                              /* who was woken here, or ended, is in a trace and in the pool */
+  mr_pool_thread_exit();
   port_acquire(&o.lock);
   o.runs = 0;
+  port_event_set(&o.ended);                      /* under the lock: who starts the next one takes it, or that would seem to have ended */
   port_unlock(&o.lock);
-  port_event_set(&o.ended);
 }
 
 /* The thread runs, and looks at what has changed. 0 or an errno value. */

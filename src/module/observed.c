@@ -274,7 +274,7 @@ static int l_info(lua_State *L) {
   if (state != LOOK_DONE) return 1;
   if (look.where[0]) set_string(L, "where", look.where);
   if (look.on[0]) set_string(L, "on", look.on);
-  set_integer(L, "memory", look.used);
+  if (look.used) set_integer(L, "memory", look.used);
   return 1;
 }
 

@@ -15,13 +15,14 @@
 
 #define SIZE (UINT64_C(256) << 20)               /* as the command line has it */
 
-/* A host's, from its environment. There is nobody to give an error to. */
+/* A host's, from its environment. There is nobody to give an error to. A file in use is its parent's, which has left it the variable. */
 void mr_trace_ask(void) {
   static atomic_int asked;
   const char *file = getenv("MARE_TRACE"), *what;
   char reason[128];
   if (mr_trace_file() || !file || !*file || atomic_exchange(&asked, 1)) return;
   int err = mr_trace_start(file, SIZE, "a host", &what);
+  if (err == EBUSY) return;
   if (err) fprintf(stderr, "mare: MARE_TRACE: can't write %s: %s\n", what, port_error_text(err, reason, sizeof reason));
   else atexit(mr_trace_end);                     /* it may end without closing its state */
 }

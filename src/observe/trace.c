@@ -276,10 +276,11 @@ static PORT_NOINLINE unsigned op_new(const char *op, unsigned at) {
 }
 
 PORT_NOINLINE unsigned mr_trace_op_find(const char *op) {
+  if (!op) op = "wait";
   unsigned at = (unsigned)(((uintptr_t)op ^ (uintptr_t)op >> 9) % CACHED);
   unsigned id = atomic_load_explicit(&cached[at].id, memory_order_acquire);
   if (PORT_LIKELY(atomic_load_explicit(&cached[at].op, memory_order_acquire) == op) && atomic_load(&cached[at].id) == id) return id;
-  return op_new(op ? op : "wait", at);
+  return op_new(op, at);
 }
 
 /* ---- beginning and end ---- */

@@ -166,6 +166,7 @@ int main(void) {
   CHECK(mr_trace_start(file, MR_TRACE_LEAST, "a \"test\"", &what) == 0);
   CHECK(mr_trace_start(file, MR_TRACE_LEAST, "test", &what) == EBUSY);
   CHECK(mr_trace_on() && strcmp(mr_trace_file(), rings) == 0);
+  CHECK(mr_trace_op(NULL) >= TRACE_WAITS);       /* a wait that says nothing of itself is one */
   cuts_while_threads_write();
   ends_with_the_newest();
   survives_other_bytes();

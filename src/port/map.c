@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,11 +17,21 @@ static int map(port_map *m) {
   return errno;
 }
 
+/* Held by who made it, until it is closed or the program ends; not by who reads it. */
+static int held(const char *path) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  int yes = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (fd >= 0) close(fd);
+  return yes;
+}
+
 int port_map_create(port_map *m, const char *path, size_t size) {
+  if (held(path)) return EBUSY;
   int err = unlink(path) == 0 || errno == ENOENT ? 0 : errno;   /* who still reads the old one keeps it */
   if (err) return err;
   do m->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600); while (m->fd < 0 && errno == EINTR);
   if (m->fd < 0) return errno;
+  flock(m->fd, LOCK_EX | LOCK_NB);               /* where that can't be, two programs with one file take it from each other */
   m->size = size;
   err = ftruncate(m->fd, (off_t)size) == 0 ? map(m) : errno;
   if (err) {

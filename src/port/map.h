@@ -11,7 +11,8 @@
 
 typedef struct port_map { int fd; void *at; size_t size; } port_map;
 
-int  port_map_create(port_map *m, const char *path, size_t size);   /* a new file, which replaces an old one; mode 0600; nothing of it is on disk yet */
+/* A new file, which replaces an old one; mode 0600; nothing of it is on disk yet. EBUSY: another program has made that one, and has it still. */
+int  port_map_create(port_map *m, const char *path, size_t size);
 int  port_map_take(port_map *m, size_t from, size_t len);           /* from now on these bytes may be touched */
 /* For port_map_read: without a mapping, which a file that gets shorter, or has holes on a full disk, would make a trap. EINVAL: there is nothing in it. */
 int  port_map_open(port_map *m, const char *path);

@@ -6,6 +6,8 @@
  * wait for a worker do so at the same time. Who does not answer in time is shown without its stack.
  */
 #include "process/info.h"
+#include "heap/pool.h"
+#include "observe/trace.h"
 #include "process/rt.h"
 #include "process/text.h"
 
@@ -131,10 +133,11 @@ static void dump(void *arg) {
   (void)arg;
   do {
     atomic_store(&dumping, 1);
-    char *text = mr_dump();
-    fflush(stdout);
+    char *text = mr_dump();            /* stdout is left alone: perhaps it is what the program waits for */
     fprintf(stderr, "mare: SIGQUIT: %s", text ? text : "not enough memory\n");
     free(text);
+    mr_trace_leave();                  /* what it woke by its looks is recorded, and what it released is in a cache of its own */
+    mr_pool_thread_exit();
   } while (atomic_fetch_sub(&dumping, 1) > 1);
 }
 

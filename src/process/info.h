@@ -60,7 +60,7 @@ enum { LOOK_DONE = 1, LOOK_BUSY, LOOK_NEW, LOOK_OVER, LOOK_NOMEM };
 enum { MR_LOOK_WHERE = 160, MR_LOOK_ON = 160 };
 typedef struct mr_look {
   int state;                           /* LOOK_* */
-  size_t used;                         /* bytes that its Lua state uses */
+  size_t used;                         /* bytes that its Lua state uses; 0: it doesn't say, as a finaliser waits */
   /* of LOOK_WHERE: the fiber that runs, else the first one. Being looked at wakes it: an info that is read now may say that it runs */
   const char *status, *waits;          /* "running", "ready", "waiting", and in what, or NULL: constants */
   char where[MR_LOOK_WHERE];           /* "file:line" of the program's code; "": there is none */

@@ -161,8 +161,9 @@ static void see(mr_look *out, int what, mr_fiber *f, lua_State *L, int does) {
   view v = { .out = out, .own = f, .L = L, .does = does };
   mr_proc *p = mr_proc_of(f);
   lua_State *any = mr_lua_of(f)->L;
+  int kib = lua_gc(any, LUA_GCCOUNT, 0);         /* -1 while a finaliser runs */
   out->state = LOOK_DONE;
-  out->used = (size_t)lua_gc(any, LUA_GCCOUNT, 0) * 1024 + (size_t)lua_gc(any, LUA_GCCOUNTB, 0);
+  out->used = kib < 0 ? 0 : (size_t)kib * 1024 + (size_t)lua_gc(any, LUA_GCCOUNTB, 0);
   if (what & LOOK_WHERE) see_place(&v, (L && does == RUNS) || !lives(&p->main.fiber) ? f : &p->main.fiber);
   if (!(what & LOOK_TRACE)) return;
   see_all(&v, p);

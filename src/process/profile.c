@@ -235,8 +235,9 @@ static void write_file(int kind) {
 
 void mr_profile_write(void) {
   static atomic_int state;                       /* 1: somebody writes, 2: it is done */
+  int none = 0;
   if (!mr_profiling || mr_run_dead()) return;
-  if (atomic_exchange(&state, 1) == 0) {
+  if (atomic_compare_exchange_strong(&state, &none, 1)) {
     for (int i = 0; i < PROFILES; i++)
       if (mr_profiling & 1 << i) write_file(i);
     atomic_store(&state, 2);

@@ -31,6 +31,7 @@ int mr_host_exit(mr_job *j) {
   int left = (int)--r->nhosts;
   port_unlock(&r->ilock);
   if (mr_trace_on()) mr_traced_left();
+  mr_trace_leave();                              /* the thread may end now */
   return left;
 }
 

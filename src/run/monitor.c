@@ -8,6 +8,7 @@
  */
 #include "run/rt.h"
 #include "heap/pool.h"
+#include "observe/trace.h"
 
 /* ---- one worker ---- */
 
@@ -193,6 +194,8 @@ static void monitor(void *arg) {
     if (quiet > 4 && atomic_load(&r->nidle) < r->nactive) until = now + r->quantum / 2;
     port_event_wait(&r->monitor_event, until);
   }
+  mr_trace_leave();
+  mr_pool_thread_exit();
   mr_run_detach();
 }
 

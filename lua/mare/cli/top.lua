@@ -134,15 +134,18 @@ end
 
 -- ---- one look ----
 
+-- The answer; its error is told to the user as it is, so it has no place in this file.
+local function need(answer, why) return answer or error(why, 0) end
+
 -- Two looks, as rates are differences; what they need is asked for in the second one alone.
 local function look(client, o)
-  local before = assert(client:ask "totals")
-  assert(client:ask(("list %s 0"):format(o.sort)))
+  local before = need(client:ask "totals")
+  need(client:ask(("list %s 0"):format(o.sort)))
   mare.sleep(o.given and o.interval or 0.5)
-  local s = { program = client.program, now = os.time(), list = assert(client:ask(("list %s %d"):format(o.sort, o.limit))) }
-  s.totals = assert(client:ask "totals")
-  s.failures = assert(client:ask "failures").failures
-  s.channels = assert(client:ask "channels").channels
+  local s = { program = client.program, now = os.time(), list = need(client:ask(("list %s %d"):format(o.sort, o.limit))) }
+  s.totals = need(client:ask "totals")
+  s.failures = need(client:ask "failures").failures
+  s.channels = need(client:ask "channels").channels
   return s, before
 end
 
