@@ -149,6 +149,8 @@ describe("mare", function()
       { { "-l", "-i" }, "'-l' needs argument" }, { { "-Wx" }, "unrecognized option '-Wx'" }, { { "run" }, "no script" },
       { { "run", "-w" }, "'-w' needs argument" }, { { "run", "-w", "many", "x.lua" }, "between 1 and 256, got 'many'" },
       { { "run", "-w", "0", "x.lua" }, "got '0'" }, { { "run", "-w", "1000", "x.lua" }, "got '1000'" }, { { "run", "--x", "x.lua" }, "'--x'" },
+      { { "run", "--profile-rate", "5", "x.lua" }, "--profile-rate needs --profile FILE" },
+      { { "run", "--seed", "1", "--trace", "t", "x.lua" }, "a run that can be repeated has no --trace" },
     } do
       local r = run(case[1])
       assert.equal(2, r.code, table.concat(case[1], " "))

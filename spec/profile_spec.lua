@@ -298,7 +298,7 @@ os.exit(7)]], function(r) assert.equal(7, r.code) end, { signals = { { after = "
     profiled("print 'not reached'", { "--profile", "/no/such/folder/p" }, function(r)
       assert.equal(1, r.code)
       assert.equal("", r.out)
-      assert.equal("mare: can't write the profile '/no/such/folder/p'\n", r.err)
+      assert.equal("mare: can't write the profile '/no/such/folder/p': No such file or directory\n", r.err)
     end)
   end)
   it("needs a rate that makes sense", function()
@@ -378,8 +378,24 @@ samples: 100
       assert.equal(1, show("--value", "none", name).code)
     end)
   end)
+  it("is told of a C function that has not returned", function()
+    if os.getenv("MARE_CONFIG") == "tsan" then return pending "a signal waits there for the end of a C function" end
+    profiled([[
+      local mare = require "mare"
+      local up = mare.channel.new()
+      mare.process.spawn(function(up) up:send(1) string.find(("a"):rep(100000), (".-"):rep(6) .. "b") end, up)
+      up:receive()
+      repeat mare.sleep(0.05) until os.clock() > 0.5
+      os.exit(0)
+    ]], { "--profile", "c.folded" }, function(r, written)
+      assert.equal(0, r.code, r.err)
+      assert.truthy(written["c.folded"]:find("(in C until the end) ", 1, true), written["c.folded"])
+    end)
+  end)
   it("says what is wrong", function()
     assert.truthy(show(folder .. "/none").err:find("none: No such file or directory", 1, true))
+    write(folder .. "/empty", "")
+    assert.truthy(show(folder .. "/empty").err:find("empty: empty: its program still runs, or was killed", 1, true))
     assert.equal(1, show(proc.bin).code)
     local r = proc.mare_command({ "profile", "sow", "x" }, {})
     assert.equal(2, r.code)

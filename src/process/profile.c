@@ -12,9 +12,11 @@
 #include "process/rt.h"
 #include "process/strand.h"
 #include "lua/calls.h"
+#include "port/errors.h"
 #include "port/system.h"
 #include "run/profiler.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,11 +212,21 @@ mr_stacks *mr_profile_all(int kind) {
   return all;
 }
 
+/* What threads owe that have not come back from C: where they are nobody else can read. */
+static void add_owed(mr_stacks *all) {
+  uint64_t ns = mr_profiler_left();
+  if (!ns) return;
+  uint32_t node = mr_stacks_enter(all, STACK_NONE, mr_stacks_function(all, "", 0, -1, "(in C until the end)"), -1);
+  all->node[node].value[0] += (double)ns / kinds[PROFILE_CPU].period;
+  all->node[node].value[1] += (double)ns;
+}
+
 static int encode(int kind, mr_bytes *b) {
   mr_stacks *all = mr_profile_all(kind);
   mr_bytes plain = { 0 };
   int zipped = ends_with(file[kind].name, ".gz");
   if (!all) return 0;
+  if (kind == PROFILE_CPU) add_owed(all);
   if (zipped || ends_with(file[kind].name, ".pprof") || ends_with(file[kind].name, ".pb")) mr_pprof(zipped ? &plain : b, all, &kinds[kind]);
   else mr_folded(b, all, &kinds[kind]);
   if (zipped) mr_gzip(b, &plain);
@@ -255,12 +267,17 @@ static int open_file(int kind, const char *name, char error[200]) {
   file[kind].out = copy ? fopen(name, "wbe") : NULL;
   kinds[kind].began = port_wall();
   if (file[kind].out) return 1 << kind;
-  snprintf(error, 200, "can't write the profile '%.100s'", name);
+  char reason[64];
+  snprintf(error, 200, "can't write the profile '%.100s': %s", name, port_error_text(copy ? errno : ENOMEM, reason, sizeof reason));
   return -1;
 }
 
 int mr_profile_start(const mr_profile_wish *wish, char error[200]) {
   int made = 0;
+  if (wish->file[PROFILE_CPU] && wish->file[PROFILE_HEAP] && strcmp(wish->file[PROFILE_CPU], wish->file[PROFILE_HEAP]) == 0) {
+    snprintf(error, 200, "two profiles can't go into one file, '%.100s'", wish->file[PROFILE_CPU]);
+    return 1;
+  }
   for (int i = 0; i < PROFILES; i++) {
     int bit = open_file(i, wish->file[i], error);
     if (bit < 0) return 1;

@@ -43,3 +43,10 @@ int mr_profiler_start(unsigned hz) {
   profiler.period = 1000000000u / hz;
   return port_thread_start(sample, NULL, "mare-profile") == 0 ? MR_OK : MR_ETHREAD;
 }
+
+uint64_t mr_profiler_left(void) {
+  uint64_t ns = 0;
+  for (mr_thread *t = mr_threads(); t; t = t->every)
+    if (atomic_load_explicit(&t->owed, memory_order_relaxed) > 2 * profiler.period) ns += mr_profiler_take(t);
+  return ns;
+}

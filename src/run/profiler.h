@@ -11,6 +11,7 @@
 #include "run/worker.h"
 
 int  mr_profiler_start(unsigned hz);               /* 0 or an mr_err */
+uint64_t mr_profiler_left(void);                 /* takes, at the end, what threads owe that have not accounted for more than two periods */
 /* ns of CPU time that t has had while it ran fibers, since the last call. By t itself. */
 static inline uint64_t mr_profiler_take(mr_thread *t) {
   if (!atomic_load_explicit(&t->owed, memory_order_relaxed)) return 0;

@@ -47,6 +47,7 @@ Options are:
   --strict   end with 1 if a process or fiber failed and nobody waited for it
   --observe  open the program to mare top from its start (mare top PID opens it, too)
   --metrics ADDRESS   serve numbers for Prometheus at host:port, :port or unix:/path
+  --profile, --heap-profile, --trace, --seed   as for mare run; see mare run --help
   --         stop handling options
   -          stop handling options and execute stdin
   --help     show this
@@ -332,6 +333,10 @@ for _, word in ipairs { "observe", "metrics", "profile", "heap_profile", "trace"
   if (plan.seed or plan.explore) and plan[word] then
     return mistake(command, ("a run that can be repeated has no --%s"):format((word:gsub("_", "-"))))
   end
+end
+for _, word in ipairs { "profile", "heap_profile" } do
+  local option = "--" .. word:gsub("_", "-")
+  if plan[word .. "_rate"] and not plan[word] then return mistake(command, ("%s-rate needs %s FILE"):format(option, option)) end
 end
 if plan.trace_size and not plan.trace then return mistake(command, "--trace-size needs --trace FILE") end
 if plan.trace then plan.trace_size = plan.trace_size or 256 << 20 end

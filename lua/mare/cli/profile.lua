@@ -107,6 +107,7 @@ local function read(name)
   bytes, err = file:read("a")
   file:close()
   if not bytes then return nil, ("%s: %s"):format(name, err) end
+  if bytes == "" then return nil, ("%s: empty: its program still runs, or was killed"):format(name) end
   local profile
   profile, err = pprof.decode(bytes)
   if not profile then return nil, ("%s: %s"):format(name, err) end

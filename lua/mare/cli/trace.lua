@@ -66,8 +66,16 @@ return function(...)
   end
   to = to or source:match("^(.+)%.rings$")
   if not to then return mistake("where to? -o FILE") end
+  local there = io.open(to, "rb")
+  if there then there:close() end
+  local out, why = io.open(to, "ab")             -- so that an error says which of the two files it means
+  if not out then return failed(why:match("^(.*): [^:]*$"), why:match("[^ :][^:]*$")) end
+  out:close()
   local r, message = core.convert(rings, to)
-  if not r then return failed(source, message) end
+  if not r then
+    if not there then os.remove(to) end
+    return failed(source, message)
+  end
   print(("%s: %d events, %.3f s"):format(to, math.tointeger(r.events), r.covered))
   if r.missing > 0 then print(("the first %.3f s are missing: there was no room for them"):format(r.missing)) end
   if r.dropped > 0 then print(("%d records were lost: too many threads for the size of the trace"):format(math.tointeger(r.dropped))) end
