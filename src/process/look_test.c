@@ -98,7 +98,6 @@ static void ask_the_host(void *arg) {
   mr_look seen = look(p, LOOK_TRACE);
   CHECK(seen.state == LOOK_DONE && says(&seen, ": waiting (await)\nstack traceback:\n\t[C]: in "));
   free(seen.text);
-  mr_moving();
   mr_event_set(&test_event[2], NULL);
   mr_settled();
 }
@@ -109,6 +108,7 @@ static void test_a_host_answers_where_it_waits(const test_host *h) {
   test_setup();
   CHECK(mr_look_at(h->proc, LOOK_TRACE, port_now() + SECOND / 100, &seen) == LOOK_BUSY && seen.text);
   free(seen.text);
+  mr_moving();                                   /* or it would be a deadlock until the other thread comes */
   CHECK(port_thread_fork(&th, ask_the_host, h->proc, "asker") == 0);
   RUN(h, "assert(await(2))");
   port_thread_join(&th);
