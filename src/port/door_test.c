@@ -50,7 +50,7 @@ static void test_it_is_the_users_alone(void) {
 }
 
 static void test_another_folder_is_used_if_others_may_enter_this(void) {
-  int fd;
+  int fd = -1;
   char mare[PORT_DOOR_PATH], other[PORT_DOOR_PATH];
   snprintf(mare, sizeof mare, "%s/mare", folder);
   CHECK(chmod(mare, 0711) == 0 && port_door_open(&fd) == 0 && !there());

@@ -118,7 +118,7 @@ void port_virtual_memory(void) {
 #ifdef __GLIBC__
   enum { ABOVE = 0x60000000, ENOUGH = 100000 };
   void **spent = NULL;
-  if (PORT_SANITIZED || !(M_ARENA_MAX && M_MMAP_MAX)) return;
+  if (PORT_SANITIZED) return;
   mallopt(M_ARENA_MAX, 1);
   mallopt(M_MMAP_MAX, 0);
   char *now = sbrk(0);
