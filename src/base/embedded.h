@@ -18,6 +18,13 @@ struct mr_embedded {
 };
 extern const struct mr_embedded mr_embedded[];
 
+/* NULL: there is none of this name. */
+static inline const struct mr_embedded *mr_embedded_find(const char *name) {
+  for (const struct mr_embedded *e = mr_embedded; e->name; e++)
+    if (strcmp(e->name, name) == 0) return e;
+  return NULL;
+}
+
 /* Is it the source of such a chunk ("@lua/mare/scope.lua"), or of the same file in a source tree that plain Lua has read it from? */
 static inline int mr_own_source(const char *source) {
   size_t len = strlen(source), size;

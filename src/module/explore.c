@@ -169,10 +169,9 @@ static void copy(lua_State *S, lua_State *L, int idx) {
 /* lightuserdata L, whose top are the options -> exit code */
 static int search(lua_State *S) {
   lua_State *L = lua_touserdata(S, 1);
-  const struct mr_embedded *e = mr_embedded;
+  const struct mr_embedded *e = mr_embedded_find("mare.cli.explore");
   luaL_openlibs(S);
-  while (e->name && strcmp(e->name, "mare.cli.explore") != 0) e++;
-  if (!e->name || mr_chunk_text(S, e->file, (const char *)e->code, e->size) != LUA_OK) return lua_error(S);
+  if (!e || mr_chunk_text(S, e->file, (const char *)e->code, e->size) != LUA_OK) return lua_error(S);
   luaL_newlib(S, functions);
   lua_pushinteger(S, nslots);
   lua_setfield(S, -2, "slots");

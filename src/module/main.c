@@ -28,8 +28,8 @@
 #define LAB_PROGRAM "/venv/bin/marelab"
 
 static int load_embedded(lua_State *L, const char *name) {
-  for (const struct mr_embedded *e = mr_embedded; e->name; e++)
-    if (strcmp(e->name, name) == 0) return mr_chunk_text(L, e->file, (const char *)e->code, e->size);
+  const struct mr_embedded *e = mr_embedded_find(name);
+  if (e) return mr_chunk_text(L, e->file, (const char *)e->code, e->size);
   lua_pushfstring(L, "'%s' is not part of this program", name);
   return LUA_ERRFILE;
 }

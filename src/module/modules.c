@@ -59,9 +59,8 @@ void mr_modules_list(lua_State *L) {
 static int open_embedded(lua_State *L, const char *name) {
   mr_lua_check(L);
   int top = lua_gettop(L);
-  const struct mr_embedded *e = mr_embedded;
-  while (e->name && strcmp(e->name, name) != 0) e++;
-  if (!e->name) return luaL_error(L, "'%s' is not part of this library", name);
+  const struct mr_embedded *e = mr_embedded_find(name);
+  if (!e) return luaL_error(L, "'%s' is not part of this library", name);
   if (mr_chunk_text(L, e->file, (const char *)e->code, e->size) != LUA_OK) return lua_error(L);
   lua_insert(L, 1);
   lua_call(L, top, 1);

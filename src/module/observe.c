@@ -77,9 +77,8 @@ static int l_require(lua_State *L) {
   const char *name = luaL_checkstring(L, 1);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   if (lua_getfield(L, -1, name) != LUA_TNIL) return 1;
-  const struct mr_embedded *e = mr_embedded;
-  while (e->name && strcmp(e->name, name) != 0) e++;
-  if (!e->name) return luaL_error(L, "'%s' is not part of this library", name);
+  const struct mr_embedded *e = mr_embedded_find(name);
+  if (!e) return luaL_error(L, "'%s' is not part of this library", name);
   if (mr_chunk_text(L, e->file, (const char *)e->code, e->size) != LUA_OK) return lua_error(L);
   lua_pushvalue(L, 1);
   lua_call(L, 1, 1);

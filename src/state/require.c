@@ -126,19 +126,13 @@ static int find_opener(lua_State *L, const char *file, const char *name) {
 static const luaL_Reg none[] = { { NULL, NULL } };
 const luaL_Reg *mr_builtins = none;
 
-static const struct mr_embedded *find_embedded(const char *name) {
-  for (const struct mr_embedded *e = mr_embedded; e->name; e++)
-    if (strcmp(e->name, name) == 0) return e;
-  return NULL;
-}
-
 static int own_module(lua_State *L, const char *name) {
   for (const luaL_Reg *r = mr_builtins; r->name; r++)
     if (strcmp(r->name, name) == 0) {
       lua_pushcfunction(L, r->func);
       return 1;
     }
-  const struct mr_embedded *e = find_embedded(name);
+  const struct mr_embedded *e = mr_embedded_find(name);
   if (!e) return 0;
   if (mr_chunk_text(L, e->file, (const char *)e->code, e->size) != LUA_OK) lua_error(L);
   return 1;
