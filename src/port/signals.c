@@ -81,80 +81,53 @@ void port_signals_drop_pipe(const port_pipe_hold *h, int raised) {
   port_signals_restore(&h->mask);
 }
 
-/* ---- SIGINT ---- */
+/* ---- signals for the program as a whole ---- */
 
-static void (*interrupt)(void);
+static void (*interrupt)(void), (*quit)(void), (*ending)(int number);
 
-static void on_interrupt(int sig) {
+static void on_program(int sig) {
   int err = errno;
-  (void)sig;
-  interrupt();
+  if (sig == SIGINT) interrupt();
+  else if (sig == SIGQUIT) quit();
+  else ending(sig);
   errno = err;
 }
 
-void port_signal_interrupt(void (*fn)(void)) {
+static void take(int sig) {
   struct sigaction sa;
   memset(&sa, 0, sizeof sa);
-  sa.sa_handler = on_interrupt;
+  sa.sa_handler = on_program;
 #ifndef PORT_TSAN                      /* there a wait must end, as the handler is called after it (sync.c) */
   sa.sa_flags = SA_RESTART;
 #endif
   sigemptyset(&sa.sa_mask);
-  interrupt = fn;
-  sigaction(SIGINT, &sa, NULL);
+  sigaction(sig, &sa, NULL);
 }
 
-/* ---- SIGQUIT ---- */
-
-static void (*quit)(void);
-
-static void on_quit(int sig) {
-  int err = errno;
-  (void)sig;
-  quit();
-  errno = err;
+void port_signal_interrupt(void (*fn)(void)) {
+  interrupt = fn;
+  take(SIGINT);
 }
 
 void port_signal_quit(void (*fn)(void)) {
-  struct sigaction sa;
-  memset(&sa, 0, sizeof sa);
-  sa.sa_handler = on_quit;
-#ifndef PORT_TSAN                      /* see port_signal_interrupt */
-  sa.sa_flags = SA_RESTART;
-#endif
-  sigemptyset(&sa.sa_mask);
   quit = fn;
-  sigaction(SIGQUIT, &sa, NULL);
+  take(SIGQUIT);
 }
+
+void port_signals_ending(void (*fn)(int number)) {
+  static const int signals[] = { SIGTERM, SIGHUP, SIGPIPE };
+  struct sigaction now;
+  ending = fn;
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+    if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL) take(signals[i]);
+}
+
+/* ---- the end ---- */
 
 void port_exit_now(int code) {
   port_terminal_restore();
   port_door_close();
   _exit(code);
-}
-
-/* ---- signals that end the program ---- */
-
-static void (*ending)(int number);
-
-static void on_ending(int sig) {
-  int err = errno;
-  ending(sig);
-  errno = err;
-}
-
-void port_signals_ending(void (*fn)(int number)) {
-  static const int signals[] = { SIGTERM, SIGHUP, SIGPIPE };
-  struct sigaction sa, now;
-  memset(&sa, 0, sizeof sa);
-  sa.sa_handler = on_ending;
-#ifndef PORT_TSAN                      /* see port_signal_interrupt */
-  sa.sa_flags = SA_RESTART;
-#endif
-  sigemptyset(&sa.sa_mask);
-  ending = fn;
-  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-    if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL) sigaction(signals[i], &sa, NULL);
 }
 
 void port_end_by(int number) {
