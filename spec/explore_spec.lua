@@ -124,6 +124,17 @@ describe("mare explore", function()
     end)
   end)
 
+  it("does not search for what can't be loaded", function()
+    local r = proc.mare_command { "explore", "/no/such/test.lua" }
+    assert.same({ 2, "" }, { r.code, r.out })
+    assert.matches("^mare: cannot open /no/such/test.lua", r.err)
+    proc.with_file("local x = = 1", function(path)
+      r = proc.mare_command { "explore", path }
+      assert.same({ 2, "" }, { r.code, r.out })
+      assert.matches("unexpected symbol", r.err)
+    end)
+  end)
+
   it("says what is wrong with its command line, and ends with 2", function()
     for _, words in ipairs { {}, { "--runs", "0", "x.lua" }, { "--runs", "many", "x.lua" }, { "--seed", "1:2.3=4", "x.lua" }, { "--strict", "x.lua" },
                              { "--timeout", "-1", "x.lua" }, { "--rnus", "3", "x.lua" } } do

@@ -8,6 +8,14 @@
 -- the first seed that fails is the smallest one, whichever run was over first. Its run has left a list of its deviations from the default schedule.
 -- Those that are not needed are found by trying: halves, quarters and so on are left out as long as the outcome is the same (delta debugging).
 local native, options = ...
+-- What can't be loaded is no schedule's fault. Here nothing of the search runs yet, and no run sees what this does to the memory.
+if options.script ~= "" then
+  local loaded, problem = loadfile(options.script)
+  if not loaded then
+    io.stderr:write("mare: ", problem, "\n")
+    return 2
+  end
+end
 local runs, first, timeout = options.runs or 1000, math.tointeger(tonumber(options.from or "1")), options.timeout or 10
 local shown = native.terminal "err" and not options.json
 local colours = native.terminal "out" and not os.getenv "NO_COLOR"
