@@ -30,10 +30,7 @@ Options are:
 Exit codes: 0, 1 if the call failed, 2 for a mistake on the command line or in the IDL.
 ]==]
 
-local function mistake(message)
-  io.stderr:write("mare call: ", message, "\n", usage:match("\n(usage:.-\n)"), "Try 'mare call --help'.\n")
-  return 2
-end
+local function mistake(message) return unknown.mistake("call", usage, message) end
 
 local function fail(code, message)
   io.stderr:write("mare call: ", tostring(message), "\n")

@@ -111,10 +111,7 @@ local function one(command, path, options)
   return definitions ~= nil
 end
 
-local function mistake(text)
-  io.stderr:write("mare idl: ", text, "\n", usage:match("\n(usage:.-\n)\n"), "Try 'mare idl --help'.\n")
-  return 2
-end
+local function mistake(text) return unknown.mistake("idl", usage, text) end
 
 return function(command, ...)
   local options, files = read { ... }

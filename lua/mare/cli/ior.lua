@@ -228,10 +228,7 @@ end
 
 return function(...)
   local options, list = options_of { ... }
-  if not options then
-    io.stderr:write("mare ior: ", list, "\n", usage:match("\n(usage:.-\n)"), "Try 'mare ior --help'.\n")
-    return 2
-  end
+  if not options then return unknown.mistake("ior", usage, list) end
   if options.help then
     io.stdout:write(usage)
     return 0

@@ -159,10 +159,7 @@ end
 
 return function(...)
   local options, list = options_of { ... }
-  if not options then
-    io.stderr:write("mare profile: ", list, "\n", usage:match("\n(usage:.-\n)"), "Try 'mare profile --help'.\n")
-    return 2
-  end
+  if not options then return unknown.mistake("profile", usage, list) end
   if options.help then
     io.stdout:write(usage)
     return 0

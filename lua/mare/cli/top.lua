@@ -27,11 +27,7 @@ NO_COLOR is respected. Exit codes: 0, 1 if the program can't be looked at, 2 for
 
 local function say(text) io.stderr:write("mare top: ", text, "\n") end
 
-local function mistake(text)
-  say(text)
-  io.stderr:write(usage:match("\n(usage:.-\n)"), "Try 'mare top --help'.\n")
-  return 2
-end
+local function mistake(text) return unknown.mistake("top", usage, text) end
 
 -- ---- the command line ----
 

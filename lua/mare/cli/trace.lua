@@ -1,5 +1,6 @@
 -- trace: `mare trace`, JSON of what a traced program has recorded: one that was killed, or one that still runs.
 local core = require "mare.trace.core"
+local unknown = require "mare.cli.unknown"
 
 local usage = [==[
   mare trace slow.json.rings              what a program that was killed has left
@@ -17,10 +18,7 @@ Open the trace in https://ui.perfetto.dev, or in chrome://tracing. Exit codes: 0
 on the command line.
 ]==]
 
-local function mistake(text)
-  io.stderr:write("mare trace: ", text, "\n", usage:match("\n(usage:.-\n)\n"), "Try 'mare trace --help'.\n")
-  return 2
-end
+local function mistake(text) return unknown.mistake("trace", usage, text) end
 
 local function read(...)
   local source, to
@@ -32,7 +30,7 @@ local function read(...)
       to = list[i]
       if not to then return nil, "'-o' needs argument" end
     elseif word:sub(1, 1) == "-" and #word > 1 then
-      return nil, ("unrecognized option '%s'"):format(word)
+      return nil, unknown.option(word, { "--help" })
     elseif source then
       return nil, "one file at a time"
     else

@@ -1,4 +1,4 @@
--- mare.cli.unknown: what is said of an option or command that there isn't.
+-- mare.cli.unknown: what is said of an option or command that there isn't, and of other mistakes on a command line.
 local near = require "mare.orb.near"
 
 local unknown = {}
@@ -15,5 +15,11 @@ function unknown.option(word, names)
 end
 
 function unknown.command(word, names) return say("no command is called '%s'", word, names) end
+
+--- Says what is wrong, and the usage; the exit code.
+function unknown.mistake(command, usage, text)
+  io.stderr:write("mare ", command, ": ", text, "\n", usage:match("\n(usage:.-\n)\n"), "Try 'mare ", command, " --help'.\n")
+  return 2
+end
 
 return unknown
