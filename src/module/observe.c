@@ -48,6 +48,7 @@ static struct {
   atomic_int bell;                               /* descriptor + 1 */
   atomic_int stop, knocked;
   atomic_int door;                               /* descriptor + 1, likewise */
+  atomic_int opening;                            /* somebody opens the door: a knock and the program itself may want it at the same time */
   atomic_int metrics[MR_METRICS];
   lua_State *L;
   client *client[CLIENTS];
@@ -291,17 +292,21 @@ static int waits_make(waits *w) {
   return until == UINT64_MAX ? -1 : (int)((until - now) / 1000000u) + 1;
 }
 
-static void open_door(void) {
-  int fd;
-  if (!atomic_exchange(&o.knocked, 0) || atomic_load(&o.door) || port_door_open(&fd) != 0) return;
-  port_door_hold(fd);
-  atomic_store(&o.door, fd + 1);
+static int open_door(void) {
+  int fd, err = 0;
+  while (atomic_exchange(&o.opening, 1)) port_sleep(100000);
+  if (!atomic_load(&o.door) && (err = port_door_open(&fd)) == 0) {
+    port_door_hold(fd);
+    atomic_store(&o.door, fd + 1);
+  }
+  atomic_store(&o.opening, 0);
+  return err;
 }
 
 static void rounds(void) {
   waits w;
   while (!atomic_load(&o.stop)) {
-    open_door();
+    if (atomic_exchange(&o.knocked, 0)) open_door();
     int ms = waits_make(&w);
     port_net_await_any(w.want, w.n, ms);
     if (w.want[0].read) port_bell_clear(w.want[0].fd);
@@ -389,10 +394,8 @@ void mr_observe_setup(void) {
 }
 
 int mr_observe_open(void) {
-  int fd, err = port_door_open(&fd);
+  int err = open_door();
   if (err) return err;
-  port_door_hold(fd);
-  atomic_store(&o.door, fd + 1);
   err = awake();
   if (err) {
     port_door_close();
