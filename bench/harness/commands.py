@@ -96,8 +96,8 @@ def _script(directory, name):
     return os.path.join(BENCH, directory, name + ".lua")
 
 
-def mare(name, *args, workers=1, directory="mare"):
-    return Command((MARE, "run", "-w", str(workers), _script(directory, name), *map(str, args)), _lua_env(directory))
+def mare(name, *args, workers=1, directory="mare", options=()):
+    return Command((MARE, "run", "-w", str(workers), *options, _script(directory, name), *map(str, args)), _lua_env(directory))
 
 
 def lua(name, *args, directory="cpu"):

@@ -4,8 +4,8 @@ An experiment is a set of labelled commands ("mare 2" = mare with two workers); 
 turn, and every figure of a finding comes from one repetition, so that neighbours on the machine hit both sides alike.
 Counts are chosen so that a program takes some 0.3-0.5 s.
 """
-from . import io_rows, luaproc_rows, supervised_rows
-from .commands import MARE, c, erlang, go, lua, mare
+from . import io_rows, luaproc_rows, seeing_rows, supervised_rows
+from .commands import c, erlang, go, lua, mare
 from .model import Experiment, Finding, ratio
 
 
@@ -217,12 +217,6 @@ def sorting():
                 mare=("mare 2 async",), peers=("mare 2 sync", "mare 2 simulated"), source="the better of the others")], "summary", "s")
 
 
-def explore():
-    return Experiment("explore", {"mare 1": mare("explore", MARE, 2000)}, [
-        Finding("schedules of a small test tried by mare explore", lambda m: m["mare 1"]["schedules"], ">=", 200, "/s", ("mare 1",)),
-    ], "schedules", "/s")
-
-
 def experiments(steps):
     """`steps`: {language: steps of a task of 20 µs}, from `tasks calibrate`."""
     return [
@@ -232,10 +226,10 @@ def experiments(steps):
         against_ceiling("pairs", "8 independent pairs", everyone("pairs", 8, 600000), "trips", 0.9), fanout(),
         spawn(), waiting(), strings("100 KB", 100000, 40000), strings("1 MiB", 1048576, 4000),
         tables("integers", "table of 1,000 integers", 1000, 25000, 0.7),
-        tables("records", "100 nested records", 100, 8000, 0.3), sorting(), ticker(), *fair(), *ready(), priority(), cancel(), explore(),
+        tables("records", "100 nested records", 100, 8000, 0.3), sorting(), ticker(), *fair(), *ready(), priority(), cancel(),
         *[cpu(name, 0.9 if name == "generators" else 0.99)
           for name in ("fib", "nbody", "spectral", "strings", "sort", "generators")],
         *[message_size(*s) for s in ((10, 200000), (104, 200000), (1048, 200000), (10485, 100000), (104857, 20000),
                                      (1048576, 2000), (10485760, 200))],
-        *io_rows.experiments(), *luaproc_rows.experiments(), *supervised_rows.experiments(),
+        *io_rows.experiments(), *luaproc_rows.experiments(), *supervised_rows.experiments(), *seeing_rows.experiments(),
     ]
