@@ -40,6 +40,8 @@ int  mr_port_get(lua_State *L, int idx);
 void mr_path_push(lua_State *L, const port_addr *a);             /* "unix:/path" or "unix:@name", for messages */
 int  mr_push_addr(lua_State *L, const port_addr *a);            /* host, port, or path; how many */
 
+void mr_outside_address(lua_State *L, const port_addr *a);      /* raises with --seed, when nobody in the program has it */
+
 /* Names. push leaves a hold, whose request is a mr_resolve; await ends in its finish, which says that there is none by fail. */
 mr_hold *mr_names_push(lua_State *L, const char *host, int datagram, mr_finish finish);
 mr_hold *mr_query_push(lua_State *L, const port_query *q, mr_finish finish);    /* anything that the resolver can be asked */
