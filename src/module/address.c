@@ -1,7 +1,6 @@
 /* address: where a socket is or should be, as Lua programs write it; and names. */
 #include "module/net.h"
 #include "port/errors.h"
-#include "port/simnet.h"
 
 #include <string.h>
 

@@ -6,7 +6,6 @@
  */
 #include "module/net.h"
 #include "io/dial.h"
-#include "port/simnet.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -99,6 +99,7 @@ static int io_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   int what = w->what, n, err;
   uint64_t deadline = f->deadline;
   (void)why;
+  mr_goes_on(L);
   do {
     if (PORT_UNLIKELY(s->fd < 0)) return io_failed(L, f, s, what, "closed");
     if ((n = ops[what].step(L, f, s)) >= 0 || deadline == 0) return n;
