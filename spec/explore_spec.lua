@@ -57,7 +57,8 @@ describe("mare explore", function()
     local found = explore(planted .. "whole_line.lua")
     assert.matches("^%d+:[^,]*~%d+$", found.schedule)
     local r = proc.mare_command({ "explore", planted .. "whole_line.lua" }, { timeout = 300 })
-    assert.matches("  [12]%.%d+~%d+ +at point %d+ of process [12] %([a-z]+ at [^)]*whole_line.lua:%d+%), %d bytes? goe?s? ?through, the rest later\n", r.out)
+    assert.matches("  [12]%.%d+~%d+ +at point %d+ of process [12] %([a-z]+ at [^)]*whole_line.lua:%d+%), %d bytes? goe?s? through, " ..
+                   "the rest later\n", r.out)
   end)
 
   it("ends with 0 when nothing fails, and says how many runs there were", function()

@@ -207,7 +207,9 @@ local function explained(choice, place)
   local unit, point, kind, value = choice:match "^(%d+)%.(%d+)(.)(%d+)$"
   if unit == "0" then return ("  %-10s at first process %s goes on"):format(choice, value) end
   local after = ("point %s of process %s%s"):format(point, unit, place and place ~= "" and " (" .. place .. ")" or "")
-  if kind == "~" then return ("  %-10s at %s, %s through, the rest later"):format(choice, after, value == "1" and "1 byte goes" or value .. " bytes go") end
+  if kind == "~" then
+    return ("  %-10s at %s, %s through, the rest later"):format(choice, after, value == "1" and "1 byte goes" or value .. " bytes go")
+  end
   if kind == "+" then return ("  %-10s at %s, select begins with case %d"):format(choice, after, value + 1) end
   return ("  %-10s after %s, process %s goes on"):format(choice, after, value)
 end
