@@ -291,12 +291,14 @@ describe("mare run --seed", function()
       print(pcall(socket.connect, "192.0.2.1", 80))
       print(pcall(net.udp().send_to, net.udp(), "x", "192.0.2.1", 53))
       print(pcall(require "mare".wait_fd, 0, "r"))
+      print(pcall(socket.select, { { getfd = function() return 0 end } }, nil, 1))
+      print(pcall(function() socket.tcp():setfd(0) end))
     ]])
     local lines = {}
     for line in r.out:gmatch "[^\n]+" do lines[#lines + 1] = line end
     for i = 1, 4 do assert.matches(i == 4 and "^nil\t.*ENOENT" or "^nil\t.*[Cc]onnection refused", lines[i], r.out) end
-    for i = 5, 11 do assert.matches("^false\t.*%-%-seed: .* outside the program", lines[i], r.out) end
-    assert.equal(11, #lines, r.out .. r.err)
+    for i = 5, 13 do assert.matches("^false\t.*%-%-seed: .* outside the program", lines[i], r.out) end
+    assert.equal(13, #lines, r.out .. r.err)
     assert.matches("192.0.2.1:80: ", r.out, 1, true)
     assert.matches("[2001:db8::1]:80: ", r.out, 1, true)
   end)
@@ -390,6 +392,20 @@ describe("mare run --seed", function()
       end
       for i = 1, 2 do say(c:receive()) end
     ]], 6)
+  end)
+
+  it("waits in LuaSocket's select for a connection of mare.net, too", function()
+    local r = seeded(1, [[
+      local mare = require "mare"
+      local net, socket = require "mare.net", require "mare.socket"
+      local server = net.listen(0)
+      local conn = net.connect(select(2, server:address()))
+      local peer = server:accept()
+      mare.fiber.spawn(function() mare.sleep(1) peer:write "hello" end)
+      local object = { getfd = function() return conn:fd() end }
+      print(#socket.select({ object }, nil, 0.5), #socket.select({ object }, nil, 5), conn:read())
+    ]])
+    assert.equal("0\t1\thello\n", r.out, r.err)
   end)
 
   it("sends much between processes that read in pieces", function()

@@ -260,6 +260,7 @@ static int l_getfd(lua_State *L) {
 static int l_setfd(lua_State *L) {
   mr_sock *s = mr_sock_check(L, SOCK_ANY);
   lua_Number fd = luaL_checknumber(L, 2);
+  if (fd >= 0 && fd < PORT_SIM_FD) mr_outside_check(L, "setfd");
   unwatch(s, mr_self_fiber(L));
   s->fd = fd >= 0 && fd <= 0x7fffffff ? (int)fd : -1;
   if (s->fd >= 0) port_net_adopt(s->fd);
