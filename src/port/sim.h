@@ -5,6 +5,10 @@
 #include "port/simnet.h"
 
 #include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define SIM_PATH offsetof(struct sockaddr_un, sun_path)    /* in an address: a zero there begins a name that is no file's */
 
 /* Where a socket is: IPv4 addresses are mapped. Nowhere: family 0. */
 typedef struct sim_place {

@@ -64,7 +64,7 @@ static sim *receiver_at(const sim_place *p) {
 
 int sim_datagrams_connect(sim *s, const sim_place *p) {
   int err = 0;
-  if (s->family == PORT_UNIX && !receiver_at(p)) return p->path.bytes[sizeof(sa_family_t)] ? ENOENT : ECONNREFUSED;
+  if (s->family == PORT_UNIX && !receiver_at(p)) return p->path.bytes[SIM_PATH] ? ENOENT : ECONNREFUSED;
   if ((err = sim_bind_any(s)) != 0) return err;
   s->place = sim_source(s, p);
   s->remote = *p;
@@ -114,7 +114,7 @@ static int send_to(sim *s, const sim_place *p, const char *data, size_t n) {
   sim_place from = sim_source(s, p);
   sim *to = receiver_at(p);
   if (to && comes_from(to, &from)) return deliver(to, &from, data, n);
-  if (s->family == PORT_UNIX) return to ? EPERM : p->path.bytes[sizeof(sa_family_t)] ? ENOENT : ECONNREFUSED;
+  if (s->family == PORT_UNIX) return to ? EPERM : p->path.bytes[SIM_PATH] ? ENOENT : ECONNREFUSED;
   if (!to && s->connected) {                     /* told to the next call, as the answer comes then */
     s->error = ECONNREFUSED;
     sim_tell(s, PORT_READ);

@@ -228,7 +228,7 @@ int sim_place_of(sim_place *p, const port_addr *a) {
   p->family = (unsigned char)port_addr_family(a);
   if (p->family == PORT_UNIX) {
     p->path = *a;
-    return a->len > sizeof(sa_family_t) ? 0 : EINVAL;
+    return a->len > SIM_PATH ? 0 : EINVAL;
   }
   if (!p->family) return EAFNOSUPPORT;
   port_addr b = *a;
@@ -409,7 +409,7 @@ static int nobody(const sim_place *p) {
   if (p->family != PORT_UNIX) return ECONNREFUSED;
   for (const sim *s = sim_all; s; s = s->next)
     if (s->bound && sim_covers(s, p)) return s->type == PORT_STREAM ? ECONNREFUSED : EPROTOTYPE;
-  return p->path.bytes[sizeof(sa_family_t)] ? ENOENT : ECONNREFUSED;
+  return p->path.bytes[SIM_PATH] ? ENOENT : ECONNREFUSED;
 }
 
 static int connect_stream(sim *s, const sim_place *p) {
