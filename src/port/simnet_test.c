@@ -90,7 +90,7 @@ static void end(int fd[2]) {
 
 static void test_who_connects_reaches_who_listens(void) {
   char text[PORT_ADDR_TEXT];
-  int l = listener("0.0.0.0", 0), port = where(l, 0, text), err, conn;
+  int l = listener("0.0.0.0", 0), port = where(l, 0, text), err, conn = -1;
   CHECK(port >= 49152 && strcmp(text, "0.0.0.0") == 0);
   port_addr a = at("127.0.0.5", port), b = at("127.0.0.5", port + 1), six = at("::1", port);
   CHECK(client(&b, &err) < 0 && err == ECONNREFUSED);
@@ -131,7 +131,7 @@ static void test_an_address_is_taken_until_it_is_closed(void) {
 }
 
 static void test_only_addresses_of_the_program_are_inside(void) {
-  int err, l = listener("10.0.0.7", 99), conn;
+  int err, l = listener("10.0.0.7", 99), conn = -1;
   port_addr far = at("10.0.0.7", 99), other = at("10.0.0.8", 99), none = path("/tmp/no such socket");
   CHECK(port_sim_inside(&far) && !port_sim_inside(&other) && port_sim_inside(&none));
   int c = client(&far, &err);
@@ -261,7 +261,7 @@ static void test_room_is_told_to_who_waits_for_it(void) {
 
 static void test_sockets_with_paths(void) {
   port_addr a = path("/tmp/mare sim"), named;
-  int l, err, conn, other;
+  int l, err, conn = -1, other;
   char text[PORT_ADDR_TEXT];
   CHECK(port_addr_unix(&named, "\0sim", 4) == 0 && client(&named, &err) < 0 && err == ECONNREFUSED);
   CHECK(port_net_socket(PORT_UNIX, PORT_STREAM, &l) == 0 && port_net_bind(l, &a) == 0 && port_net_listen(l, 1) == 0);
