@@ -29,7 +29,7 @@ static inline void mr_trace_finish(int64_t result) { if (mr_trace_on()) mr_trace
 
 /* ---- fibers, by key: of those that live at one time no two have the same ---- */
 #define MR_TRACE_KEY 52                            /* bits */
-/* How a fiber stopped; greater values are operations in which it waits: mr_trace_op. */
+/* How a fiber stopped; greater values are operations in which it waits: mr_trace_pause_in. */
 enum { TRACE_GAVE_WAY = 1, TRACE_PREEMPTED, TRACE_ENDED, TRACE_WAITS = 8 };
 
 /* What each hop passes is in tracer.h. */

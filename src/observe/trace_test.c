@@ -38,7 +38,7 @@ static void play(void *arg) {
     if (i % 100 == 99) mr_trace_born(f + 1);
     if (i % 100 == 98) mr_trace_ended(f + 1, 1, "it said \"no\"\n\xff");
     mr_trace_woken(next, 0, i % 5 != 0);
-    mr_trace_pause(mr_trace_op(ops[i % 4]));
+    mr_trace_pause_in(ops[i % 4]);
     if (i % 50 == 0) mr_trace_idle();
     if (i % 1000 == 999) {
       mr_trace_leave();
@@ -166,7 +166,9 @@ int main(void) {
   CHECK(mr_trace_start(file, MR_TRACE_LEAST, "a \"test\"", &what) == 0);
   CHECK(mr_trace_start(file, MR_TRACE_LEAST, "test", &what) == EBUSY);
   CHECK(mr_trace_on() && strcmp(mr_trace_file(), rings) == 0);
-  CHECK(mr_trace_op(NULL) >= TRACE_WAITS);       /* a wait that says nothing of itself is one */
+  mr_trace_pause_in(NULL);                      /* a wait that says nothing of itself is one */
+  CHECK(mr_trace_self.how >= TRACE_WAITS);
+  mr_trace_idle();
   cuts_while_threads_write();
   ends_with_the_newest();
   survives_other_bytes();

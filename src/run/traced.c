@@ -20,23 +20,25 @@ static PORT_NOINLINE void name(const mr_fiber *f, unsigned epoch) {
   if (text) mr_trace_named(key_of(first, 0), text);
 }
 
-static inline void begin(mr_fiber *f) {
+static PORT_NOINLINE void begin_slowly(mr_fiber *f) {
   unsigned epoch = mr_trace_epoch();
-  if (PORT_UNLIKELY(f->job->traced != epoch)) name(f, epoch);
+  if (f->job->traced != epoch) name(f, epoch);
   mr_trace_run(key(f));
+}
+
+static inline void begin(mr_fiber *f) {
+  if (PORT_LIKELY(!f->crew) && PORT_LIKELY(f->job->traced == mr_trace_epoch())) mr_trace_run(key_of(f, 0));
+  else begin_slowly(f);
 }
 
 void mr_traced_run(mr_fiber *f) { begin(f); }
 
-static inline unsigned how(const mr_fiber *f) {
-  if (PORT_LIKELY(f->sysyield == SYS_PARK)) return mr_trace_op(f->op);
-  return f->sysyield == SYS_PREEMPTED ? TRACE_PREEMPTED : TRACE_GAVE_WAY;
-}
-
 int mr_traced_resume(mr_fiber *f) {
   begin(f);
   int r = mr_run_body.resume(f);
-  mr_trace_pause(r == BODY_YIELDS ? how(f) : TRACE_ENDED);
+  if (PORT_UNLIKELY(r != BODY_YIELDS)) mr_trace_pause(TRACE_ENDED);
+  else if (PORT_LIKELY(f->sysyield == SYS_PARK)) mr_trace_pause_in(f->op);
+  else mr_trace_pause(f->sysyield == SYS_PREEMPTED ? TRACE_PREEMPTED : TRACE_GAVE_WAY);
   return r;
 }
 
@@ -46,12 +48,18 @@ void mr_traced_left(void) {
 }
 
 void mr_traced_pause(const mr_fiber *f) {
-  mr_trace_pause(mr_trace_op(f->op));
+  mr_trace_pause_in(f->op);
   mr_trace_idle();
 }
 
+static PORT_NOINLINE void woken_slowly(const mr_fiber *f, mr_reason why, int next) { mr_trace_woken(key(f), why, next); }
+
 /* What a reason other than MR_WOKEN is is told at once. */
-void mr_traced_woken(const mr_fiber *f, mr_reason why, int next) { mr_trace_woken(key(f), why, next && why == MR_WOKEN); }
+void mr_traced_woken(const mr_fiber *f, mr_reason why, int next) {
+  next = next && why == MR_WOKEN;
+  if (PORT_LIKELY(!f->crew)) mr_trace_woken(key_of(f, 0), why, next);
+  else woken_slowly(f, why, next);
+}
 
 void mr_traced_born(const mr_fiber *f) {
   const char *text = NULL;
