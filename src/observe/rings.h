@@ -42,9 +42,10 @@ enum { RINGS_CHUNK = 64 };           /* bytes of a chunk's head */
 
 /* The first word: ticks since the beginning << 8 | kind. The second: */
 enum {
-  REC_RUN = 1,                       /* key << 12 | how the one before stopped, 0: there was none */
+  /* Of a process's first fiber: the process << 28 | the number of what the one before waits for << 12 | how that stopped, 0: there was none */
+  REC_RUN = 1,
   REC_PASS,                          /* the same, and the one before has woken it */
-  REC_STOP,                          /* how */
+  REC_STOP,                          /* number << 12 | how */
   REC_WAKE,                          /* key << 12 | reason << 1 | no fiber has done it */
   REC_BORN,                          /* key << 12 | no fiber has done it */
   REC_NAME,                          /* key << 12 | length of the text that follows */
@@ -54,6 +55,8 @@ enum {
   REC_FINISH,                        /* result */
   REC_CALL, REC_SERVE,               /* id; text follows: first word >> 8 of the next record, see REC_TEXT */
   REC_REPLY, REC_SERVED,             /* id */
+  REC_RUN_OTHER, REC_PASS_OTHER,     /* of another fiber: key << 12 | how; behind a REC_STOP, if the one before waits for something with a number */
+  REC_NUMBER,                        /* what has that number from now on << 12 | length of the text that follows: its name */
   REC_TEXT                           /* 15 bytes: seven in the first word, eight in the second; of calls the first of them ends with a zero byte */
 };
 

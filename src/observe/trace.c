@@ -194,16 +194,19 @@ static inline void settle(mr_tracer *t, uint64_t time) {
 
 void mr_trace_idle(void) { settle(&mr_trace_self, mr_trace_now()); }
 
-PORT_NOINLINE void mr_trace_run_slowly(uint64_t key, uint64_t time) {
+void mr_trace_run(uint64_t key) {
   mr_tracer *t = &mr_trace_self;
-  uint64_t second = key << 12 | (t->how & TRACER_HOW);
-  unsigned kind = REC_RUN;
-  t->how = TRACER_RUNS;
-  if (t->passed == key << 12 && atomic_load_explicit(&mr_trace_all.tick, memory_order_relaxed) == t->passed_at) {
-    t->passed = 0;
-    kind = REC_PASS;
+  uint64_t time = mr_trace_now();
+  uint64_t how = t->how & TRACER_HOW;
+  int other = (key & 0xffff) != 0, passed = t->passed == key << 12 && atomic_load_explicit(&mr_trace_all.tick, memory_order_relaxed) == t->passed_at;
+  if (other && how > 0xfff) {                    /* has no room there */
+    mr_trace_record(t, time, REC_STOP, how);
+    passed = 0;
+    how = 0;
   }
-  mr_trace_record(t, time, kind, second);
+  if (passed) t->passed = 0;
+  t->how = TRACER_RUNS;
+  mr_trace_record(t, time, other ? passed ? REC_PASS_OTHER : REC_RUN_OTHER : passed ? REC_PASS : REC_RUN, key << 12 | (other ? how & 0xfff : how));
 }
 
 static void about(unsigned kind, uint64_t key, unsigned bits) {
@@ -286,7 +289,7 @@ void mr_trace_thread(const char *name) { mr_trace_self.name = name; }
 
 /* ---- names of operations ---- */
 
-enum { CACHED = 512 };
+enum { CACHED = 512, NUMBERS = 0x7fff };
 static struct { _Atomic(const char *) op; atomic_uint id; } cached[CACHED];
 static port_lock naming;
 
@@ -307,17 +310,42 @@ static PORT_NOINLINE unsigned op_new(const char *op, unsigned at) {
   return i;
 }
 
-static unsigned op_find(const char *op) {
+static unsigned op_known(const char *op) {
   unsigned at = (unsigned)(((uintptr_t)op ^ (uintptr_t)op >> 9) % CACHED);
   unsigned id = atomic_load_explicit(&cached[at].id, memory_order_acquire);
   if (PORT_LIKELY(atomic_load_explicit(&cached[at].op, memory_order_acquire) == op) && atomic_load(&cached[at].id) == id) return id;
   return op_new(op, at);
 }
 
-PORT_NOINLINE void mr_trace_pause_slowly(const char *op) {
+uint64_t mr_trace_op_find(const char *op) {
   mr_tracer *t = &mr_trace_self;
-  t->how = t->op_id = op_find(op ? op : "wait");
+  if (t->op == op) return t->op_id;
+  t->op_id = op_known(op ? op : "wait");
   t->op = op;
+  return t->op_id;
+}
+
+/* ---- names of what is waited for ---- */
+
+/*
+ * Epochs take turns with two halves of the numbers: so whoever goes on with one of the epoch before does not name something else. Those of which
+ * there are too many have none: 0.
+ */
+static unsigned next_number(unsigned epoch) {
+  static atomic_uint given;                      /* epoch << 16 | how many */
+  unsigned was = atomic_load(&given), now;
+  do {
+    now = was >> 16 == epoch ? was + 1 : epoch << 16 | 1;
+    if ((now & 0xffff) > NUMBERS) return 0;
+  } while (!atomic_compare_exchange_weak(&given, &was, now));
+  return (now & 0xffff) + (epoch & 1 ? NUMBERS : 0);
+}
+
+unsigned mr_trace_numbered(const char *name) {
+  unsigned epoch = mr_trace_epoch(), n = next_number(epoch);
+  size_t len = length(name);
+  if (n) put_text(mr_trace_now() << 8 | REC_NUMBER, (uint64_t)n << 12 | len, name, len);
+  return epoch << 16 | n;
 }
 
 /* ---- beginning and end ---- */

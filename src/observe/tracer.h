@@ -24,8 +24,9 @@ typedef struct mr_tracer {
   unsigned thread, worker;                       /* as in the chunk's head */
 } mr_tracer;
 
-#define TRACER_RUNS 0x1000u                        /* of `how`: a fiber of which it has said so */
-#define TRACER_HOW 0xfffu                          /* ways to stop */
+/* Of `how`: a way to stop, 12 bits; the number of what it waits for, 16 bits; or: it runs a fiber of which it has said so. */
+#define TRACER_HOW 0xfffffffu
+#define TRACER_RUNS 0x10000000u
 
 typedef struct mr_trace_shared {
   uint64_t began;                                /* ticks of the clock */
@@ -39,8 +40,7 @@ extern mr_trace_shared mr_trace_all;
 int  mr_trace_more(mr_tracer *t, unsigned n);
 void mr_trace_settle_passed(mr_tracer *t, uint64_t time);
 void mr_trace_woken_slowly(uint64_t key, unsigned reason, int next);
-void mr_trace_run_slowly(uint64_t key, uint64_t time);
-void mr_trace_pause_slowly(const char *op);
+uint64_t mr_trace_op_find(const char *op);
 
 static inline uint64_t mr_trace_now(void) { return port_ticks() - mr_trace_all.began; }
 /* 1…255: in each one a fiber's name is to be recorded again, or it would be lost with old records. */
@@ -65,29 +65,44 @@ static inline void mr_trace_record(mr_tracer *t, uint64_t time, unsigned kind, u
 }
 
 /* The calling thread runs it, until the next call of this, or of mr_trace_pause. */
-static inline void mr_trace_run(uint64_t key) {
+void mr_trace_run(uint64_t key);
+/* The same for the first fiber of a process which it has woken just now; 0: it has not, nothing is done. */
+static inline int mr_trace_run_passed(uint64_t key) {
   mr_tracer *t = &mr_trace_self;
-  uint64_t time = mr_trace_now(), who = key << 12;
+  uint64_t who = key << 12;
   if (PORT_UNLIKELY(t->passed != who) || PORT_UNLIKELY(t->at == t->end) ||
-      PORT_UNLIKELY(atomic_load_explicit(&mr_trace_all.tick, memory_order_relaxed) != t->passed_at)) {
-    mr_trace_run_slowly(key, time);
-    return;
-  }
+      PORT_UNLIKELY(atomic_load_explicit(&mr_trace_all.tick, memory_order_relaxed) != t->passed_at)) return 0;
+  uint64_t time = mr_trace_now();
   t->passed = 0;
   t->last = time;
   mr_trace_write(t, time << 8 | REC_PASS, who | (t->how & TRACER_HOW));
   t->how = TRACER_RUNS;
+  return 1;
 }
 
 /* ... stops to run it; when that was is only known when it runs another, or calls mr_trace_idle. */
 static inline void mr_trace_pause(unsigned how) { mr_trace_self.how = how; }
 
-/* ... as it waits. op: a string that stays */
-static inline void mr_trace_pause_in(const char *op) {
-  mr_tracer *t = &mr_trace_self;
-  if (PORT_LIKELY(t->op == op)) t->how = t->op_id;
-  else mr_trace_pause_slowly(op);
+/* ... as it waits. op: a string that stays. number: of what it waits for, see mr_trace_number; 0: nothing that can be named */
+static inline void mr_trace_pause_in(const char *op, unsigned number) {
+  uint64_t id = mr_trace_op_find(op);
+  mr_trace_self.how = id | (uint64_t)number << 12;
 }
+
+/* The same; 0: its last operation was another one, nothing is done. */
+static inline int mr_trace_pause_again(const char *op, unsigned number) {
+  mr_tracer *t = &mr_trace_self;
+  if (PORT_UNLIKELY(t->op != op)) return 0;
+  t->how = t->op_id | (uint64_t)number << 12;
+  return 1;
+}
+
+/*
+ * What is waited for has a number, and its name is recorded once in each epoch. `traced`: what was stored there last, 0 at first. Greater than
+ * 0xffff: it has no number yet in this epoch.
+ */
+static inline unsigned mr_trace_number(unsigned traced) { return traced ^ mr_trace_epoch() << 16; }
+unsigned mr_trace_numbered(const char *name);      /* a new one: what is to be stored */
 
 /* By the calling thread, which probably runs it next. */
 static inline void mr_trace_woken(uint64_t key, unsigned reason, int next) {
