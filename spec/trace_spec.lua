@@ -176,6 +176,28 @@ print(len(d['traceEvents']))
     end, { words = { "-w", "1" } })
   end)
 
+  it("has the steps of the collector, and whole collections", function()
+    local code = [[
+      local kept = {}
+      for i = 1, 200000 do kept[i % 1000] = { i } end
+      kept = nil
+      collectgarbage()
+    ]]
+    script(code, function(r, path)
+      assert.equal(0, r.code, r.err)
+      local events, name, freed = events_of(read(path)), nil, { gc = 0, ["gc step"] = 0 }
+      for _, e in ipairs(events) do
+        if e.phase == "B" and freed[e.name] then name = e.name
+        elseif name and e.phase == "E" then
+          freed[name] = freed[name] + (tonumber(e.line:match('"result":(%d+)')) or 0)
+          name = nil
+        end
+      end
+      assert.truthy(freed["gc step"] > 200000, freed["gc step"])
+      assert.truthy(freed.gc > 1000, freed.gc)
+    end, { words = { "-w", "1" } })
+  end)
+
   it("tells of failures, and why", function()
     script("local p = require 'mare'.process.spawn(function() error 'the reason' end) p:wait()", function(_, path)
       local events = events_of(read(path))

@@ -22,7 +22,7 @@ enum { NUMBERS = 0xffff, CHECKPOINT = 256, PER_RECORD = 700 };
 static const char *const whats[TRACE_WHATS] = {
   [TRACE_CONNECT] = "connect", [TRACE_ACCEPT] = "accept", [TRACE_READ] = "read", [TRACE_WRITE] = "write", [TRACE_RECEIVE] = "receive datagram",
   [TRACE_SEND] = "send datagram", [TRACE_REQUEST] = "request", [TRACE_RESOLVE] = "resolve", [TRACE_START_CHILD] = "start program",
-  [TRACE_COLLECT] = "collectgarbage", [TRACE_FILE_READ] = "file read", [TRACE_FILE_WRITE] = "file write", [TRACE_FILE_SYNC] = "file sync",
+  [TRACE_COLLECT] = "gc step", [TRACE_COLLECT_ALL] = "gc", [TRACE_FILE_READ] = "file read", [TRACE_FILE_WRITE] = "file write", [TRACE_FILE_SYNC] = "file sync",
   [TRACE_FILE_CLOSE] = "file close", [TRACE_FILE_OPEN] = "file open", [TRACE_FILE_TEMP] = "file temp", [TRACE_FILE_SLURP] = "file read all",
   [TRACE_FILE_SPILL] = "file write all", [TRACE_FILE_STAT] = "file stat", [TRACE_FILE_LIST] = "file list", [TRACE_FILE_MKDIR] = "file mkdir",
   [TRACE_FILE_REMOVE] = "file remove", [TRACE_FILE_RENAME] = "file rename",

@@ -185,6 +185,8 @@ static void note(unsigned kind, uint64_t second) { mr_trace_record(&mr_trace_sel
 void mr_trace_began(mr_trace_what what) { note(REC_BEGIN, what); }
 void mr_trace_finished(int64_t result) { note(REC_FINISH, (uint64_t)result); }
 
+int mr_trace_in_fiber(void) { return mr_trace_on() && mr_trace_self.how == TRACER_RUNS; }
+
 /* What the scheduler does between two fibers is none of theirs. */
 static inline void settle(mr_tracer *t, uint64_t time) {
   if (!t->how || t->how == TRACER_RUNS) return;
