@@ -63,8 +63,8 @@ if(lua_file)
   add_dependencies(mare embed)
   target_link_libraries(mare PRIVATE core lua_static)
   target_compile_options(mare PRIVATE ${mare_warnings} ${mare_exe_compile})
-  # What Lua reads of the clock: see src/port/virtual.h.
-  target_link_options(mare PRIVATE ${mare_exe_link} -Wl,--wrap=time -Wl,--wrap=clock)
+  # What Lua reads of the clock: see src/port/virtual.h. When it collects: src/lua/collect.c.
+  target_link_options(mare PRIVATE ${mare_exe_link} -Wl,--wrap=time -Wl,--wrap=clock -Wl,--wrap=luaC_step -Wl,--wrap=luaC_fullgc)
   set_target_properties(mare PROPERTIES ENABLE_EXPORTS ON)
   install(TARGETS mare RUNTIME DESTINATION bin)
 endif()

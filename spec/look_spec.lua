@@ -20,6 +20,21 @@ before_each(function() gate = channel.new() end)
 after_each(function() gate:close() end)
 
 describe("process.list", function()
+  it("has CPU time and heap of a script of plain lua5.4", function()
+    local function host()
+      for _, r in ipairs(process.list()) do if r.kind == "host" then return r end end
+    end
+    local before = host()
+    if not before then return end                   -- under mare there is none
+    mare.sleep(0.001)
+    local after = soon(function()
+      for _ = 1, 1e6 do end
+      local r = host()
+      return r.cpu > before.cpu + 0.01 and r
+    end)
+    assert.is_true(after.heap > 10000, after.heap)
+  end)
+
   it("has an entry for each process that lives", function()
     local p = waiter "a name"
     local r = soon(function()                       -- it waits, and says so in a moment

@@ -113,7 +113,7 @@ describe("a trace", function()
       assert.equal(1, count(events, "i", "^process #1 ends$"))
       assert.equal(0, count(events, "i", "failed$"))
       assert.truthy(count(events, "f") >= 200, "each message is an arrow there, and one back")
-      assert.truthy(count(events, "B", "^receive$", "2") + count(events, "B", "^send$", "2") >= 100)
+      assert.truthy(count(events, "B", "^receive, channel 0x%x+$", "2") + count(events, "B", "^send, channel 0x%x+$", "2") >= 100)
       local tracks = {}
       for _, name in pairs(names) do tracks[name] = true end
       assert.truthy(tracks["worker 0"] and tracks["process #1"] and tracks["process #2 'echo'"])
@@ -151,6 +151,51 @@ print(len(d['traceEvents']))
       if check.code == 127 then return end       -- no Python
       assert.equal(0, check.code, check.err)
     end)
+  end)
+
+  it("says of what each waits for how it is called", function()
+    local code = [[
+      local mare = require "mare"
+      local jobs, other = mare.channel.named "jobs", mare.channel.new()
+      local p = mare.process.spawn { name = "worker", args = { jobs, other }, main = function(jobs, other)
+        local f = mare.fiber.spawn(function() for v in jobs:each() do other:send(v) end end)
+        f:wait()
+      end }
+      for i = 1, 5 do jobs:send(i) assert(other:receive() == i) end
+      mare.sleep(0.01)
+      jobs:close()
+      p:wait()
+    ]]
+    script("mare = require 'mare' " .. code, function(r, path)
+      assert.equal(0, r.code, r.err)
+      local events = events_of(read(path))
+      assert.truthy(count(events, "B", "^%a+, channel 'jobs'$", "2") >= 1)
+      assert.truthy(count(events, "B", "^%a+, channel 0x%x+$", "2") >= 1)
+      assert.truthy(count(events, "B", "^wait, process #2 'worker'$", "2") >= 1)
+      assert.truthy(count(events, "B", "^sleep$", "2") >= 1)
+    end, { words = { "-w", "1" } })
+  end)
+
+  it("has the steps of the collector, and whole collections", function()
+    local code = [[
+      local kept = {}
+      for i = 1, 200000 do kept[i % 1000] = { i } end
+      kept = nil
+      collectgarbage()
+    ]]
+    script(code, function(r, path)
+      assert.equal(0, r.code, r.err)
+      local events, name, freed = events_of(read(path)), nil, { gc = 0, ["gc step"] = 0 }
+      for _, e in ipairs(events) do
+        if e.phase == "B" and freed[e.name] then name = e.name
+        elseif name and e.phase == "E" then
+          freed[name] = freed[name] + (tonumber(e.line:match('"result":(%d+)')) or 0)
+          name = nil
+        end
+      end
+      assert.truthy(freed["gc step"] > 200000, freed["gc step"])
+      assert.truthy(freed.gc > 1000, freed.gc)
+    end, { words = { "-w", "1" } })
   end)
 
   it("tells of failures, and why", function()
@@ -371,6 +416,29 @@ describe("a trace keeps to its size", function()
       assert.truthy(events[1].ts > 0 and tonumber(text:match('"missing":([%d.]+)')) > 0)
       assert.equal(1, count(events, "i", "'the last' ends$"))
       assert.truthy(count(events, "B", "'echo'$", "1") > 100, "names are not lost with the oldest")
+    end, { words = { "-w", "1", "--trace-size=1M" } })
+  end)
+
+  it("with what each waits for, of however many channels", function()
+    script([[
+      local mare = require "mare"
+      local asks, n = mare.channel.named "asks", 20000
+      local p = mare.process.spawn { name = "answers", args = { asks }, main = function(asks)
+        for answer in asks:each() do answer:send(true) end
+      end }
+      for i = 1, n do
+        local answer <const> = mare.channel.new()
+        asks:send(answer)
+        answer:receive()
+      end
+      asks:close()
+      p:wait()
+    ]], function(r, path)
+      assert.equal(0, r.code, r.err)
+      local events = events_of(read(path))
+      local named, unnamed = count(events, "B", "^%a+, channel 'asks'$", "2"), count(events, "B", "^%a+, channel 0x", "2")
+      assert.truthy(named > 100 and unnamed > 100, ("%d named, %d unnamed"):format(named, unnamed))
+      assert.equal(0, count(events, "B", "^send$", "2") + count(events, "B", "^receive$", "2"))
     end, { words = { "-w", "1", "--trace-size=1M" } })
   end)
 

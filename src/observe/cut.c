@@ -15,14 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHECKPOINT = 256, PER_RECORD = 700 };
+enum { NUMBERS = 0xffff, CHECKPOINT = 256, PER_RECORD = 700 };
 
 /* ---- names of what is done ---- */
 
 static const char *const whats[TRACE_WHATS] = {
   [TRACE_CONNECT] = "connect", [TRACE_ACCEPT] = "accept", [TRACE_READ] = "read", [TRACE_WRITE] = "write", [TRACE_RECEIVE] = "receive datagram",
   [TRACE_SEND] = "send datagram", [TRACE_REQUEST] = "request", [TRACE_RESOLVE] = "resolve", [TRACE_START_CHILD] = "start program",
-  [TRACE_COLLECT] = "collectgarbage", [TRACE_FILE_READ] = "file read", [TRACE_FILE_WRITE] = "file write", [TRACE_FILE_SYNC] = "file sync",
+  [TRACE_COLLECT] = "gc step", [TRACE_COLLECT_ALL] = "gc", [TRACE_FILE_READ] = "file read", [TRACE_FILE_WRITE] = "file write", [TRACE_FILE_SYNC] = "file sync",
   [TRACE_FILE_CLOSE] = "file close", [TRACE_FILE_OPEN] = "file open", [TRACE_FILE_TEMP] = "file temp", [TRACE_FILE_SLURP] = "file read all",
   [TRACE_FILE_SPILL] = "file write all", [TRACE_FILE_STAT] = "file stat", [TRACE_FILE_LIST] = "file list", [TRACE_FILE_MKDIR] = "file mkdir",
   [TRACE_FILE_REMOVE] = "file remove", [TRACE_FILE_RENAME] = "file rename",
@@ -39,15 +39,19 @@ static const char *op_of(const walk *w, unsigned how) {
 
 static int is_shown(const walk *w) { return !w->surveys && w->shows; }
 
+static void show_state(walk *w, fiber *f) {
+  if (f->state == READY) mr_trace_event_begin(w, 2, f->track, "ready");
+  else mr_trace_event_wait(w, f->track, op_of(w, f->how & 0xfff), w->numbers[f->how >> 12 & 0xffff]);
+  f->shows = 1;
+}
+
 /* The track of a fiber goes over to another state. */
-static void turn(walk *w, fiber *f, unsigned char state, const char *name) {
+static void turn(walk *w, fiber *f, unsigned char state) {
   f->state = state;
   if (w->surveys || !f->track) return;
   if (f->shows && w->shows) mr_trace_event_end(w, 2, f->track);
   f->shows = 0;
-  if (!name || !w->shows) return;
-  mr_trace_event_begin(w, 2, f->track, name);
-  f->shows = 1;
+  if ((state == WAITS || state == READY) && w->shows) show_state(w, f);
 }
 
 static void close_inner(walk *w, thread *t) {
@@ -64,9 +68,10 @@ static void stop(walk *w, thread *t, unsigned how) {
   if (is_shown(w)) mr_trace_event_end(w, 1, t->id);
   if (f->on != t->id) return;
   f->on = 0;
-  if (how >= TRACE_WAITS && !f->woken) turn(w, f, WAITS, op_of(w, how));
-  else if (how == TRACE_ENDED || how == 0) turn(w, f, NONE, NULL);
-  else turn(w, f, READY, "ready");
+  f->how = how;
+  if ((how & 0xfff) >= TRACE_WAITS && !f->woken) turn(w, f, WAITS);
+  else if (how == TRACE_ENDED || how == 0) turn(w, f, NONE);
+  else turn(w, f, READY);
   f->woken = 0;
 }
 
@@ -80,7 +85,7 @@ static void wake(walk *w, thread *t, fiber *f, size_t number) {
     f->flows = 1;
   }
   if (f->state == RUNS) f->woken = 1;
-  else turn(w, f, READY, "ready");
+  else turn(w, f, READY);
 }
 
 /* A wake-up, or a birth. */
@@ -92,11 +97,11 @@ static void on_wake(walk *w, thread *t, uint64_t word, size_t number, int born) 
   wake(w, t, f, number);
 }
 
-static void on_run(walk *w, thread *t, uint64_t word, size_t number, int passed) {
-  fiber *f = mr_trace_fiber_of(w, word >> 12);
+static void on_run(walk *w, thread *t, uint64_t key, unsigned how, size_t number, int passed) {
+  fiber *f = mr_trace_fiber_of(w, key);
   if (!f) return;
   if (passed && t->runs) wake(w, t, f, number);
-  stop(w, t, (unsigned)(word & 0xfff));
+  stop(w, t, how);
   t->runs = f;
   if (w->surveys) {
     f->runs++;
@@ -107,7 +112,7 @@ static void on_run(walk *w, thread *t, uint64_t word, size_t number, int passed)
   }
   f->wake = 0;
   f->woken = f->flows = 0;
-  turn(w, f, RUNS, NULL);
+  turn(w, f, RUNS);
   f->on = t->id;
 }
 
@@ -185,9 +190,12 @@ static void step(walk *w, thread *t, const uint64_t *r, size_t number) {
   static const char client[] = "call", server[] = "serve";
   fiber *f;
   switch (r[0] & 0xff) {
-    case REC_RUN: on_run(w, t, r[1], number, 0); break;
-    case REC_PASS: on_run(w, t, r[1], number, 1); break;
-    case REC_STOP: stop(w, t, (unsigned)(r[1] & 0xfff)); break;
+    case REC_RUN: on_run(w, t, r[1] >> 28 << 16, (unsigned)(r[1] & 0xfffffff), number, 0); break;
+    case REC_PASS: on_run(w, t, r[1] >> 28 << 16, (unsigned)(r[1] & 0xfffffff), number, 1); break;
+    case REC_RUN_OTHER: on_run(w, t, r[1] >> 12, (unsigned)(r[1] & 0xfff), number, 0); break;
+    case REC_PASS_OTHER: on_run(w, t, r[1] >> 12, (unsigned)(r[1] & 0xfff), number, 1); break;
+    case REC_NUMBER: w->numbers[r[1] >> 12 & 0xffff] = r; break;
+    case REC_STOP: stop(w, t, (unsigned)(r[1] & 0xfffffff)); break;
     case REC_WAKE: on_wake(w, t, r[1], number, 0); break;
     case REC_BORN: on_wake(w, t, r[1], number, 1); break;
     case REC_NAME:
@@ -217,9 +225,7 @@ static void show(walk *w) {
   }
   for (size_t i = 0; i < w->size; i++) {
     fiber *f = w->table[i];
-    if (!f || !f->track || (f->state != WAITS && f->state != READY)) continue;
-    mr_trace_event_begin(w, 2, f->track, f->state == READY ? "ready" : "wait");
-    f->shows = 1;
+    if (f && f->track && (f->state == WAITS || f->state == READY)) show_state(w, f);
   }
 }
 
@@ -279,6 +285,7 @@ static void rewind_all(walk *w) {
     t->worker = t->next->worker;
     if ((t->next->words[0] & 0xff) != REC_TEXT || advance(t)) w->heap[w->nheap++] = t;
   }
+  memset(w->numbers, 0, (NUMBERS + 1) * sizeof *w->numbers);
   for (size_t i = 0; i < w->size; i++) {
     fiber *f = w->table[i];
     if (!f) continue;
@@ -352,7 +359,8 @@ static int write_json(walk *w, const char *to) {
 
 static int convert(walk *w, const char *to, mr_trace_report *r) {
   w->buffer = malloc(BUFFER);
-  if (!w->buffer) return ENOMEM;
+  w->numbers = malloc((NUMBERS + 1) * sizeof *w->numbers);
+  if (!w->buffer || !w->numbers) return ENOMEM;
   w->from = atomic_load(&w->head.until);
   w->fd = -1;
   w->surveys = 1;
@@ -374,6 +382,7 @@ static void forget(walk *w) {
   free(w->tracks);
   free(w->table);
   free(w->flows);
+  free(w->numbers);
   free(w->heap);
   free(w->threads);
   free(w->pieces);

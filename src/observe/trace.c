@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-PORT_TLS mr_tracer mr_trace_self;
+PORT_TLS mr_tracer mr_trace_self = { .op = "" };   /* as no operation is called */
 mr_trace_shared mr_trace_all;
 
 static struct {
@@ -41,12 +41,25 @@ static void raise_to(_Atomic uint64_t *to, uint64_t value) {
   while (now < value && !atomic_compare_exchange_weak(to, &now, value)) { }
 }
 
+static _Atomic uint64_t *words_of(rings_chunk *c) { return (_Atomic uint64_t *)(void *)((char *)c + RINGS_CHUNK); }
+
 /* What is in there is lost: so before its last record nothing is complete any more. */
 static void forget(rings_chunk *c) {
-  unsigned n = atomic_load(&c->count);
-  _Atomic uint64_t *words = (_Atomic uint64_t *)(void *)((char *)c + RINGS_CHUNK);
+  _Atomic uint64_t *words = words_of(c);
+  unsigned n = 0, most = all.room;
+  while (n < most) {                             /* the first that is not there */
+    unsigned middle = (n + most) / 2;
+    if (atomic_load(&words[2 * middle])) n = middle + 1;
+    else most = middle;
+  }
   while (n > 0 && (atomic_load(&words[2 * (n - 1)]) & 0xff) == REC_TEXT) n--;
   if (n) raise_to(&all.head->until, (atomic_load(&words[2 * (n - 1)]) >> 8) + 1);
+}
+
+/* Relaxed, and all of it: who reads it meanwhile finds seq 0. */
+static void clear(rings_chunk *c) {
+  _Atomic uint64_t *words = words_of(c);
+  for (unsigned i = 0; i < 2 * all.room; i++) atomic_store_explicit(&words[i], 0, memory_order_relaxed);
 }
 
 /* The disk is full: from now on what there is goes round. */
@@ -107,11 +120,12 @@ static rings_chunk *fresh(void) {
 
 static rings_chunk *take(void) {
   rings_chunk *c = fresh();
-  if (!c && (c = oldest()) == NULL) return NULL;
+  int again = !c;
+  if (again && (c = oldest()) == NULL) return NULL;
   uint64_t seq = atomic_fetch_add(&all.seq, 1) + 1;
-  forget(c);
+  if (again) forget(c);
   atomic_exchange(&c->seq, 0);                   /* nothing that follows goes before it */
-  atomic_store(&c->count, 0);
+  if (again) clear(c);
   atomic_store(&c->ticks, port_ticks());
   atomic_store(&c->ns, port_now());
   atomic_store(&c->seq, seq);
@@ -136,7 +150,7 @@ void mr_trace_leave(void) {
   if (t->chunk) give_back(t->chunk);
   t->chunk = NULL;
   t->at = t->end = NULL;
-  t->runs = 0;
+  t->how = 0;
   t->passed = 0;
 }
 
@@ -150,9 +164,8 @@ PORT_NOINLINE int mr_trace_more(mr_tracer *t, unsigned n) {
     atomic_fetch_add_explicit(&all.head->dropped, n, memory_order_relaxed);
     return 0;
   }
-  t->at = (_Atomic uint64_t *)(void *)((char *)t->chunk + RINGS_CHUNK);
+  t->at = words_of(t->chunk);
   t->end = t->at + 2 * (size_t)all.room;
-  t->count = 0;
   label(t);
   return 1;
 }
@@ -163,7 +176,7 @@ PORT_NOINLINE int mr_trace_more(mr_tracer *t, unsigned n) {
 PORT_NOINLINE void mr_trace_settle_passed(mr_tracer *t, uint64_t time) {
   uint64_t at = t->passed_at > t->last ? t->passed_at : t->last;
   if (atomic_load_explicit(&mr_trace_all.tick, memory_order_relaxed) == t->passed_at) at = time;
-  mr_trace_put(t, at << 8 | REC_WAKE, t->passed << 12);
+  mr_trace_put(t, at << 8 | REC_WAKE, t->passed);
   t->passed = 0;
 }
 
@@ -172,25 +185,49 @@ static void note(unsigned kind, uint64_t second) { mr_trace_record(&mr_trace_sel
 void mr_trace_began(mr_trace_what what) { note(REC_BEGIN, what); }
 void mr_trace_finished(int64_t result) { note(REC_FINISH, (uint64_t)result); }
 
+int mr_trace_in_fiber(void) { return mr_trace_on() && mr_trace_self.how == TRACER_RUNS; }
+
 /* What the scheduler does between two fibers is none of theirs. */
 static inline void settle(mr_tracer *t, uint64_t time) {
-  if (!t->how) return;
+  if (!t->how || t->how == TRACER_RUNS) return;
   mr_trace_record(t, time, REC_STOP, t->how);
   t->how = 0;
 }
 
-void mr_trace_idle(void) {
-  if (mr_trace_self.how) settle(&mr_trace_self, mr_trace_now());
+void mr_trace_idle(void) { settle(&mr_trace_self, mr_trace_now()); }
+
+void mr_trace_run(uint64_t key) {
+  mr_tracer *t = &mr_trace_self;
+  uint64_t time = mr_trace_now();
+  uint64_t how = t->how & TRACER_HOW;
+  int other = (key & 0xffff) != 0, passed = t->passed == key << 12 && atomic_load_explicit(&mr_trace_all.tick, memory_order_relaxed) == t->passed_at;
+  if (other && how > 0xfff) {                    /* has no room there */
+    mr_trace_record(t, time, REC_STOP, how);
+    passed = 0;
+    how = 0;
+  }
+  if (passed) t->passed = 0;
+  t->how = TRACER_RUNS;
+  mr_trace_record(t, time, other ? passed ? REC_PASS_OTHER : REC_RUN_OTHER : passed ? REC_PASS : REC_RUN, key << 12 | (other ? how & 0xfff : how));
 }
 
 static void about(unsigned kind, uint64_t key, unsigned bits) {
   mr_tracer *t = &mr_trace_self;
   uint64_t time = mr_trace_now();
-  if (!t->runs) settle(t, time);
-  mr_trace_record(t, time, kind, key << 12 | bits | !t->runs);
+  settle(t, time);
+  mr_trace_record(t, time, kind, key << 12 | bits | (t->how != TRACER_RUNS));
 }
 
-PORT_NOINLINE void mr_trace_woken_elsewhere(uint64_t key, unsigned reason) { about(REC_WAKE, key, reason << 1); }
+PORT_NOINLINE void mr_trace_woken_slowly(uint64_t key, unsigned reason, int next) {
+  mr_tracer *t = &mr_trace_self;
+  if (!next || t->how != TRACER_RUNS) {
+    about(REC_WAKE, key, reason << 1);
+    return;
+  }
+  if (t->passed) mr_trace_settle_passed(t, t->last = mr_trace_now());
+  t->passed = key << 12;
+  t->passed_at = atomic_load_explicit(&mr_trace_all.tick, memory_order_relaxed);
+}
 void mr_trace_born(uint64_t key) { about(REC_BORN, key, 0); }
 
 static size_t pack(uint64_t *first, uint64_t *second, const char *text, size_t len) {
@@ -254,7 +291,7 @@ void mr_trace_thread(const char *name) { mr_trace_self.name = name; }
 
 /* ---- names of operations ---- */
 
-enum { CACHED = 512 };
+enum { CACHED = 512, NUMBERS = 0x7fff };
 static struct { _Atomic(const char *) op; atomic_uint id; } cached[CACHED];
 static port_lock naming;
 
@@ -275,12 +312,42 @@ static PORT_NOINLINE unsigned op_new(const char *op, unsigned at) {
   return i;
 }
 
-PORT_NOINLINE unsigned mr_trace_op_find(const char *op) {
-  if (!op) op = "wait";
+static unsigned op_known(const char *op) {
   unsigned at = (unsigned)(((uintptr_t)op ^ (uintptr_t)op >> 9) % CACHED);
   unsigned id = atomic_load_explicit(&cached[at].id, memory_order_acquire);
   if (PORT_LIKELY(atomic_load_explicit(&cached[at].op, memory_order_acquire) == op) && atomic_load(&cached[at].id) == id) return id;
   return op_new(op, at);
+}
+
+uint64_t mr_trace_op_find(const char *op) {
+  mr_tracer *t = &mr_trace_self;
+  if (t->op == op) return t->op_id;
+  t->op_id = op_known(op ? op : "wait");
+  t->op = op;
+  return t->op_id;
+}
+
+/* ---- names of what is waited for ---- */
+
+/*
+ * Epochs take turns with two halves of the numbers: so whoever goes on with one of the epoch before does not name something else. Those of which
+ * there are too many have none: 0.
+ */
+static unsigned next_number(unsigned epoch) {
+  static atomic_uint given;                      /* epoch << 16 | how many */
+  unsigned was = atomic_load(&given), now;
+  do {
+    now = was >> 16 == epoch ? was + 1 : epoch << 16 | 1;
+    if ((now & 0xffff) > NUMBERS) return 0;
+  } while (!atomic_compare_exchange_weak(&given, &was, now));
+  return (now & 0xffff) + (epoch & 1 ? NUMBERS : 0);
+}
+
+unsigned mr_trace_numbered(const char *name) {
+  unsigned epoch = mr_trace_epoch(), n = next_number(epoch);
+  size_t len = length(name);
+  if (n) put_text(mr_trace_now() << 8 | REC_NUMBER, (uint64_t)n << 12 | len, name, len);
+  return epoch << 16 | n;
 }
 
 /* ---- beginning and end ---- */

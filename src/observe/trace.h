@@ -19,6 +19,7 @@ typedef enum {
   TRACE_CONNECT, TRACE_ACCEPT, TRACE_READ, TRACE_WRITE, TRACE_RECEIVE, TRACE_SEND, TRACE_REQUEST, TRACE_RESOLVE, TRACE_START_CHILD, TRACE_COLLECT,
   TRACE_FILE_READ, TRACE_FILE_WRITE, TRACE_FILE_SYNC, TRACE_FILE_CLOSE, TRACE_FILE_OPEN, TRACE_FILE_TEMP, TRACE_FILE_SLURP, TRACE_FILE_SPILL,
   TRACE_FILE_STAT, TRACE_FILE_LIST, TRACE_FILE_MKDIR, TRACE_FILE_REMOVE, TRACE_FILE_RENAME,
+  TRACE_COLLECT_ALL,
   TRACE_WHATS
 } mr_trace_what;
 
@@ -27,9 +28,11 @@ void mr_trace_finished(int64_t result);            /* bytes, or minus an errno v
 static inline void mr_trace_begin(mr_trace_what what) { if (mr_trace_on()) mr_trace_began(what); }
 static inline void mr_trace_finish(int64_t result) { if (mr_trace_on()) mr_trace_finished(result); }
 
+int mr_trace_in_fiber(void);                       /* a trace is on, and the calling thread runs a fiber */
+
 /* ---- fibers, by key: of those that live at one time no two have the same ---- */
 #define MR_TRACE_KEY 52                            /* bits */
-/* How a fiber stopped; greater values are operations in which it waits: mr_trace_op. */
+/* How a fiber stopped; greater values are operations in which it waits: mr_trace_pause_in. */
 enum { TRACE_GAVE_WAY = 1, TRACE_PREEMPTED, TRACE_ENDED, TRACE_WAITS = 8 };
 
 /* What each hop passes is in tracer.h. */

@@ -30,6 +30,7 @@ typedef struct fiber {
   unsigned runs, track;                          /* track: 0 none */
   unsigned on;                                   /* the thread that runs it, plus 1 */
   size_t wake;                                   /* the number of the wake-up, plus 1, that it has not answered */
+  unsigned how;                                  /* in what it waits, and for what */
   unsigned char state, woken, shows, flows;      /* woken: while it ran; shows: a slice is open; flows: that wake-up was shown */
 } fiber;
 
@@ -57,6 +58,7 @@ typedef struct walk {
   size_t nfibers, size;
   unsigned char *flows;                          /* a bit for each record: a wake-up with both ends */
   call *calls[CALLS];
+  const uint64_t **numbers;                      /* 65536: the records of what is waited for */
   double rate;                                   /* nanoseconds in a tick */
   uint64_t from;                                 /* ticks: what was before is not shown */
   int surveys, shows, failed;                    /* surveys: only looks; shows: the first moment has come; failed: an errno value */
@@ -88,6 +90,7 @@ void mr_trace_choose_tracks(walk *w);              /* those that ran most have o
 void mr_trace_open_json(walk *w);                  /* and who is who */
 void mr_trace_close_json(walk *w);
 void mr_trace_event_begin(walk *w, unsigned pid, unsigned tid, const char *name);
+void mr_trace_event_wait(walk *w, unsigned tid, const char *op, const uint64_t *number);   /* begins; for what: a REC_NUMBER, or NULL */
 void mr_trace_event_end(walk *w, unsigned pid, unsigned tid);
 void mr_trace_event_result(walk *w, unsigned tid, int64_t result);   /* an end, too: bytes, or minus an errno value */
 void mr_trace_event_fiber(walk *w, const thread *t);   /* the one that it runs begins */

@@ -158,6 +158,18 @@ void mr_trace_event_begin(walk *w, unsigned pid, unsigned tid, const char *name)
   end_event(w);
 }
 
+void mr_trace_event_wait(walk *w, unsigned tid, const char *op, const uint64_t *number) {
+  begin_event(w, 'B', 2, tid);
+  ADD(w, ",\"name\":\"");
+  add_escaped(w, op, strlen(op));
+  if (number && (number[1] & 0xfff)) {
+    ADD(w, ", ");
+    add_pieces(w, number, number[1] & 0xfff, 0);
+  }
+  ADD(w, "\"");
+  end_event(w);
+}
+
 void mr_trace_event_fiber(walk *w, const thread *t) {
   begin_event(w, 'B', 1, t->id);
   ADD(w, ",\"name\":\"");

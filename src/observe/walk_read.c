@@ -22,14 +22,17 @@ static int read_head(const port_map *m, rings_head *h) {
 
 static size_t offset_of(const rings_head *h, unsigned i) { return RINGS_HEAD + (size_t)i * h->chunk_size; }
 
-/* 0: it is empty, or is just being used again. */
+/* 0: it is empty, or is just being used again. A record that is just being written may be copied without its second word: so they are counted first. */
 static int copy_chunk(const port_map *m, const rings_head *h, unsigned i, piece *p, uint64_t *words) {
-  unsigned room = (h->chunk_size - RINGS_CHUNK) / RINGS_RECORD;
+  unsigned room = (h->chunk_size - RINGS_CHUNK) / RINGS_RECORD, count = 0;
+  size_t at = offset_of(h, i);
   rings_chunk c, again;
-  if (port_map_read(m, offset_of(h, i), &c, sizeof c) != 0 || c.seq == 0 || c.count == 0 || c.count > room) return 0;
-  if (port_map_read(m, offset_of(h, i) + RINGS_CHUNK, words, (size_t)c.count * RINGS_RECORD) != 0) return 0;
-  if (port_map_read(m, offset_of(h, i), &again, sizeof again) != 0 || again.seq != c.seq) return 0;
-  *p = (piece){ .seq = c.seq, .ticks = c.ticks, .ns = c.ns, .thread = c.thread, .worker = c.worker, .count = c.count, .words = words };
+  if (port_map_read(m, at, &c, sizeof c) != 0 || c.seq == 0) return 0;
+  if (port_map_read(m, at + RINGS_CHUNK, words, (size_t)room * RINGS_RECORD) != 0) return 0;
+  while (count < room && words[2 * count]) count++;
+  if (count == 0 || port_map_read(m, at + RINGS_CHUNK, words, (size_t)count * RINGS_RECORD) != 0) return 0;
+  if (port_map_read(m, at, &again, sizeof again) != 0 || again.seq != c.seq) return 0;
+  *p = (piece){ .seq = c.seq, .ticks = c.ticks, .ns = c.ns, .thread = c.thread, .worker = c.worker, .count = count, .words = words };
   memcpy(p->name, &c.name, sizeof c.name);
   return 1;
 }

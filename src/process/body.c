@@ -99,6 +99,6 @@ static unsigned describe(const mr_fiber *f, const char **name) {
 
 const mr_body mr_run_body = {
   .thread_size = sizeof(mr_kit), .equip = equip, .get = get, .resume = resume, .end = end, .recycle = recycle, .flush = flush,
-  .prefetch = prefetch, .describe = describe, .kick = mr_hook_kick, .interrupt = mr_interrupt_main, .knocked = knocked,
+  .prefetch = prefetch, .describe = describe, .describe_on = mr_name_on, .kick = mr_hook_kick, .interrupt = mr_interrupt_main, .knocked = knocked,
   .report = mr_dump_print, .ending = mr_ending_report, .deadlock = mr_deadlock,
 };

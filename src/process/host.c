@@ -64,6 +64,7 @@ mr_proc *mr_host_open(lua_State *L, int *err) {
   mr_proc *h = mr_proc_new(PROC_HOST, NULL);
   if (!h) return NULL;
   mr_thread *t = h->main.fiber.thread = mr_thread_new();
+  if (t) port_thread_self(&t->host);
   h->main.L = h->main.top = L;
   atomic_store(&h->status, PROC_ALIVE);
   mr_leaving left = { 0 };

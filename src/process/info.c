@@ -58,7 +58,9 @@ static void see(mr_proc *p, const running *r, mr_info *out) {
                     .heap = READ(p->held), .sent = READ(p->sent), .received = READ(p->received), .restarts = READ(p->restarts), .worker = -1,
                     .kind = p->kind, .level = (unsigned char)mr_fiber_level(&p->main.fiber), .named = p->name != NULL };
   if (p->name) copy_name(out->name, p->name);
-  if (READ(p->status) < PROC_DONE) see_fibers(p, r, out);
+  if (READ(p->status) >= PROC_DONE) return;
+  if (p->kind == PROC_HOST) out->cpu = port_thread_cpu(&p->main.fiber.thread->host);
+  see_fibers(p, r, out);
 }
 
 static void find_running(running *r) { r->n = mr_running(r->at, RUNNING_MOST); }

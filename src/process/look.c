@@ -53,7 +53,7 @@ static int begun(const mr_fiber *f) {
 }
 
 /* mr_hooks.describe begins with a preposition. */
-static int name_on(const mr_fiber *f, char *buf, size_t size) {
+int mr_name_on(const mr_fiber *f, char *buf, size_t size) {
   if (!mr_describe_on(f, buf, size)) return 0;
   if (strncmp(buf, "on ", 3) == 0) memmove(buf, buf + 3, strlen(buf + 3) + 1);
   return 1;
@@ -67,7 +67,7 @@ static void say_doing(mr_text *t, const mr_fiber *f, int does) {
   if (does == RUNS) mr_say(t, "running");
   else if (!begun(f)) mr_say(t, "has not begun");
   else if (does == READY) mr_say(t, "ready");
-  else if (name_on(f, on, sizeof on)) mr_say(t, "waiting (%s, %s)", op ? op : "?", on);
+  else if (mr_name_on(f, on, sizeof on)) mr_say(t, "waiting (%s, %s)", op ? op : "?", on);
   else mr_say(t, op ? "waiting (%s)" : "waiting", op);
 }
 
@@ -140,7 +140,7 @@ static void see_place(view *v, mr_fiber *f) {
   v->out->status = what == RUNS ? "running" : what == READY ? "ready" : "waiting";
   if (what != WAITS) return;
   v->out->waits = mr_fiber_op(f);
-  name_on(f, v->out->on, sizeof v->out->on);
+  mr_name_on(f, v->out->on, sizeof v->out->on);
 }
 
 static int lives(const mr_fiber *f) { return atomic_load_explicit(&f->state, memory_order_relaxed) != FIBER_DONE; }

@@ -5,6 +5,9 @@
 #include "process/info.h"
 #include "heap/pool.h"
 
+#include <stdlib.h>
+#include <time.h>
+
 #define SECOND 1000000000u
 enum { LOOKERS = 3, ROUNDS = 400 / SLOW };
 
@@ -210,6 +213,37 @@ static void test_cpu_time_is_exact_while_somebody_observes(const test_host *h) {
   RUN(h, "set(0) assert(result(p))");
 }
 
+/* Beside others who want the CPUs: what these had is charged to nobody. */
+static void test_exact_cpu_time_is_not_more_than_the_program_had(const test_host *h) {
+  static const char *const turns[] = { "500", "20000", "200000" };   /* 5 us, 0.2 ms, 2 ms */
+  char code[256];
+  uint64_t sum = 0;
+  test_setup();
+  mr_observe(1);
+  CHECK(system("for i in 1 2 3 4 5 6 7 8; do timeout 4 sh -c 'while :; do :; done' & done") == 0);
+  clock_t before = clock();
+  for (int i = 0; i < 3; i++) {
+    snprintf(code, sizeof code, "p%d = spawn({}, 'local t = %s for i = 1, %d // t do for k = 1, t do end yield() end set(%d) await(0)')", i, turns[i], 40000000 / SLOW, 4 + i);
+    RUN(h, code);
+  }
+  for (int i = 0; i < 3; i++) {
+    snprintf(code, sizeof code, "assert(await(%d))", 4 + i);
+    RUN(h, code);
+  }
+  for (int i = 0; i < 3; i++) {
+    mr_info info;
+    snprintf(code, sizeof code, "p%d", i);
+    until(global(h, code), "waiting");
+    mr_proc_info(global(h, code), &info);
+    sum += info.cpu;
+  }
+  double had = (double)(clock() - before) / CLOCKS_PER_SEC, charged = (double)sum / 1e9;
+  printf("# charged %.3f s, had %.3f s\n", charged, had);
+  CHECK(charged <= had * 1.05 + 0.02 && charged >= had * 0.5);
+  mr_observe(-1);
+  RUN(h, "set(0) for i = 0, 2 do assert(result(_G['p' .. i])) end");
+}
+
 int main(void) {
   test_setup();
   mr_workers_set(2);
@@ -222,6 +256,7 @@ int main(void) {
   test_without_memory_there_is_no_answer(&h);
   test_many_look_while_processes_come_and_go(&h);
   test_cpu_time_is_exact_while_somebody_observes(&h);
+  test_exact_cpu_time_is_not_more_than_the_program_had(&h);
   host_close(&h);
   return CHECK_RESULT();
 }

@@ -109,6 +109,12 @@ static PORT_NOINLINE uint64_t limited(mr_lua *l, uint64_t deadline) {
   return l->fiber.limited ? until : deadline;
 }
 
+/* For who looks: nobody else may ask its state. Not in a finaliser. */
+static void weigh_host(mr_fiber *f, lua_State *L) {
+  int kib = lua_gc(L, LUA_GCCOUNT, 0);
+  if (kib >= 0) atomic_store_explicit(&mr_proc_of(f)->held, (size_t)kib * 1024, memory_order_relaxed);
+}
+
 int mr_park(lua_State *L, mr_fiber *f, uint64_t deadline, lua_KContext ctx, lua_KFunction k) {
   mr_lua *l = mr_lua_of(f);
   l->parked_L = L;
@@ -120,6 +126,7 @@ int mr_park(lua_State *L, mr_fiber *f, uint64_t deadline, lua_KContext ctx, lua_
     f->sysyield = SYS_PARK;                     /* it parks when its thread is out of the state: mr_fiber_parked */
     return lua_yieldk(L, 0, ctx, k);
   }
+  if (f->mode == WAIT_HOST) weigh_host(f, L);
   mr_wait_block(f, deadline);
   if (PORT_UNLIKELY(mr_job_watched(f->job))) mr_look_blocked(f);
   return k(L, LUA_OK, ctx);

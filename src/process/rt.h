@@ -78,6 +78,7 @@ void mr_look_answer(mr_fiber *f);              /* its thread: f, which JOB_LOOK 
 void mr_look_blocked(mr_fiber *f);             /* the same, after a wait in which its thread kept it */
 void mr_look_running(mr_fiber *f, lua_State *L);   /* the same, from L's hook: it runs */
 int  mr_describe_on(const mr_fiber *f, char *buf, size_t size);   /* (owner) what f waits for; 0: nothing that has a name */
+int  mr_name_on(const mr_fiber *f, char *buf, size_t size);       /* the same without a preposition */
 struct mr_asked *mr_looks_take(mr_proc *p);    /* (lock) p has ended: for mr_looks_over */
 void mr_looks_over(struct mr_asked *all, mr_proc *p);
 

@@ -24,6 +24,7 @@ typedef struct mr_body {
   void (*prefetch)(const mr_fiber *f);   /* f will run soon, and has not for long */
   /* What number f has among its job's fibers, 0: it is the first; and its name, or NULL: of the first its job's. Its own thread asks. */
   unsigned (*describe)(const mr_fiber *f, const char **name);
+  int  (*describe_on)(const mr_fiber *f, char *buf, size_t size);   /* what f->on is called: 0: it has no name. Its own thread asks */
   void (*kick)(void);                /* a signal's handler: what the current thread runs is to give way */
   void (*interrupt)(void);           /* on the monitor's thread, after mr_run_interrupt */
   void (*knocked)(void);             /* likewise, after mr_run_knocked */

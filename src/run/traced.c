@@ -1,6 +1,7 @@
 /* traced: see traced.h. */
 #include "run/rt.h"
 #include "run/traced.h"
+#include "base/shared.h"
 #include "observe/tracer.h"
 
 /* Of the id the last 36 bits fit in a record. */
@@ -20,24 +21,51 @@ static PORT_NOINLINE void name(const mr_fiber *f, unsigned epoch) {
   if (text) mr_trace_named(key_of(first, 0), text);
 }
 
-static inline void begin(mr_fiber *f) {
+static PORT_NOINLINE void begin_slowly(mr_fiber *f) {
   unsigned epoch = mr_trace_epoch();
-  if (PORT_UNLIKELY(f->job->traced != epoch)) name(f, epoch);
+  if (f->job->traced != epoch) name(f, epoch);
   mr_trace_run(key(f));
+}
+
+/* What happens rarely is in functions of its own, or the way of a hop would have to save registers for it. */
+static inline void begin(mr_fiber *f) {
+  if (PORT_UNLIKELY(f->crew != NULL) || PORT_UNLIKELY(f->job->traced != mr_trace_epoch()) || PORT_UNLIKELY(!mr_trace_run_passed(key_of(f, 0)))) begin_slowly(f);
 }
 
 void mr_traced_run(mr_fiber *f) { begin(f); }
 
-static inline unsigned how(const mr_fiber *f) {
-  if (PORT_LIKELY(f->sysyield == SYS_PARK)) return mr_trace_op(f->op);
-  return f->sysyield == SYS_PREEMPTED ? TRACE_PREEMPTED : TRACE_GAVE_WAY;
+/* What it waits for. It has been claimed, perhaps, but what it waits for stays until it goes on. */
+static PORT_NOINLINE unsigned new_number(const mr_fiber *f) {
+  char text[128] = "";
+  mr_run_body.describe_on(f, text, sizeof text);
+  unsigned traced = mr_trace_numbered(text);
+  atomic_store_explicit(&f->on->traced, traced, memory_order_relaxed);
+  return traced & 0xffff;
+}
+
+static inline unsigned known_number(const mr_fiber *f) {
+  return f->on ? mr_trace_number(atomic_load_explicit(&f->on->traced, memory_order_relaxed)) : 0;
+}
+
+static void pause_in(const mr_fiber *f) {
+  unsigned n = known_number(f);
+  mr_trace_pause_in(f->op, n > 0xffff ? new_number(f) : n);
+}
+
+static PORT_NOINLINE int paused_slowly(const mr_fiber *f, int how) {
+  if (how != BODY_YIELDS) mr_trace_pause(TRACE_ENDED);
+  else if (f->sysyield == SYS_PARK) pause_in(f);
+  else mr_trace_pause(f->sysyield == SYS_PREEMPTED ? TRACE_PREEMPTED : TRACE_GAVE_WAY);
+  return how;
 }
 
 int mr_traced_resume(mr_fiber *f) {
   begin(f);
-  int r = mr_run_body.resume(f);
-  mr_trace_pause(r == BODY_YIELDS ? how(f) : TRACE_ENDED);
-  return r;
+  int how = mr_run_body.resume(f);
+  unsigned n;
+  if (PORT_LIKELY(how == BODY_YIELDS) && PORT_LIKELY(f->sysyield == SYS_PARK) && PORT_LIKELY((n = known_number(f)) <= 0xffff) &&
+      PORT_LIKELY(mr_trace_pause_again(f->op, n))) return BODY_YIELDS;
+  return paused_slowly(f, how);
 }
 
 void mr_traced_left(void) {
@@ -46,12 +74,18 @@ void mr_traced_left(void) {
 }
 
 void mr_traced_pause(const mr_fiber *f) {
-  mr_trace_pause(mr_trace_op(f->op));
+  pause_in(f);
   mr_trace_idle();
 }
 
+static PORT_NOINLINE void woken_slowly(const mr_fiber *f, mr_reason why, int next) { mr_trace_woken(key(f), why, next); }
+
 /* What a reason other than MR_WOKEN is is told at once. */
-void mr_traced_woken(const mr_fiber *f, mr_reason why, int next) { mr_trace_woken(key(f), why, next && why == MR_WOKEN); }
+void mr_traced_woken(const mr_fiber *f, mr_reason why, int next) {
+  next = next && why == MR_WOKEN;
+  if (PORT_LIKELY(!f->crew)) mr_trace_woken(key_of(f, 0), why, next);
+  else woken_slowly(f, why, next);
+}
 
 void mr_traced_born(const mr_fiber *f) {
   const char *text = NULL;

@@ -67,7 +67,8 @@ struct mr_thread {
   atomic_uint lingers;               /* odd: in a call that the monitor ends; written by its own thread, see mr_linger_begin */
   _Atomic uint64_t sample;           /* ns that nobody was charged for yet */
   uint64_t sampled_cpu;              /* (monitor) its CPU clock then */
-  uint64_t exact_from;               /* (own) while CPU time is exact: until when it has been charged; 0: not known */
+  port_thread host;                  /* a host's: for its CPU clock; in `os` it would get signals */
+  uint64_t exact_from, exact_cpu;    /* (own) while CPU time is exact: until when it has been charged, by both clocks; 0: not known */
 };
 enum { POKE_PREEMPT = 1, POKE_INTERRUPT = 2 };
 /* The global queue's; that of mr_share_look; LEVEL_LOW's, if that is due; always: mr_replay_find's. */

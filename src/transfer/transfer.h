@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include "heap/budget.h"
 #include "lua/compat.h"
+#include "base/shared.h"
 #include "port/port.h"
 
 /*
@@ -40,7 +41,6 @@ typedef struct mr_sharetype {
  * (debug.setmetatable). NULL: trust.
  */
 extern int (*mr_share_valid)(const void *block, size_t size);
-struct mr_shared { const mr_sharetype *type; atomic_size_t refs; };
 static inline void mr_retain(mr_shared *o) {
   mr_assert(atomic_load_explicit(&o->refs, memory_order_relaxed) > 0);       /* nothing comes back to life */
   atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed);
