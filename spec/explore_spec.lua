@@ -1,7 +1,9 @@
 -- mare explore: the search for a schedule that fails.
 -- runs under: mare
 local proc = require "spec.support.proc"
-local text = require "spec.support.explored"
+local mare = require "mare"
+local subprocess = require "mare.subprocess"
+local json = require "mare.base.json"
 
 local planted = "spec/support/planted/"
 
@@ -18,7 +20,7 @@ local function explore(path, options)
   words[#words + 1] = path
   local r = proc.mare_command(words, { timeout = 300 })
   assert.equal("", clean(r.err))
-  return text.json(r.out), r
+  return json.read(r.out), r
 end
 
 describe("mare explore", function()
@@ -102,6 +104,55 @@ describe("mare explore", function()
     ]])
   end)
 
+  it("says which run failed, the same as text and as JSON", function()
+    local path = planted .. "deadlock.lua"
+    local found = explore(path, { "--runs", "2000", "--jobs", "2" })
+    local r = proc.mare_command({ "explore", "--runs", "2000", "--jobs", "2", path }, { timeout = 300 })
+    assert.matches("^seed " .. found.seed .. " failed: deadlock %(run " .. found.runs .. " of 2000%)", r.out)
+    assert.equal(found.seed, found.runs)                       -- the first seed is 1
+  end)
+
+  it("shows where every process and fiber stands in a run that takes too long", function()
+    proc.with_file([[
+      local mare = require "mare"
+      local c = mare.channel.named "jobs"
+      mare.process.spawn { name = "waits", main = function(c) c:receive() end, args = { c } }
+      mare.process.spawn { name = "loop", main = function(c)
+        mare.fiber.spawn(function() c:receive() end)
+        mare.fiber.yield()
+        while true do end
+      end, args = { c } }
+      mare.sleep(1)
+      c:receive()
+    ]], function(path)
+      local options = { "--timeout", "0.3", "--runs", "1" }
+      local found = explore(path, options)
+      assert.equal("time limit", found.outcome)
+      assert.matches("#%d 'waits': waiting %(receive, channel 'jobs'%) at [^\n]+:3;", found.stands)
+      assert.matches("#%d 'loop': %a+ at [^\n]+:7;[^\n]* 2 fibers\n", found.stands)
+      assert.matches("#1 main: waiting %(%a+[^\n]*%) at [^\n]+:%d+;", found.stands)
+      assert.matches("main fiber: %a+\nstack traceback:\n\t[^\n]+:7: in function ", found.stands)
+      local r = proc.mare_command({ "explore", "--timeout", "0.3", "--runs", "1", path }, { timeout = 120 })
+      assert.matches("\nwhere all was when its time was over:\n  3 processes, ", r.out)
+    end)
+  end)
+
+  it("says at SIGQUIT where its runs stand, and goes on", function()
+    proc.with_file("while true do end", function(path)
+      local command = { proc.bin, "explore", "--jobs", "1", path, stdout = "pipe", stderr = "pipe", stdin = "null" }
+      local child <close> = assert(subprocess.spawn(command))
+      local text
+      for _ = 1, 600 do                                        -- it may not have begun to listen, or the run not to run
+        mare.sleep(0.2)
+        child:kill "QUIT"
+        text = child.stderr:read_until("in main chunk", nil, 1)
+        if text then break end
+      end
+      assert.matches("mare: SIGQUIT: seed 1: 1 process, up .*#1 main: running at [^\n]+:1;", text or "nothing")
+      assert.is_nil((child:wait(0)))
+    end)
+  end)
+
   it("explains each choice by its place in the program", function()
     local r = proc.mare_command({ "explore", planted .. "deadlock.lua" }, { timeout = 300 })
     assert.matches("after point %d+ of process [23] %(receive at [^)]*deadlock.lua:%d+%), process [23] goes on\n", r.out)
@@ -142,6 +193,9 @@ describe("mare explore", function()
       assert.equal(2, r.code, table.concat(words, " "))
       assert.matches("mare explore %-%-help", r.err)
     end
+    assert.matches("needs a seed: a whole number from 0 on, as 17,.* got '%-3'", proc.mare_command({ "explore", "--seed", "-3", "x.lua" }).err)
+    assert.matches("needs a seed: a whole number from 0 on, as 17,.* got '%-3'", proc.mare_command({ "run", "--seed", "-3", "x.lua" }).err)
+    assert.matches("below 2%^63", proc.mare_command({ "explore", "--seed", "9223372036854775808", "x.lua" }).err)
     assert.matches("did you mean '%-%-runs'", proc.mare_command({ "explore", "--rnus", "3", "x.lua" }).err)
     assert.matches("usage: mare explore", proc.mare_command({ "explore", "--help" }).out)
     assert.matches("usage: mare explore", proc.mare_command({ "help", "explore" }).out)

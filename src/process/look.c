@@ -114,10 +114,12 @@ static void say_stacks(mr_text *t, const chain *c) {
 /* ---- the answer ---- */
 
 /* `own`: the fiber that answers; L: where its thread is, NULL: it has yielded, and is about to go on. */
-typedef struct { mr_look *out; mr_text text; mr_fiber *own; lua_State *L; int does, many; } view;
+typedef struct { mr_look *out; mr_text text; mr_fiber *own; lua_State *L; int does, many, still; } view;
 
 static int does(const view *v, const mr_fiber *f) {
+  unsigned state = atomic_load_explicit(&f->state, memory_order_relaxed);
   if (f == v->own && v->L) return v->does;
+  if (v->still) return state == FIBER_PARKED || state == FIBER_PARKING ? WAITS : READY;   /* nobody was woken to answer */
   return f->mode != WAIT_YIELD || f->sysyield == SYS_PARK ? WAITS : READY;
 }
 
@@ -156,9 +158,9 @@ static void see_all(view *v, mr_proc *p) {
     if (lives(f)) see_fiber(v, f);
 }
 
-/* By the thread that runs f. */
-static void see(mr_look *out, int what, mr_fiber *f, lua_State *L, int does) {
-  view v = { .out = out, .own = f, .L = L, .does = does };
+/* By the thread that runs f; or `still`: nothing of the process runs. */
+static void see(mr_look *out, int what, mr_fiber *f, lua_State *L, int does, int still) {
+  view v = { .out = out, .own = f, .L = L, .does = does, .still = still };
   mr_proc *p = mr_proc_of(f);
   lua_State *any = mr_lua_of(f)->L;
   int kib = lua_gc(any, LUA_GCCOUNT, 0);         /* -1 while a finaliser runs */
@@ -206,7 +208,7 @@ static void answer(mr_fiber *f, lua_State *L, int does) {
   while (all) {
     mr_asked *a = all;
     all = a->next;
-    see(&a->out, a->what, f, L, does);
+    see(&a->out, a->what, f, L, does, 0);
     finish(a, p->job.host ? NULL : f);
   }
 }
@@ -301,7 +303,17 @@ void mr_asked_end(mr_asked *a, mr_proc *p, mr_look *out) {
 
 void mr_look_own(lua_State *L, mr_proc *p, int what, mr_look *out) {
   memset(out, 0, sizeof *out);
-  see(out, what, p->job.fiber, L, RUNS);
+  see(out, what, p->job.fiber, L, RUNS, 0);
+}
+
+void mr_look_still(mr_proc *p, int what, const mr_fiber *running, mr_look *out) {
+  mr_fiber *f = p->job.fiber;
+  lua_State *top = mr_lua_of(f)->top;
+  memset(out, 0, sizeof *out);
+  if (atomic_load(&p->status) >= PROC_DONE) say_over(p, out);
+  else if (!p->main.L) say_missing(p, what, out);
+  else if (f != running) see(out, what, f, NULL, READY, 1);
+  else see(out, what, f, top ? top : mr_lua_of(f)->L, RUNS, 1);
 }
 
 /* A fiber that is claimed here is in no queue until it is ready: see quiet.c. */

@@ -331,8 +331,13 @@ static int switches(mr_fiber *f, int may_switch) {
   return 1;
 }
 
+void mr_replay_seen(void) {
+  if (PORT_UNLIKELY(mr_run_reports(0)) && mr_run_reports(1)) mr_run_body.report();
+}
+
 int mr_replay_point(mr_fiber *f, int may_switch) {
   r.instructions = 0;
+  mr_replay_seen();
   if (!r.looked) {
     port_virtual_seen();
     port_virtual_pass(OPERATION);
@@ -392,6 +397,7 @@ static mr_fiber *runs(mr_fiber *f) {
 mr_fiber *mr_replay_find(mr_thread *t, mr_worker *w) {
   (void)t;
   while (!atomic_load(&gone_on)) port_event_wait(&go, UINT64_MAX);
+  mr_replay_seen();
   gather(w);
   if (r.chosen) {
     mr_fiber *f = r.chosen;

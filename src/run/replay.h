@@ -53,6 +53,8 @@ void mr_replay_yields(void);           /* it is about to say that others may go 
 void mr_replay_look(void);             /* its operation is a look at the clock */
 unsigned mr_replay_case(unsigned n);   /* which of n things select asks first */
 
+void mr_replay_seen(void);             /* here the program may be looked at, if that was asked for (mr_run_report): the body's `report` */
+
 /* ---- for sched.c and idle.c ---- */
 mr_fiber *mr_replay_find(mr_thread *t, mr_worker *w);      /* (holder) who runs next */
 int  mr_replay_idle(void);             /* (holder) nothing is ready: 1: time has passed, something is due */

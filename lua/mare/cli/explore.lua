@@ -8,6 +8,7 @@
 -- the first seed that fails is the smallest one, whichever run was over first. Its run has left a list of its deviations from the default schedule.
 -- Those that are not needed are found by trying: halves, quarters and so on are left out as long as the outcome is the same (delta debugging).
 local native, options = ...
+local json = native.module "mare.base.json"
 -- What can't be loaded is no schedule's fault. Here nothing of the search runs yet, and no run sees what this does to the memory.
 if options.script ~= "" then
   local loaded, problem = loadfile(options.script)
@@ -19,7 +20,9 @@ end
 local runs, first, timeout = options.runs or 1000, math.tointeger(tonumber(options.from or "1")), options.timeout or 10
 local shown = native.terminal "err" and not options.json
 local colours = native.terminal "out" and not os.getenv "NO_COLOR"
-local MOST_TRIES = 5000               -- runs to shorten one schedule
+local MOST_TRIES = 5000               -- runs to shorten one schedule,
+local MOST_SECONDS = 60               -- and so long if each of them takes all the time it may
+local LATE = "time limit"
 
 local function bold(text) return colours and "\27[1m" .. text .. "\27[0m" or text end
 
@@ -28,16 +31,42 @@ local function bold(text) return colours and "\27[1m" .. text .. "\27[0m" or tex
 local running = {}                    -- slot -> { since =, … }
 local slow = 20                       -- times its limit of CPU time that a run may take by the clock
 
+local PATIENCE = 8                    -- seconds in which a run says where it stands
+
 local function start(slot, schedule, keep)
-  running[slot] = { since = native.now() }
+  running[slot] = { since = native.now(), schedule = schedule, keep = keep }
   native.run(slot, schedule, keep or false)
 end
 
+local function is_late(slot, r) return native.cpu(slot) > timeout or native.now() - r.since > slow * timeout end
+
+-- The one whose output is kept says where it stands, before it is killed.
 local function stop_late()
   for slot, r in pairs(running) do
-    if not r.late and (native.cpu(slot) > timeout or native.now() - r.since > slow * timeout) then
-      r.late = true
+    if not r.late and is_late(slot, r) then
+      r.late = native.now()
+      if r.keep then native.ask(slot) end
+    end
+    if r.late and not r.killed and (not r.keep or native.stands(slot) or native.now() - r.late > PATIENCE) then
+      r.killed = true
       native.kill(slot)
+    end
+  end
+end
+
+-- SIGQUIT: each of those that run says where it stands. What its end leaves unsaid is not waited for.
+local function see_asked()
+  if native.asked() then
+    for slot, r in pairs(running) do
+      r.asked = true
+      native.ask(slot)
+    end
+  end
+  for slot, r in pairs(running) do
+    local stands = r.asked and native.stands(slot)
+    if stands then
+      r.asked = false
+      io.stderr:write(shown and "\r\27[K" or "", "mare: SIGQUIT: seed ", r.schedule, ": ", stands)
     end
   end
 end
@@ -46,10 +75,11 @@ end
 local function finish()
   while true do
     local slot, how, code = native.wait(50)
+    see_asked()
     if slot then
       local late = running[slot].late
       running[slot] = nil
-      if late then return slot, "time limit" end
+      if late then return slot, LATE end
       if how == "exit" and code == 0 then return slot end
       return slot, how == "deadlock" and how or how == "exit" and "exit code " .. code or how .. " " .. code
     end
@@ -112,17 +142,19 @@ end
 -- As few of list's as give the same outcome, as far as leaving out neighbours finds it; and how many runs that took.
 local function shorten(seed, list, outcome)
   local tries = 0
+  local until_late = native.now() + MOST_SECONDS
+  local function goes_on() return tries < MOST_TRIES and (outcome ~= LATE or native.now() < until_late) end
   local function fails(l)
     tries = tries + 1
-    if tries % 20 == 0 and shown then io.stderr:write(("\rshortening: %d choices left"):format(#list)) end
+    if (tries % 20 == 0 or outcome == LATE) and shown then io.stderr:write(("\rshortening: %d choices left"):format(#list)) end
     return try(schedule_of(seed, l)) == outcome
   end
   if not fails(list) then return nil, tries end
   if fails {} then return {}, tries end
   local size = #list // 2
-  while size >= 1 and tries < MOST_TRIES do
+  while size >= 1 and goes_on() do
     local at, shorter = 1, false
-    while at <= #list and tries < MOST_TRIES do
+    while at <= #list and goes_on() do
       local rest = without(list, at, math.min(at + size - 1, #list))
       if #rest < #list and fails(rest) then
         list, shorter = rest, true
@@ -200,35 +232,20 @@ local function explained(choice, place)
   return ("  %-10s after %s, process %s goes on"):format(choice, after, value)
 end
 
-local function json_text(text)
-  return '"' .. text:gsub('[%c"\\\127-\255]', function(c)
-    if c:byte() > 126 then return nil end
-    return ("\\u%04x"):format(c:byte())
-  end) .. '"'
-end
-
-local function print_json(fields)
-  local parts = {}
-  for i = 1, #fields, 2 do
-    local value = fields[i + 1]
-    if type(value) == "string" then value = json_text(utf8.len(value) and value or value:gsub("[\128-\255]", "?")) end
-    parts[#parts + 1] = json_text(fields[i]) .. ":" .. tostring(value)
-  end
-  print("{" .. table.concat(parts, ",") .. "}")
-end
-
 local function indented(text)
   if text == "" then return "  (nothing)\n" end
   if text:sub(-1) ~= "\n" then text = text .. "\n" end
   return (text:gsub("[^\n]*\n", "  %0"))
 end
 
+local function rounded(seconds) return math.floor(seconds * 1000 + 0.5) / 1000 end
+
 local begun = native.now()
 local found, done = search()
 local seconds = native.now() - begun
 if not found then
   if options.json then
-    print_json { "failed", false, "runs", done, "seconds", math.floor(seconds * 1000 + 0.5) / 1000 }
+    print(json.text { failed = false, runs = done, seconds = rounded(seconds) })
   else
     print(("%d runs, none failed (%.0f a second)"):format(done, done / math.max(seconds, 1e-9)))
   end
@@ -238,7 +255,7 @@ end
 local seed = tostring(first + found.number)
 local list, tries = found.list, 0
 if list then list, tries = shorten(seed, list, found.outcome) end
-if list and #list > 1 and #list < 5 then
+if list and #list > 1 and #list < 5 and found.outcome ~= LATE then
   local more
   list, more = by_one(seed, list, found.outcome)
   tries = tries + more
@@ -246,13 +263,14 @@ end
 local schedule = list and schedule_of(seed, list) or seed
 local outcome = try(schedule, true)
 local output = native.output(1)
+local stands = outcome == LATE and native.stands(1) or nil
 local command = command_for(schedule)
 
 if options.json then
-  print_json { "failed", true, "runs", done,
-               "seconds", math.floor(seconds * 1000 + 0.5) / 1000, "seed", first + found.number, "outcome", outcome or "exit code 0",
-               "schedule", schedule, "choices", list and #list or -1, "made", found.list and #found.list or -1, "tries", tries, "output", output,
-               "command", command }
+  print(json.text {
+    failed = true, runs = found.number + 1, seconds = rounded(seconds), seed = first + found.number, outcome = outcome or "exit code 0",
+    schedule = schedule, choices = list and #list or -1, made = found.list and #found.list or -1, tries = tries, output = output, stands = stands,
+    command = command })
   return 1
 end
 print(bold(("seed %s failed: %s"):format(seed, found.outcome)) .. (" (run %d of %d)"):format(found.number + 1, runs))
@@ -266,5 +284,9 @@ else
 end
 print(bold "what it writes:")
 io.write(indented(output))
+if stands then
+  print(bold "where all was when its time was over:")
+  io.write(indented(stands))
+end
 print(bold "once more: " .. command)
 return 1
