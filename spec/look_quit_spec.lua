@@ -135,7 +135,7 @@ describe("SIGQUIT", function()
           assert.matches("\n  #1 main: waiting %(sleep%) at [^\n]+:20; heap", text)
           assert.matches("\n  #2 'waits': %a+[^\n]* at [^\n]+:3; heap", text)
           text = assert(child.stderr:read_until("fiber #1 'idle': waiting (sleep)\n", nil, LIMIT))
-          assert.matches("main fiber: running\nstack traceback:\n\t[^\n]+:%d+: in function ", text)
+          assert.matches("main fiber: running\nstack traceback:\n\t.*:%d+: in function <", text)   -- perhaps at the end of a send
         end
         out = out .. assert(child.stdout:read("a", LIMIT))
         assert.equal(0, child:wait(LIMIT).code)
