@@ -125,7 +125,7 @@ describe("SIGQUIT", function()
         local command = { proc.bin, "run", "--seed", "12", path, stdout = "pipe", stderr = "pipe", stdin = "null" }
         local undisturbed = proc.mare_command({ "run", "--seed", "12", path }, { timeout = LIMIT }).out
         local child <close> = assert(subprocess.spawn(command))
-        local out = child.stdout:read_until("up\n", nil, LIMIT) .. "up\n"
+        local out = child.stdout:read_until("up\n", nil, LIMIT)
         for _ = 1, 3 do
           child:kill "QUIT"
           local text = assert(child.stderr:read_until("process #3 'loop'\n", nil, LIMIT))
