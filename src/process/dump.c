@@ -9,6 +9,7 @@
  * else runs; all stacks are read there as they are.
  */
 #include "process/info.h"
+#include "base/show.h"
 #include "heap/pool.h"
 #include "observe/trace.h"
 #include "port/copies.h"
@@ -18,7 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SHOWN = 300, TRACED = 40 };
+enum { SHOWN = 300, TRACED = 40, WHO = MR_INFO_NAME + 60 };
 #define PATIENCE 2000000000u           /* ns for all answers together */
 
 /* ---- who is shown ---- */
@@ -38,7 +39,8 @@ static int by_rank(const void *x, const void *y) {
 
 static const char *who(const mr_info *i, char *buf, size_t size) {
   const char *kind = i->kind == PROC_HOST ? " the main script" : i->kind == PROC_MAIN ? " main" : "";
-  if (i->named) snprintf(buf, size, "#%llu '%s'%s", (unsigned long long)i->id, i->name, kind);
+  char name[MR_INFO_NAME + 20];
+  if (i->named) snprintf(buf, size, "#%llu '%s'%s", (unsigned long long)i->id, mr_show(name, sizeof name, i->name), kind);
   else snprintf(buf, size, "#%llu%s", (unsigned long long)i->id, kind);
   return buf;
 }
@@ -47,7 +49,7 @@ static const char *who(const mr_info *i, char *buf, size_t size) {
 
 static void say_workers(mr_text *t, const mr_infos *all) {
   mr_worker_load load[MR_MAX_WORKERS];
-  char name[MR_INFO_NAME + 40];
+  char name[WHO];
   uint64_t up = mr_run_up();
   for (unsigned i = 0, n = mr_worker_loads(load, MR_MAX_WORKERS); i < n; i++) {
     const mr_info *runs = NULL;
@@ -63,16 +65,18 @@ static void say_workers(mr_text *t, const mr_infos *all) {
 }
 
 static void say_process(mr_text *t, const mr_info *i, const mr_look *seen) {
-  char name[MR_INFO_NAME + 40];
-  mr_say(t, "  %s: %s", who(i, name, sizeof name), i->status);
-  if (i->waits) mr_say(t, " (%s%s%s)", i->waits, seen->on[0] ? ", " : "", seen->on);
+  char name[WHO];
+  int still = seen->state == LOOK_DONE && seen->status[0] == 'w' && rank(i) == 1;    /* the look before has woken it: it waits all the same */
+  const char *waits = still ? seen->waits : i->waits;
+  mr_say(t, "  %s: %s", who(i, name, sizeof name), still ? seen->status : i->status);
+  if (waits) mr_say(t, " (%s%s%s)", waits, seen->on[0] ? ", " : "", seen->on);
   if (seen->where[0]) mr_say(t, " at %s", seen->where);
   else if (seen->state == LOOK_NEW) mr_say(t, ", has not begun");
   if (!mr_replay_on) mr_say(t, "; cpu %.3f s, ", (double)i->cpu * 1e-9);
   mr_say(t, "%sheap %zu KiB, sent %llu, received %llu", mr_replay_on ? "; " : "", i->heap / 1024, (unsigned long long)i->sent,
          (unsigned long long)i->received);
   if (i->fibers > 1) mr_say(t, ", %u fibers", i->fibers);
-  if (i->restarts) mr_say(t, ", restarted %u times", i->restarts);
+  if (i->restarts) mr_say(t, ", restarted %u time%s", i->restarts, i->restarts == 1 ? "" : "s");
   mr_say(t, "\n");
 }
 
@@ -96,7 +100,7 @@ static void say_stacks(mr_text *t, const mr_infos *all, const shown *s, size_t n
     mr_say_text(t, s[i].seen.text);
     mr_say(t, "\n");
   }
-  if (traced > TRACED) mr_say(t, "\n… and %zu more tracebacks\n", traced - TRACED);
+  if (traced > TRACED) mr_say(t, "\n… and %zu more traceback%s\n", traced - TRACED, traced - TRACED == 1 ? "" : "s");
 }
 
 static int wanted(const mr_info *i) { return rank(i) == 2 ? LOOK_WHERE : LOOK_WHERE | LOOK_TRACE; }

@@ -2,6 +2,7 @@
 #include "process/rt.h"
 #include "process/strand.h"
 #include "process/limit.h"
+#include "base/show.h"
 #include "run/traced.h"
 
 #include <stdio.h>
@@ -190,7 +191,8 @@ void mr_strands_abandon(mr_proc *host) {
 
 void mr_fiber_describe(const mr_fiber *f, char *buf, size_t size) {
   const mr_strand *s = (const mr_strand *)(const void *)f;
+  char name[52];
   if (f == f->job->first) buf[0] = 0;
-  else if (s->name) snprintf(buf, size, ", fiber #%llu '%.50s'", (unsigned long long)s->id, s->name);
+  else if (s->name) snprintf(buf, size, ", fiber #%llu '%s'", (unsigned long long)s->id, mr_show(name, sizeof name, s->name));
   else snprintf(buf, size, ", fiber #%llu", (unsigned long long)s->id);
 }

@@ -96,7 +96,7 @@ end
 
 local function progress(done)
   if not shown then return end
-  io.stderr:write(("\r%d of %d runs"):format(done, runs))
+  io.stderr:write(("\rrun %d of %d"):format(done, runs))
   io.stderr:flush()
 end
 
@@ -146,7 +146,7 @@ local function shorten(seed, list, outcome)
   local function goes_on() return tries < MOST_TRIES and (outcome ~= LATE or native.now() < until_late) end
   local function fails(l)
     tries = tries + 1
-    if (tries % 20 == 0 or outcome == LATE) and shown then io.stderr:write(("\rshortening: %d choices left"):format(#list)) end
+    if (tries % 20 == 0 or outcome == LATE) and shown then io.stderr:write(("\rshortening: choices left: %d "):format(#list)) end
     return try(schedule_of(seed, l)) == outcome
   end
   if not fails(list) then return nil, tries end
@@ -247,7 +247,7 @@ if not found then
   if options.json then
     print(json.text { failed = false, runs = done, seconds = rounded(seconds) })
   else
-    print(("%d runs, none failed (%.0f a second)"):format(done, done / math.max(seconds, 1e-9)))
+    print(("%d run%s, none failed (%.0f a second)"):format(done, done == 1 and "" or "s", done / math.max(seconds, 1e-9)))
   end
   return 0
 end
@@ -277,7 +277,8 @@ print(bold(("seed %s failed: %s"):format(seed, found.outcome)) .. (" (run %d of 
 if not list then
   print "its choices could not be shortened"
 else
-  print(("choices that differ from the default: %d, shortened to %d in %d runs%s"):format(#found.list, #list, tries, #list > 0 and ":" or ""))
+  local often = tries == 1 and "1 run" or tries .. " runs"
+  print(("choices that differ from the default: %d, shortened to %d in %s%s"):format(#found.list, #list, often, #list > 0 and ":" or ""))
   -- as they came; what it did not come to (a list may name more than there is) stays out
   local made, places = native.record(1), native.places(1)
   for i, choice in ipairs(made) do print(explained(choice, places[i])) end
