@@ -155,7 +155,59 @@ describe("mare explore", function()
 
   it("explains each choice by its place in the program", function()
     local r = proc.mare_command({ "explore", planted .. "deadlock.lua" }, { timeout = 300 })
-    assert.matches("after point %d+ of process [23] %(receive at [^)]*deadlock.lua:%d+%), process [23] goes on\n", r.out)
+    assert.matches("after point %d+ of process [23] '[ab]' %(receive at [^)]*deadlock.lua:%d+%), process [23] '[ab]' goes on\n", r.out)
+  end)
+
+  it("shows what happens: who does what on which object, where, and each switch", function()
+    local path = planted .. "deadlock.lua"
+    local r = proc.mare_command({ "explore", path }, { timeout = 300 })
+    local shown = assert(r.out:match "\nwhat happens[^\n]*\n(.-)\nwhat it writes:")
+    assert.matches("\n +#1 main +spawn → #2 'a' +[^\n]*deadlock.lua:16\n", shown)
+    assert.matches("\n +#1 main +wait #2 'a' +[^\n]*deadlock.lua:18, waits\n", shown)
+    assert.matches("\n  > +#2 'a' +begins\n +#2 'a' +receive channel 1 → true +[^\n]*deadlock.lua:9\n", shown)
+    assert.matches("\n  >%* #3 'b' +begins\n", shown)
+    assert.matches("\n[ >]+#2 'a' +receive channel 2 +[^\n]*deadlock.lua:10, waits", shown)
+    local found = explore(path)
+    assert.equal(#found.events, found.happened)
+    assert.same({ number = 1, process = 1, who = "#1 main", does = "begins" }, found.events[1])
+    local choices = 0
+    for i, e in ipairs(found.events) do
+      assert.equal(i, e.number)
+      assert.equal(i > 1 and e.process ~= found.events[i - 1].process or nil, e.switch)
+      if e.choice then
+        choices = choices + 1
+        assert.equal(found.schedule, found.seed .. ":" .. e.choice)
+      end
+    end
+    assert.equal(1, choices)
+  end)
+
+  it("shows fibers, names without control characters, cases of select and how each ends", function()
+    proc.with_file([[
+      local mare = require "mare"
+      local c = mare.channel.named "jobs"
+      local f = mare.fiber.spawn { name = "in\27side", main = function() mare.select { c, mare.channel.new() } error "broken\nhere" end }
+      c:send("x\7y")
+      f:wait()
+      error "always"
+    ]], function(path)
+      local r = proc.mare_command { "explore", "--runs", "1", path }
+      assert.matches("\n +#1 main +send channel 'jobs', 'x\\x07y' +[^\n]+:4, waits\n", r.out)
+      assert.matches("\n +#1 main, fiber #1 'in\\x1bside' +select channel 'jobs', channel 1", r.out)
+      assert.matches("\n +#1 main, fiber #1 'in\\x1bside' +fails: [^\n]+:3: broken\n", r.out)
+    end)
+  end)
+
+  it("leaves out what is far from beginning, end and choices, and says how much", function()
+    proc.with_file("local c = require('mare').channel.new() for i = 1, 6000 do c:try_send(i) end error 'always'", function(path)
+      local r = proc.mare_command { "explore", "--runs", "1", path }
+      assert.matches("\n +… 5971 more\n +#1 main +try_send channel 1, 5982", r.out)
+      local found = explore(path, { "--runs", "1" })
+      assert.equal(6003, found.happened)
+      assert.equal(400, #found.events)
+      assert.equal(5603, found.events[201].skipped)
+      assert.equal(5804, found.events[201].number)
+    end)
   end)
 
   it("is on whoever's behalf: stdin is empty, the arguments are the test's", function()

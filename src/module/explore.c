@@ -26,6 +26,7 @@ typedef struct slot {
   int deadlock;
   int (*run)(void);
   char where[PLACES][REPLAY_PLACE];
+  mr_replay_log log;
   atomic_int told;
   char stands[STANDS];
 } slot;
@@ -87,6 +88,7 @@ static int l_run(lua_State *L) {
   const char *err = mr_replay_parse(&slots[i]->s, luaL_checkstring(L, 2), ROOM);
   if (err) return luaL_argerror(L, 2, err);
   slots[i]->s.places = lua_toboolean(L, 3) ? PLACES : 0;
+  slots[i]->s.log = lua_toboolean(L, 3) ? &slots[i]->log : NULL;
   if (port_copies_run(&servers[i], lua_toboolean(L, 3)) != 0) return luaL_error(L, "a child process is gone");
   return 0;
 }
@@ -169,6 +171,46 @@ static int l_places(lua_State *L) {
   return 1;
 }
 
+static void set_text(lua_State *L, const char *field, const char *text) {
+  if (!*text) return;
+  lua_pushstring(L, text);
+  lua_setfield(L, -2, field);
+}
+
+static void set_flag(lua_State *L, const char *field, int yes) {
+  if (!yes) return;
+  lua_pushboolean(L, 1);
+  lua_setfield(L, -2, field);
+}
+
+/* events(slot) -> what happened in its last run, if its output was kept: a table, with gaps where there was no room; how many there were */
+static int l_events(lua_State *L) {
+  const slot *s = slots[check_slot(L)];
+  uint64_t n = s->log.n;
+  char choice[64] = "";
+  lua_newtable(L);
+  for (uint64_t i = 0; i < n; i++) {
+    if (i == REPLAY_EVENTS && n > 2 * REPLAY_EVENTS) i = n - REPLAY_EVENTS;
+    const mr_replay_event *e = i < REPLAY_EVENTS ? &s->log.first[i] : &s->log.last[i % REPLAY_EVENTS];
+    lua_createtable(L, 0, 8);
+    lua_pushinteger(L, (lua_Integer)i + 1);
+    lua_setfield(L, -2, "number");
+    lua_pushinteger(L, (lua_Integer)e->unit);
+    lua_setfield(L, -2, "process");
+    set_text(L, "who", e->who);
+    set_text(L, "does", e->does);
+    set_text(L, "at", e->at);
+    set_flag(L, "switch", e->switched && i > 0);
+    set_flag(L, "waits", e->waits);
+    choice[0] = 0;
+    if (e->choice && e->choice <= s->s.made && e->choice <= s->s.most) mr_replay_text(&s->s.record[e->choice - 1], choice);
+    set_text(L, "choice", choice);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_pushinteger(L, (lua_Integer)n);
+  return 2;
+}
+
 /* output(slot) -> what its last run has written, to stdout and stderr */
 static int l_output(lua_State *L) {
   size_t len;
@@ -202,7 +244,7 @@ static int l_module(lua_State *L) {
 }
 
 static const luaL_Reg functions[] = {
-  { "run", l_run }, { "wait", l_wait }, { "kill", l_kill }, { "ask", l_ask }, { "stands", l_stands }, { "asked", l_asked }, { "cpu", l_cpu }, { "record", l_record }, { "places", l_places }, { "output", l_output },
+  { "run", l_run }, { "wait", l_wait }, { "kill", l_kill }, { "ask", l_ask }, { "stands", l_stands }, { "asked", l_asked }, { "cpu", l_cpu }, { "record", l_record }, { "places", l_places }, { "events", l_events }, { "output", l_output },
   { "now", l_now }, { "module", l_module }, { "terminal", l_terminal }, { NULL, NULL }
 };
 

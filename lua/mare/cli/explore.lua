@@ -223,13 +223,62 @@ local function command_for(schedule)
   return table.concat(words, " ")
 end
 
--- place: "receive at file:line", or ""
-local function explained(choice, place)
+-- place: "receive at file:line", or ""; names: of processes, by their ids
+local function explained(choice, place, names)
   local unit, point, kind, value = choice:match "^(%d+)%.(%d+)(.)(%d+)$"
-  if unit == "0" then return ("  %-10s at first process %s goes on"):format(choice, value) end
-  local after = ("point %s of process %s%s"):format(point, unit, place and place ~= "" and " (" .. place .. ")" or "")
+  local function process(id) return "process " .. id .. (names[id] or "") end
+  if unit == "0" then return ("  %-10s at first %s goes on"):format(choice, process(value)) end
+  local after = ("point %s of %s%s"):format(point, process(unit), place and place ~= "" and " (" .. place .. ")" or "")
   if kind == "+" then return ("  %-10s at %s, select begins with case %d"):format(choice, after, value + 1) end
-  return ("  %-10s after %s, process %s goes on"):format(choice, after, value)
+  return ("  %-10s after %s, %s goes on"):format(choice, after, process(value))
+end
+
+-- Of those that have some: " 'name'".
+local function names_in(events)
+  local names = {}
+  for _, e in pairs(events) do names[tostring(e.process)] = e.who:match "^#%d+[ main]*( '[^']*')" end
+  return names
+end
+
+-- Of what happened, a list: the first, the last, and what is near choices; each that follows a gap says in `skipped` how many are left out there.
+local function parts_of(events, n, head, tail, near)
+  local wanted, list, skipped = {}, {}, 0
+  for i = 1, n do
+    if events[i] and (i <= head or i > n - tail) then wanted[i] = true end
+    if events[i] and events[i].choice then
+      for k = math.max(i - near, 1), math.min(i + near, n) do wanted[k] = true end
+    end
+  end
+  for i = 1, n do
+    local e = wanted[i] and events[i]
+    if e then
+      e.skipped = skipped > 0 and skipped or nil
+      list[#list + 1] = e
+    end
+    skipped = e and 0 or skipped + 1
+  end
+  return list
+end
+
+local function filled(text, width) return text .. (" "):rep(width - (utf8.len(text) or #text)) end
+
+local function widest(list, field, most)
+  local width = 0
+  for _, e in ipairs(list) do width = math.max(width, math.min(utf8.len(e[field]) or #e[field], most)) end
+  return width
+end
+
+local function print_events(events, n)
+  local list = parts_of(events, n, 12, 20, 6)
+  local who, does = widest(list, "who", 30), widest(list, "does", 40)
+  print(bold "what happens" .. " (> another process goes on, * by a choice that differs from the default):")
+  for _, e in ipairs(list) do
+    if e.skipped then print(("    … %d more"):format(e.skipped)) end
+    local mark = (e.switch and ">" or " ") .. (e.choice and "*" or " ")
+    local at = (e.at or "") .. (e.waits and (e.at and ", waits" or "waits") or "")
+    local line = ("  %s %s  %s  %s"):format(mark, filled(e.who, who), filled(e.does, does), at)
+    print((line:gsub("%s+$", "")))
+  end
 end
 
 local function indented(text)
@@ -263,6 +312,7 @@ end
 local schedule = list and schedule_of(seed, list) or seed
 local outcome = try(schedule, true)
 local output = native.output(1)
+local events, happened = native.events(1)
 local stands = outcome == LATE and native.stands(1) or nil
 local command = command_for(schedule)
 
@@ -270,7 +320,7 @@ if options.json then
   print(json.text {
     failed = true, runs = found.number + 1, seconds = rounded(seconds), seed = first + found.number, outcome = outcome or "exit code 0",
     schedule = schedule, choices = list and #list or -1, made = found.list and #found.list or -1, tries = tries, output = output, stands = stands,
-    command = command })
+    command = command, events = parts_of(events, happened, 200, 200, 50), happened = happened })
   return 1
 end
 print(bold(("seed %s failed: %s"):format(seed, found.outcome)) .. (" (run %d of %d)"):format(found.number + 1, runs))
@@ -280,9 +330,10 @@ else
   local often = tries == 1 and "1 run" or tries .. " runs"
   print(("choices that differ from the default: %d, shortened to %d in %s%s"):format(#found.list, #list, often, #list > 0 and ":" or ""))
   -- as they came; what it did not come to (a list may name more than there is) stays out
-  local made, places = native.record(1), native.places(1)
-  for i, choice in ipairs(made) do print(explained(choice, places[i])) end
+  local made, places, names = native.record(1), native.places(1), names_in(events)
+  for i, choice in ipairs(made) do print(explained(choice, places[i], names)) end
 end
+print_events(events, happened)
 print(bold "what it writes:")
 io.write(indented(output))
 if stands then
