@@ -156,7 +156,7 @@ describe("SIGQUIT", function()
         for _ = 1, 20 do                                      -- it may not be there yet
           child:kill "QUIT"
           local text = assert(child.stderr:read_until("in main chunk", nil, LIMIT))
-          if text:find("[C]: in method 'find'", 1, true) then
+          if text:find("[C]: in function 'string.find'", 1, true) then
             assert.matches("#1 main: running at [^\n]+:3;", text)
             return
           end
