@@ -151,7 +151,7 @@ end
 
 local function rate_line(now, before)
   local messages, turns, cpu = per_second(now, before, "messages"), per_second(now, before, "dispatches"), per_second(now, before, "cpu")
-  return { { ("Messages %s/s, turns %s/s   CPU %s%%   heaps %s, resident %s"):format(view.count(messages), view.count(turns), view.percent(cpu),
+  return { { ("Messages sent %s/s, turns %s/s   CPU %s%%   heaps %s, resident %s"):format(view.count(messages), view.count(turns), view.percent(cpu),
     view.bytes(now.heap), view.bytes(now.resident)) } }
 end
 
