@@ -213,6 +213,11 @@ static void answer(mr_fiber *f, lua_State *L, int does) {
   }
 }
 
+void mr_look_forget(mr_proc *p) {
+  mr_job_looked(&p->job);
+  p->looks = NULL;
+}
+
 void mr_look_answer(mr_fiber *f) { answer(f, NULL, WAITS); }
 void mr_look_blocked(mr_fiber *f) { answer(f, mr_lua_of(f)->parked_L, WAITS); }
 void mr_look_running(mr_fiber *f, lua_State *L) { answer(f, L, RUNS); }

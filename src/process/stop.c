@@ -258,6 +258,7 @@ static void in_child(void) {
   mr_fiber *f = mr_run_forked();
   port_door_forked();
   if (f) {
+    mr_look_forget(mr_proc_of(f));
     mr_proc_of(f)->kind = PROC_HOST;
     f->job->host = 1;
   }
