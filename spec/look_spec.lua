@@ -251,6 +251,20 @@ describe("handle:info", function()
     assert.same({ "process #" .. first.id, "wait", "waiting" }, { i.on, i.waits, i.status })
   end)
 
+  it("says where most fibers of a process stand", function()
+    local function serve(c)
+      local none = channel.new()
+      for _ = 1, 3 do fiber.spawn(function() return (none:receive()) end) end
+      return (c:receive())
+    end
+    local p = parked(process.spawn(serve, gate))
+    local i
+    repeat i = p:info(60) until i.fibers == 4 and i.there == 3
+    assert.equal(("%s:%d"):format(here:gsub("%%", ""), debug.getinfo(serve, "S").linedefined + 2), i.where)
+    gate:send(1)
+    p:kill()
+  end)
+
   it("says where one computes", function()
     local p = busy(endless)
     local i = p:info(60)

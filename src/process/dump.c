@@ -71,6 +71,7 @@ static void say_process(mr_text *t, const mr_info *i, const mr_look *seen) {
   mr_say(t, "  %s: %s", who(i, name, sizeof name), still ? seen->status : i->status);
   if (waits) mr_say(t, " (%s%s%s)", waits, seen->on[0] ? ", " : "", seen->on);
   if (seen->where[0]) mr_say(t, " at %s", seen->where);
+  if (seen->where[0] && seen->there > 1) mr_say(t, " (%u fibers there)", seen->there);
   else if (seen->state == LOOK_NEW) mr_say(t, ", has not begun");
   if (!mr_replay_on) mr_say(t, "; cpu %.3f s, ", (double)i->cpu * 1e-9);
   mr_say(t, "%sheap %zu KiB, sent %llu, received %llu", mr_replay_on ? "; " : "", i->heap / 1024, (unsigned long long)i->sent,

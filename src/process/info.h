@@ -61,9 +61,10 @@ enum { MR_LOOK_WHERE = 160, MR_LOOK_ON = 160 };
 typedef struct mr_look {
   int state;                           /* LOOK_* */
   size_t used;                         /* bytes that its Lua state uses; 0: it doesn't say, as a finaliser waits */
-  /* of LOOK_WHERE: the fiber that runs, else the first one. Being looked at wakes it: an info that is read now may say that it runs */
+  /* of LOOK_WHERE: the fiber that runs, else one that stands where most of them do. Being looked at wakes it: an info that is read now may say that it runs */
   const char *status, *waits;          /* "running", "ready", "waiting", and in what, or NULL: constants */
   char where[MR_LOOK_WHERE];           /* "file:line" of the program's code; "": there is none */
+  unsigned there;                      /* of several fibers none of which runs: how many stand there */
   char on[MR_LOOK_ON];                 /* what it waits for: "channel 'results'", "process #3"; "": nothing with a name */
   char *text;                          /* of LOOK_TRACE, malloc'd. BUSY: says so. OVER: the trace of its failure, or NULL. NULL: NOMEM */
 } mr_look;

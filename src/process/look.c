@@ -145,6 +145,53 @@ static void see_place(view *v, mr_fiber *f) {
   name_on(f, v->out->on, sizeof v->out->on);
 }
 
+static int lives(const mr_fiber *f);
+
+/* ---- where most of its fibers are ---- */
+
+enum { SPOTS = 16, FIBERS = 1000 };    /* places that are told apart, fibers that are looked at */
+typedef struct { char where[MR_LOOK_WHERE]; mr_fiber *one; unsigned n; } spot;
+typedef struct { spot at[SPOTS]; unsigned n; } spots;
+
+static void count_at(spots *s, const view *v, mr_fiber *f) {
+  chain c = { .n = 0 };
+  char where[MR_LOOK_WHERE];
+  find_chain(&c, f, f == v->own ? v->L : NULL);
+  find_where(where, sizeof where, &c);
+  unsigned i = 0;
+  while (i < s->n && strcmp(s->at[i].where, where) != 0) i++;
+  if (i == SPOTS) return;
+  if (i == s->n) {
+    memcpy(s->at[i].where, where, sizeof where);
+    s->at[i].one = f;
+    s->at[s->n++].n = 0;
+  }
+  s->at[i].n++;
+}
+
+/* The first one is counted last: of a server with one connection it is that one's place, not that of its accept. */
+static mr_fiber *find_most(const view *v, mr_proc *p, unsigned *there) {
+  mr_crew *c = p->main.fiber.crew;
+  spots s;
+  unsigned best = 0, left = FIBERS;
+  s.n = 0;
+  for (mr_fiber *f = c->token.all.next; f != &c->token && left > 0; f = f->all.next)
+    if (lives(f) && begun(f)) count_at(&s, v, f), left--;
+  if (lives(&p->main.fiber)) count_at(&s, v, &p->main.fiber);
+  for (unsigned i = 1; i < s.n; i++)
+    if (s.at[i].n > s.at[best].n) best = i;
+  *there = s.n ? s.at[best].n : 0;
+  return s.n ? s.at[best].one : v->own;
+}
+
+/* The one that runs; else one of those that stand where most do. */
+static mr_fiber *whose_place(const view *v, mr_proc *p) {
+  const mr_crew *c = p->main.fiber.crew;
+  if (v->L && v->does == RUNS) return v->own;
+  if (c && c->alive > 1) return find_most(v, p, &v->out->there);
+  return lives(&p->main.fiber) ? &p->main.fiber : v->own;
+}
+
 static int lives(const mr_fiber *f) { return atomic_load_explicit(&f->state, memory_order_relaxed) != FIBER_DONE; }
 
 static void see_all(view *v, mr_proc *p) {
@@ -166,7 +213,7 @@ static void see(mr_look *out, int what, mr_fiber *f, lua_State *L, int does, int
   int kib = lua_gc(any, LUA_GCCOUNT, 0);         /* -1 while a finaliser runs */
   out->state = LOOK_DONE;
   out->used = kib < 0 ? 0 : (size_t)kib * 1024 + (size_t)lua_gc(any, LUA_GCCOUNTB, 0);
-  if (what & LOOK_WHERE) see_place(&v, (L && does == RUNS) || !lives(&p->main.fiber) ? f : &p->main.fiber);
+  if (what & LOOK_WHERE) see_place(&v, whose_place(&v, p));
   if (!(what & LOOK_TRACE)) return;
   see_all(&v, p);
   if (v.text.failed) {

@@ -270,7 +270,7 @@ end
 function view.process(p, traceback)
   local lines = { { { ("Process #%d  %s"):format(p.id, name_of(p)), "bold" } } }
   field(lines, "status", p.status .. (p.waits and (" in %s%s"):format(p.waits, p.on and ", " .. p.on or "") or ""))
-  field(lines, "at", p.where)
+  field(lines, "at", p.where and p.where .. ((p.there or 0) > 1 and (" (%d fibers there)"):format(p.there) or ""))
   field(lines, "priority", p.priority)
   field(lines, "CPU", ("%s, now %s%%"):format(view.seconds(p.cpu), view.percent(p.load)))
   field(lines, "heap", view.bytes(p.heap))
