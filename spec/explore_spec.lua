@@ -138,16 +138,13 @@ describe("mare explore", function()
   end)
 
   it("says at SIGQUIT where its runs stand, and goes on", function()
-    proc.with_file("while true do end", function(path)
-      local command = { proc.bin, "explore", "--jobs", "1", path, stdout = "pipe", stderr = "pipe", stdin = "null" }
+    proc.with_file("io.open(..., 'w'):close() while true do end", function(path)
+      local up = path .. ".up"
+      local command = { proc.bin, "explore", "--jobs", "1", "--timeout", "1000", path, up, stdout = "pipe", stderr = "pipe", stdin = "null" }
       local child <close> = assert(subprocess.spawn(command))
-      local text
-      for _ = 1, 600 do                                        -- it may not have begun to listen, or the run not to run
-        mare.sleep(0.2)
-        child:kill "QUIT"
-        text = child.stderr:read_until("in main chunk", nil, 1)
-        if text then break end
-      end
+      while not os.remove(up) do mare.sleep(0.02) end           -- a run is on its way: the search listens, and so does the run
+      child:kill "QUIT"
+      local text = child.stderr:read_until("in main chunk", nil, 60 * proc.slow)
       assert.matches("mare: SIGQUIT: seed 1: 1 process, up .*#1 main: running at [^\n]+:1;", text or "nothing")
       assert.is_nil((child:wait(0)))
     end)
