@@ -28,6 +28,22 @@ mare.channel.new():receive()
     assert.is_false(r.timeout)
   end)
 
+  it("shows names without control characters", function()
+    local r = mare [[
+local mare = require "mare"
+mare.process.spawn { name = "a\27[2Jb\nmare: fine", main = function()
+  mare.fiber.spawn { name = "\r", main = function() mare.channel.named("\8\226\128\174x"):receive() end }
+  mare.channel.new():receive()
+end }
+mare.process.spawn { name = "\7bell", main = function() error "oops" end }
+mare.channel.new():receive()
+]]
+    assert.matches("mare: process '\\x07bell' %(#%d+%) failed: [^\n]*oops\n", r.err)
+    assert.matches("\n  'a\\x1b%[2Jb\\nmare: fine' %(#2%): receive on", r.err)
+    assert.matches(", fiber #1 '\\r': receive on channel '\\x08\\xe2\\x80\\xaex' at", r.err)
+    assert.not_matches("[\0-\8\11-\31]", r.err)
+  end)
+
   it("names the program's lines of who waits in a call, a scope, a server; mare's own only where there is no other", function()
     local r = mare [[
 local mare = require "mare"

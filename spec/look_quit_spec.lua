@@ -96,6 +96,76 @@ describe("SIGQUIT", function()
     end)
   end)
 
+  describe("of a run that can be repeated", function()
+    local program = [[
+      local mare = require "mare"
+      local c, t = mare.channel.named "jobs", setmetatable({}, { __mode = "k" })
+      mare.process.spawn { name = "waits", main = function(c) while c:receive() do end end, args = { c } }
+      mare.process.spawn { name = "loop", main = function(c)
+        mare.fiber.spawn { name = "idle", main = function() mare.sleep(1e6) end }
+        mare.fiber.yield()
+        io.stdout:write "up\n"
+        io.stdout:flush()
+        for i = 1, 200 do
+          table.sort({ 3, 1, 2 }, function(a, b) for _ = 1, 3e4 do end return a < b end)
+          for _ = 1, 3e4 do end
+          c:send(i)
+        end
+        c:close()
+        os.exit(0)
+      end, args = { c } }
+      for i = 1, 100 do t[{}] = i end
+      for k, v in pairs(t) do io.stdout:write(tostring(k), v, " ") end
+      print(math.random(1e9))
+      mare.sleep(100)
+    ]]
+
+    it("shows the same and changes nothing in it", function()
+      proc.with_file(program, function(path)
+        local command = { proc.bin, "run", "--seed", "12", path, stdout = "pipe", stderr = "pipe", stdin = "null" }
+        local undisturbed = proc.mare_command({ "run", "--seed", "12", path }, { timeout = LIMIT }).out
+        local child <close> = assert(subprocess.spawn(command))
+        local out = child.stdout:read_until("up\n", nil, LIMIT)
+        for _ = 1, 3 do
+          child:kill "QUIT"
+          local text = assert(child.stderr:read_until("process #3 'loop'\n", nil, LIMIT))
+          assert.matches("mare: SIGQUIT: 3 processes, ", text)
+          assert.matches("\n  worker 1: runs #3 'loop'\n", text)
+          assert.matches("\n  #3 'loop': running at [^\n]+:%d+; heap [^\n]+, 2 fibers\n", text)
+          assert.matches("\n  #1 main: waiting %(sleep%) at [^\n]+:20; heap", text)
+          assert.matches("\n  #2 'waits': %a+[^\n]* at [^\n]+:3; heap", text)
+          text = assert(child.stderr:read_until("fiber #1 'idle': waiting (sleep)\n", nil, LIMIT))
+          assert.matches("main fiber: running\nstack traceback:\n\t.*:%d+: in function <", text)   -- perhaps at the end of a send
+        end
+        out = out .. assert(child.stdout:read("a", LIMIT))
+        assert.equal(0, child:wait(LIMIT).code)
+        if proc.config == "plain" then assert.equal(undisturbed, out) end
+      end)
+    end)
+
+    it("is seen in a C function, too", function()
+      proc.with_file([[
+        io.stdout:write "up\n"
+        io.stdout:flush()
+        local function slow(s) return (s:find((".-"):rep(30) .. "b")) end
+        coroutine.wrap(function() slow(("a"):rep(60)) end)()
+      ]], function(path)
+        local command = { proc.bin, "run", "--seed", "1", path, stdout = "pipe", stderr = "pipe", stdin = "null" }
+        local child <close> = assert(subprocess.spawn(command))
+        assert.equal("up\n", child.stdout:read("L", LIMIT))
+        for _ = 1, 20 do                                      -- it may not be there yet
+          child:kill "QUIT"
+          local text = assert(child.stderr:read_until("in main chunk", nil, LIMIT))
+          if text:find("[C]: in function 'string.find'", 1, true) then
+            assert.matches("#1 main: running at [^\n]+:3;", text)
+            return
+          end
+        end
+        error "never seen there"
+      end)
+    end)
+  end)
+
   it("is the program's own while it listens", function()
     script([[
       local s = require "mare.signal".on "QUIT"
@@ -109,7 +179,7 @@ describe("SIGQUIT", function()
       child:kill "QUIT"
       assert.equal("QUIT\n", child.stdout:read("L", LIMIT))
       assert.equal("closed\n", child.stdout:read("L", LIMIT))
-      assert.matches("SIGQUIT: 1 processes", quit "waiting (sleep)")
+      assert.matches("SIGQUIT: 1 process, ", quit "waiting (sleep)")
     end)
   end)
 end)

@@ -272,6 +272,20 @@ describe("handle:info", function()
     assert.same({ "process #" .. first.id, "wait", "waiting" }, { i.on, i.waits, i.status })
   end)
 
+  it("says where most fibers of a process stand", function()
+    local function serve(c)
+      local none = channel.new()
+      for _ = 1, 3 do fiber.spawn(function() return (none:receive()) end) end
+      return (c:receive())
+    end
+    local p = parked(process.spawn(serve, gate))
+    local i
+    repeat i = p:info(60) until i.fibers == 4 and i.there == 3
+    assert.equal(("%s:%d"):format(here:gsub("%%", ""), debug.getinfo(serve, "S").linedefined + 2), i.where)
+    gate:send(1)
+    p:kill()
+  end)
+
   it("says where one computes", function()
     local p = busy(endless)
     local i = p:info(60)
@@ -358,6 +372,24 @@ describe("handle:traceback", function()
     finish(p)
   end)
 
+  it("names functions of loaded modules and globals as Lua's own tracebacks do", function()
+    local function nested(c)
+      local mm = { deep = function(f) return (f()) end }
+      package.loaded.mm = mm
+      rawset(_G, "shallow", function(f) return (f()) end)
+      local function get() return (c:receive()) end
+      return (mm.deep(function() return (shallow(get)) end))     -- luacheck: ignore shallow
+    end
+    local p = parked(process.spawn(nested, gate))
+    for _ = 1, 3 do
+      assert.matches("in method 'receive'\n.*in function 'shallow'\n.*in function 'mm.deep'\n", p:traceback())
+    end
+    gate:send(1)
+    assert.is_true((p:wait()))
+    local q = process.spawn(function() package.loaded.mm = { deep = function() error "oops" end } package.loaded.mm.deep() end)
+    assert.matches("in function 'error'\n.*in function 'mm.deep'\n", (select(3, q:wait())))
+  end)
+
   it("shows all coroutines a fiber is in", function()
     local function nested(c, busy)
       local function inner() if busy then c:send(1) while true do end end c:receive() end
@@ -367,7 +399,7 @@ describe("handle:traceback", function()
     local text = p:traceback()
     local _, n = text:gsub("%(this coroutine was resumed by:%)", "")
     assert.equal(2, n)
-    assert.matches("in method 'receive'.*in field 'resume'.*in function", text)
+    assert.matches("in method 'receive'.*in function 'coroutine.resume'.*in function", text)
     local up = channel.new(1)
     local q = process.spawn(nested, up, true)
     up:receive()
@@ -393,11 +425,11 @@ describe("handle:traceback", function()
   it("shows one that waits where it can't yield", function()
     local p = parked(process.spawn(function(c) table.sort({ 3, 2, 1 }, function() c:receive() return false end) end, gate))
     local text = p:traceback()
-    assert.matches("waiting %(receive, .-in method 'receive'.-in field 'sort'", text)
+    assert.matches("waiting %(receive, .-in method 'receive'.-in function 'table.sort'", text)
     local q = parked(process.spawn(function(c)
       table.sort({ 3, 2, 1 }, coroutine.wrap(function() while true do c:receive() coroutine.yield(false) end end))
     end, gate))
-    assert.matches("waiting %(receive, .-in method 'receive'.-resumed by.-in field 'sort'", q:traceback())
+    assert.matches("waiting %(receive, .-in method 'receive'.-resumed by.-in function 'table.sort'", q:traceback())
   end)
 
   it("shows one in a mask, and in a __close", function()

@@ -55,7 +55,7 @@ describe("mare top", function()
       local begun = mare.clock()
       local r = top { tostring(pid) }
       assert.equal(1, r.code)
-      assert.equal(("mare top: process %d does not run mare, or is another user's\n"):format(pid), r.err)
+      assert.equal(("mare top: process %d does not run mare, runs under --seed, or is another user's\n"):format(pid), r.err)
       assert.is_true(mare.clock() - begun < 10 * proc.slow)
     end
   end)
@@ -174,7 +174,7 @@ describe("the live table", function()
   it("ends with its program, and says so", function()
     local w <close> = watched.start({}, "print 'ready' mare.sleep(1e6)", { stderr = "null" })
     local r = live(w, { { "main process", "c" }, { "cancel process #1? y/n", "y" } }, nil, { "--interval", "0.1" })
-    assert.matches("mare top: process " .. w.pid .. ": it has ended, or hung up%s*ended with 0, icanon echo", r.out)
+    assert.matches("mare top: process " .. w.pid .. ": it has ended, or hung up%s*ended with 1, icanon echo", r.out)
   end)
 
   it("gives the terminal back when it is ended by a signal", function()

@@ -1,4 +1,5 @@
 /* channel: the queue and the two lists of waiters; see channel.h for the invariants. */
+#include "base/show.h"
 #include "channel/parts.h"
 #include "run/waitable.h"
 
@@ -74,7 +75,8 @@ int mr_channel_closed(mr_channel *c) {
 
 void mr_channel_describe(mr_shared *o, char *buf, size_t size) {
   mr_channel *c = (mr_channel *)o;
-  if (c->name) snprintf(buf, size, "on channel '%.60s'", c->name->text);
+  char name[64];
+  if (c->name) snprintf(buf, size, "on channel '%s'", mr_show(name, sizeof name, c->name->text));
   else snprintf(buf, size, "on channel %p", (void *)c);
 }
 

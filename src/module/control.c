@@ -1,6 +1,7 @@
 /*
  * control: the part of mare.process about ends: who ends whom, until when, and what runs then. See process/control.h and process/limit.h.
  */
+#include "base/show.h"
 #include "module/control.h"
 #include "process/control.h"
 #include "process/limit.h"
@@ -249,8 +250,9 @@ int mr_process_on_exit(lua_State *L) {
 
 static void print_error(lua_State *L, const mr_proc *p) {
   const char *text = luaL_tolstring(L, -1, NULL);
+  char name[128];
   fprintf(stderr, "mare: process #%llu%s%s%s: a function given to on_exit failed: %s\n", (unsigned long long)p->job.id, p->name ? " '" : "",
-          p->name ? p->name : "", p->name ? "'" : "", text);
+          p->name ? mr_show(name, sizeof name, p->name) : "", p->name ? "'" : "", text);
   lua_pop(L, 1);
 }
 

@@ -9,16 +9,27 @@
 #include "port/copies.h"
 #include "port/system.h"
 #include "port/virtual.h"
+#include "process/info.h"
 #include "run/replay.h"
 #include "state/chunk.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM = 1 << 18, SLOTS = 16, PLACES = 32 };
+enum { ROOM = 1 << 18, SLOTS = 16, PLACES = 32, STANDS = 1 << 17 };
 
-typedef struct slot { mr_schedule s; int deadlock; int (*run)(void); char where[PLACES][REPLAY_PLACE]; } slot;
+/* `stands`: where all was when the run was asked by SIGQUIT; once `told`. */
+typedef struct slot {
+  mr_schedule s;
+  int deadlock;
+  int (*run)(void);
+  char where[PLACES][REPLAY_PLACE];
+  mr_replay_log log;
+  atomic_int told;
+  char stands[STANDS];
+} slot;
 
 static slot *slots[SLOTS];
 static port_copies servers[SLOTS];
@@ -45,10 +56,20 @@ const char *mr_replay_open(const char *schedule) {
   return NULL;
 }
 
+static slot *own;                      /* in a copy */
+
+/* In a copy of the copy. */
+static void tell(const char *text) {
+  snprintf(own->stands, sizeof own->stands, "%s", text ? text : mr_err_text(MR_ENOMEM));
+  atomic_store(&own->told, 1);
+}
+
 /* In a copy. */
 static void begin(void *arg) {
-  slot *s = arg;
+  slot *s = own = arg;
   s->deadlock = 0;
+  atomic_store(&s->told, 0);
+  mr_dump_told = tell;
   mr_replay_begin(&s->s);
   int code = s->run();
   s->deadlock = code == EXPLORE_DEADLOCK;
@@ -67,6 +88,7 @@ static int l_run(lua_State *L) {
   const char *err = mr_replay_parse(&slots[i]->s, luaL_checkstring(L, 2), ROOM);
   if (err) return luaL_argerror(L, 2, err);
   slots[i]->s.places = lua_toboolean(L, 3) ? PLACES : 0;
+  slots[i]->s.log = lua_toboolean(L, 3) ? &slots[i]->log : NULL;
   if (port_copies_run(&servers[i], lua_toboolean(L, 3)) != 0) return luaL_error(L, "a child process is gone");
   return 0;
 }
@@ -86,6 +108,31 @@ static int l_wait(lua_State *L) {
 static int l_kill(lua_State *L) {
   port_copies_kill(&servers[check_slot(L)]);
   return 0;
+}
+
+/* ask(slot): where does all of its run stand? */
+static int l_ask(lua_State *L) {
+  int i = check_slot(L);
+  atomic_store(&slots[i]->told, 0);
+  port_copies_quit(&servers[i]);
+  return 0;
+}
+
+/* stands(slot) -> the answer; nil: there is none yet */
+static int l_stands(lua_State *L) {
+  const slot *s = slots[check_slot(L)];
+  if (!atomic_load(&s->told)) return 0;
+  lua_pushstring(L, s->stands);
+  return 1;
+}
+
+static atomic_int asked;               /* SIGQUIT has come */
+static void quit(void) { atomic_store(&asked, 1); }
+
+/* asked() -> was there a SIGQUIT since? */
+static int l_asked(lua_State *L) {
+  lua_pushboolean(L, atomic_exchange(&asked, 0));
+  return 1;
 }
 
 /* cpu(slot) -> seconds that its run has computed */
@@ -124,6 +171,46 @@ static int l_places(lua_State *L) {
   return 1;
 }
 
+static void set_text(lua_State *L, const char *field, const char *text) {
+  if (!*text) return;
+  lua_pushstring(L, text);
+  lua_setfield(L, -2, field);
+}
+
+static void set_flag(lua_State *L, const char *field, int yes) {
+  if (!yes) return;
+  lua_pushboolean(L, 1);
+  lua_setfield(L, -2, field);
+}
+
+/* events(slot) -> what happened in its last run, if its output was kept: a table, with gaps where there was no room; how many there were */
+static int l_events(lua_State *L) {
+  const slot *s = slots[check_slot(L)];
+  uint64_t n = s->log.n;
+  char choice[64] = "";
+  lua_newtable(L);
+  for (uint64_t i = 0; i < n; i++) {
+    if (i == REPLAY_EVENTS && n > 2 * REPLAY_EVENTS) i = n - REPLAY_EVENTS;
+    const mr_replay_event *e = i < REPLAY_EVENTS ? &s->log.first[i] : &s->log.last[i % REPLAY_EVENTS];
+    lua_createtable(L, 0, 8);
+    lua_pushinteger(L, (lua_Integer)i + 1);
+    lua_setfield(L, -2, "number");
+    lua_pushinteger(L, (lua_Integer)e->unit);
+    lua_setfield(L, -2, "process");
+    set_text(L, "who", e->who);
+    set_text(L, "does", e->does);
+    set_text(L, "at", e->at);
+    set_flag(L, "switch", e->switched && i > 0);
+    set_flag(L, "waits", e->waits);
+    choice[0] = 0;
+    if (e->choice && e->choice <= s->s.made && e->choice <= s->s.most) mr_replay_text(&s->s.record[e->choice - 1], choice);
+    set_text(L, "choice", choice);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_pushinteger(L, (lua_Integer)n);
+  return 2;
+}
+
 /* output(slot) -> what its last run has written, to stdout and stderr */
 static int l_output(lua_State *L) {
   size_t len;
@@ -144,9 +231,21 @@ static int l_terminal(lua_State *L) {
   return 1;
 }
 
+static void load(lua_State *S, const char *name) {
+  const struct mr_embedded *e = mr_embedded_find(name);
+  if (!e || mr_chunk_text(S, e->file, (const char *)e->code, e->size) != LUA_OK) lua_error(S);
+}
+
+/* module(name) -> what one of mare's own modules, that needs no other, returns */
+static int l_module(lua_State *L) {
+  load(L, luaL_checkstring(L, 1));
+  lua_call(L, 0, 1);
+  return 1;
+}
+
 static const luaL_Reg functions[] = {
-  { "run", l_run }, { "wait", l_wait }, { "kill", l_kill }, { "cpu", l_cpu }, { "record", l_record }, { "places", l_places }, { "output", l_output },
-  { "now", l_now }, { "terminal", l_terminal }, { NULL, NULL }
+  { "run", l_run }, { "wait", l_wait }, { "kill", l_kill }, { "ask", l_ask }, { "stands", l_stands }, { "asked", l_asked }, { "cpu", l_cpu }, { "record", l_record }, { "places", l_places }, { "events", l_events }, { "output", l_output },
+  { "now", l_now }, { "module", l_module }, { "terminal", l_terminal }, { NULL, NULL }
 };
 
 /* The value at idx of L - of strings, numbers, booleans, and tables of these -, into S. */
@@ -169,9 +268,8 @@ static void copy(lua_State *S, lua_State *L, int idx) {
 /* lightuserdata L, whose top are the options -> exit code */
 static int search(lua_State *S) {
   lua_State *L = lua_touserdata(S, 1);
-  const struct mr_embedded *e = mr_embedded_find("mare.cli.explore");
   luaL_openlibs(S);
-  if (!e || mr_chunk_text(S, e->file, (const char *)e->code, e->size) != LUA_OK) return lua_error(S);
+  load(S, "mare.cli.explore");
   luaL_newlib(S, functions);
   lua_pushinteger(S, nslots);
   lua_setfield(S, -2, "slots");
@@ -195,6 +293,7 @@ int mr_explore(lua_State *L, int options, int (*run)(void)) {
     if (port_copies_open(&servers[nslots], begin, slots[nslots]) != 0) return fails("can't start child processes");
   }
   port_virtual_end();
+  port_signal_quit(quit);
   lua_State *S = luaL_newstate();
   if (!S) return fails(mr_err_text(MR_ENOMEM));
   lua_pushvalue(L, options);

@@ -5,6 +5,7 @@
  * strand (process/strand.h), whose coroutine the registry's table of strands holds; its handle is a userdata like a channel's, but
  * can't leave its process.
  */
+#include "base/show.h"
 #include "module/module.h"
 #include "process/control.h"
 #include "process/failures.h"
@@ -239,15 +240,16 @@ static const char *text_of(mr_strand *s, char *other, size_t size) {
 /* A failure nobody learnt of, on one line of its own with what it says. */
 static void print_failure(mr_strand *s) {
   mr_proc *p = mr_proc_of(&s->lua.fiber);
-  char of[96], other[64];
+  char of[96], other[64], name[128] = "", shown[64];
+  if (s->name) mr_show(name, sizeof name, s->name);
   const char *text = text_of(s, other, sizeof other);
   if (p->kind == PROC_HOST || p->kind == PROC_MAIN) snprintf(of, sizeof of, "the main process");
-  else if (p->name) snprintf(of, sizeof of, "process '%.60s' (#%llu)", p->name, (unsigned long long)p->job.id);
+  else if (p->name) snprintf(of, sizeof of, "process '%s' (#%llu)", mr_show(shown, sizeof shown, p->name), (unsigned long long)p->job.id);
   else snprintf(of, sizeof of, "process #%llu", (unsigned long long)p->job.id);
   const char *a = s->name ? " '" : "", *b = s->name ? "'" : "", *trace = s->trace ? s->trace : "";
-  size_t len = 160 + (s->name ? strlen(s->name) : 0) + strlen(of) + strlen(text) + strlen(trace);
+  size_t len = 160 + strlen(name) + strlen(of) + strlen(text) + strlen(trace);
   char *line = malloc(len);
-  if (line) snprintf(line, len, "mare: fiber #%llu%s%s%s of %s failed: %s\n%s%s", (unsigned long long)s->id, a, s->name ? s->name : "", b, of, text, trace,
+  if (line) snprintf(line, len, "mare: fiber #%llu%s%s%s of %s failed: %s\n%s%s", (unsigned long long)s->id, a, name, b, of, text, trace,
                      *trace ? "\n" : "");
   mr_failure_note(line ? line : text);
   fputs(line ? line : text, stderr);

@@ -362,6 +362,7 @@ static int push_info(lua_State *L, mr_proc *p, const mr_look *seen) {
   push_bonds(L, p);
   if (seen->state == LOOK_DONE && seen->used) count(L, "memory", seen->used);
   if (seen->where[0]) lua_pushstring(L, seen->where), lua_setfield(L, -2, "where");
+  if (seen->there > 0) lua_pushinteger(L, (lua_Integer)seen->there), lua_setfield(L, -2, "there");
   if (seen->on[0]) lua_pushstring(L, seen->on), lua_setfield(L, -2, "on");
   return 1;
 }

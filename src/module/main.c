@@ -18,6 +18,7 @@
 #include "module/module.h"
 #include "module/observe.h"
 #include "port/errors.h"
+#include "process/info.h"
 #include "process/leave.h"
 #include "process/profile.h"
 #include "port/virtual.h"
@@ -318,7 +319,7 @@ static int prepare(lua_State *L) {
 static mr_proc *start(lua_State *L, int *err) {
   if ((*err = mr_start()) != MR_OK) return NULL;
   port_signal_interrupt(interrupted);
-  if (L) port_signal_quit(mr_run_report);
+  port_signal_quit(mr_dump_asked);
   if (L && !observe(L)) {
     mr_message_free(first.start);
     return NULL;

@@ -163,6 +163,7 @@ void mr_trace_ask(void);                       /* by the first host: one is want
 /* ---- select (select.c), for others who have something to offer to it ---- */
 /* An operation rather than an object, as channel:sending makes it: its type, the object and the values. */
 void mr_operation_push(lua_State *L, const mr_waitclass *type, int n);   /* takes n values off the stack, the object first */
+mr_shared *mr_operation_object(lua_State *L, int idx);                     /* what it is on; NULL: there is no operation at idx */
 int  mr_operation_values(lua_State *L, int idx);                         /* pushes the values behind the object, makes room; how many */
 
 void mr_luaproc_offer(lua_State *L);           /* in a host: require "luaproc" finds it from now on */

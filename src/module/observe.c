@@ -325,8 +325,21 @@ static void drop(atomic_int *fd) {
   if (n) port_door_drop(n - 1);
 }
 
-static void thread(void *arg) {
-  (void)arg;
+/* Was somebody knocking while this one was to end, too late for who waited for its end? The runtime has started again since. */
+static int goes_on(void) {
+  port_acquire(&o.lock);
+  int again = atomic_load(&o.knocked) && !mr_run_stopping() && !mr_run_dead();
+  if (again) {
+    atomic_store(&o.stop, 0);
+  } else {
+    o.runs = 0;
+    port_event_set(&o.ended);                    /* under the lock: who starts the next one takes it, or that would seem to have ended */
+  }
+  port_unlock(&o.lock);
+  return again;
+}
+
+static void once(void) {
   o.L = state_new();
   if (o.L) rounds();
   for (int i = 0; i < CLIENTS; i++)
@@ -338,10 +351,12 @@ static void thread(void *arg) {
   o.L = NULL;
   mr_trace_leave();                              /* who was woken here, or ended, is in a trace and in the pool */
   mr_pool_thread_exit();
-  port_acquire(&o.lock);
-  o.runs = 0;
-  port_event_set(&o.ended);                      /* under the lock: who starts the next one takes it, or that would seem to have ended */
-  port_unlock(&o.lock);
+}
+
+static void thread(void *arg) {
+  (void)arg;
+  do once();
+  while (goes_on());
 }
 
 /* The thread runs, and looks at what has changed. 0 or an errno value. */

@@ -273,6 +273,7 @@ static int l_info(lua_State *L) {
   push_process(L, &info, &r);
   if (state != LOOK_DONE) return 1;
   if (look.where[0]) set_string(L, "where", look.where);
+  if (look.there) set_integer(L, "there", look.there);
   if (look.on[0]) set_string(L, "on", look.on);
   if (look.used) set_integer(L, "memory", look.used);
   return 1;

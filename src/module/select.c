@@ -48,6 +48,11 @@ void mr_operation_push(lua_State *L, const mr_waitclass *type, int n) {
   for (int i = n; i >= 1; i--) lua_setiuservalue(L, -i - 1, i);
 }
 
+mr_shared *mr_operation_object(lua_State *L, int idx) {
+  const operation *o = to_operation(L, idx);
+  return o ? o->object : NULL;
+}
+
 int mr_operation_values(lua_State *L, int idx) {
   const operation *o = to_operation(L, idx);
   luaL_checkstack(L, o->n + 4, "too many values");

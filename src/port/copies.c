@@ -6,8 +6,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -53,6 +55,7 @@ static void become_copy(const port_copies *c, char keep) {
 static void serve(const port_copies *c, void (*fn)(void *arg), void *arg) {
   char keep;
   end_with_parent();
+  signal(SIGQUIT, SIG_IGN);            /* at a terminal all get it; copies take it, once they have started */
   while (whole(read, c->ask, &keep, 1)) {
     port_copy_end end = { 0, 127 };
     int status, pid = fork();
@@ -118,6 +121,11 @@ void port_copies_kill(port_copies *c) {
   if (pid > 0) kill(pid, SIGKILL);
 }
 
+void port_copies_quit(port_copies *c) {
+  int pid = *c->pid;
+  if (pid > 0) kill(pid, SIGQUIT);
+}
+
 uint64_t port_copies_cpu(port_copies *c) {
   struct timespec ts;
   clockid_t clock;
@@ -136,4 +144,40 @@ char *port_copies_output(port_copies *c, size_t *len) {
     else at += (size_t)got;
   }
   return text;
+}
+
+/* ---- aside ---- */
+
+static atomic_int aside;
+
+int port_is_aside(void) { return atomic_load(&aside); }
+
+/* What it finds may be in the middle of a change: that is the end of it, and of nothing else. */
+static void go_aside(void (*fn)(void *arg), void *arg, unsigned seconds) {
+  static const int ends[] = { SIGALRM, SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL };
+  struct rlimit none = { 0, 0 };
+  sigset_t mask;
+  end_with_parent();
+  sigemptyset(&mask);
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+    signal(ends[i], SIG_DFL);
+    sigaddset(&mask, ends[i]);
+  }
+  pthread_sigmask(SIG_UNBLOCK, &mask, NULL);
+  setrlimit(RLIMIT_CORE, &none);
+  alarm(seconds);
+  fn(arg);
+  _exit(0);
+}
+
+int port_aside(void (*fn)(void *arg), void *arg, unsigned seconds) {
+  int status = 0, got;
+  atomic_store(&aside, 1);
+  int pid = fork(), err = errno;
+  if (pid == 0) go_aside(fn, arg, seconds);
+  atomic_store(&aside, 0);
+  if (pid < 0) return err;
+  do got = waitpid(pid, &status, 0);
+  while (got < 0 && errno == EINTR);
+  return got < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0) ? 0 : EINTR;   /* who ignores SIGCHLD is told nothing */
 }

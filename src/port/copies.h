@@ -26,6 +26,14 @@ int  port_copies_run(port_copies *c, int keep);            /* keep its output; e
 int  port_copies_wait(port_copies *c, int n, int milliseconds, port_copy_end *end);
 void port_copies_kill(port_copies *c);
 uint64_t port_copies_cpu(port_copies *c);                  /* ns that its copy has computed so far */
+void port_copies_quit(port_copies *c);                     /* sends its copy SIGQUIT; the servers don't mind that signal */
 char *port_copies_output(port_copies *c, size_t *len);     /* malloc'd; NULL: no memory */
+
+/*
+ * One copy of a program that runs, with the calling thread only, made to be looked at: fn is called there, whatever it breaks. Waits until that has
+ * returned, so many seconds at most. 0, or an errno value: it did not. Meanwhile port_is_aside there, for what else is called in forked children.
+ */
+int  port_aside(void (*fn)(void *arg), void *arg, unsigned seconds);
+int  port_is_aside(void);
 
 #endif

@@ -7,6 +7,7 @@
 #include "process/rt.h"
 #include "process/strand.h"
 #include "process/control.h"
+#include "process/happens.h"
 #include "process/profile.h"
 #include "run/traced.h"
 
@@ -35,6 +36,7 @@ static PORT_NOINLINE int begin(mr_lua *l) {
     l->fiber.told = TOLD_CLOSED;
     return LUA_ERRRUN;
   }
+  if (PORT_UNLIKELY(mr_replay_on)) mr_happens(f, NULL, "begins");
   if ((status = mr_proc_begin(mr_proc_of(f), &nargs)) != LUA_OK) return status;
   f->sysyield = SYS_NONE;
   l->top_ok = 1;
@@ -67,6 +69,7 @@ static int end(mr_thread *t, mr_fiber *f, int status) {
   if (f->crew) return mr_strand_ended(t, f, status);
   p->end = (unsigned char)mr_proc_outcome(p, status, p->main.nres);
   if (mr_trace_on()) mr_traced_ended(f, p->end == PROC_FAILED, p->text);
+  if (PORT_UNLIKELY(mr_replay_on)) mr_happens_last(f, p->end == PROC_FAILED ? p->text ? p->text : "" : NULL);
   mr_proc_close(t, p);
   return 1;
 }

@@ -1,4 +1,5 @@
 /* control: see control.h. */
+#include "base/show.h"
 #include "process/control.h"
 #include "process/rt.h"
 #include "run/crew.h"
@@ -124,6 +125,7 @@ int mr_orphaned(mr_proc *p) {
 /* (its shard's lock) Nothing is written here. */
 static void look_for_deaf(mr_proc *p, void *ud) {
   deaf_report *r = ud;
+  char name[64];
   unsigned ends = mr_job_ends(&p->job);
   uint64_t asked = atomic_load(&p->job.asked);
   if (ends == JOB_CANCELLED && asked && r->now - asked >= ORPHAN_AFTER && r->norphans < ORPHANS && mr_orphaned(p)) {
@@ -139,8 +141,8 @@ static void look_for_deaf(mr_proc *p, void *ud) {
   if (atomic_compare_exchange_strong(&p->deaf, &was, DEAF_ASKED) || was != DEAF_ASKED) return;
   if (!atomic_compare_exchange_strong(&p->deaf, &was, DEAF_REPORTED)) return;
   snprintf(r->line[r->n++], sizeof r->line[0],
-           "mare: process #%llu%s%.60s%s was %s %u seconds ago, but is still in a finaliser, a debug hook or a C function, where nothing can end it\n",
-           (unsigned long long)p->job.id, p->name ? " '" : "", p->name ? p->name : "", p->name ? "'" : "", ends == JOB_KILLED ? "killed" : "cancelled",
+           "mare: process #%llu%s%s%s was %s %u seconds ago, but is still in a finaliser, a debug hook or a C function, where nothing can end it\n",
+           (unsigned long long)p->job.id, p->name ? " '" : "", p->name ? mr_show(name, sizeof name, p->name) : "", p->name ? "'" : "", ends == JOB_KILLED ? "killed" : "cancelled",
            (unsigned)((r->now - asked) / 1000000000u));
 }
 

@@ -8,6 +8,7 @@
 #include "process/strand.h"
 #include "process/text.h"
 #include "base/embedded.h"
+#include "base/show.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,9 +66,10 @@ enum { SHOWN = 40, LEVELS = 50 };            /* at most: fibers of the report, f
 typedef struct { mr_text text; size_t count; } report;
 
 static const char *who(const mr_proc *p, char *buf, size_t size) {
+  char name[64];
   if (p->kind == PROC_HOST) snprintf(buf, size, "the main script");
   else if (p->kind == PROC_MAIN) snprintf(buf, size, "main (#%llu)", (unsigned long long)p->job.id);
-  else if (p->name) snprintf(buf, size, "'%.60s' (#%llu)", p->name, (unsigned long long)p->job.id);
+  else if (p->name) snprintf(buf, size, "'%s' (#%llu)", mr_show(name, sizeof name, p->name), (unsigned long long)p->job.id);
   else snprintf(buf, size, "process #%llu", (unsigned long long)p->job.id);
   return buf;
 }

@@ -159,6 +159,7 @@ void mr_hook_kill(lua_State *L) {
 static void give_way(lua_State *L, lua_Debug *ar) {
   mr_fiber *f = mr_fiber_here(L);
   if (PORT_UNLIKELY(mr_job_watched(f->job))) mr_look_running(f, L);
+  if (PORT_UNLIKELY(mr_replay_on)) mr_replay_seen();
   if (PORT_UNLIKELY(mr_replay_on) && mr_can_yield(f, L) && mr_replay_tick(f, EVERY)) atomic_fetch_or(&f->thread->poke, POKE_PREEMPT);
   unsigned poke = atomic_load_explicit(&f->thread->poke, memory_order_relaxed);
   int err = error_for(f, poke);
@@ -216,6 +217,7 @@ static int may_raise(lua_State *L, mr_fiber *f, const mr_traced *h, int err) {
 void mr_hook_after(lua_State *L, const mr_traced *h) {
   mr_fiber *f = mr_fiber_here(L);
   if (PORT_UNLIKELY(mr_job_watched(f->job))) mr_look_running(f, L);
+  if (PORT_UNLIKELY(mr_replay_on)) mr_replay_seen();
   unsigned poke = atomic_load_explicit(&f->thread->poke, memory_order_relaxed);
   int ours = h->last == LUA_HOOKLINE && !(h->mask & LUA_MASKLINE);
   int err = error_for(f, poke);

@@ -61,9 +61,10 @@ enum { MR_LOOK_WHERE = 160, MR_LOOK_ON = 160 };
 typedef struct mr_look {
   int state;                           /* LOOK_* */
   size_t used;                         /* bytes that its Lua state uses; 0: it doesn't say, as a finaliser waits */
-  /* of LOOK_WHERE: the fiber that runs, else the first one. Being looked at wakes it: an info that is read now may say that it runs */
+  /* of LOOK_WHERE: the fiber that runs, else one that stands where most of them do. Being looked at wakes it: an info that is read now may say that it runs */
   const char *status, *waits;          /* "running", "ready", "waiting", and in what, or NULL: constants */
   char where[MR_LOOK_WHERE];           /* "file:line" of the program's code; "": there is none */
+  unsigned there;                      /* of several fibers none of which runs: how many stand there */
   char on[MR_LOOK_ON];                 /* what it waits for: "channel 'results'", "process #3"; "": nothing with a name */
   char *text;                          /* of LOOK_TRACE, malloc'd. BUSY: says so. OVER: the trace of its failure, or NULL. NULL: NOMEM */
 } mr_look;
@@ -86,9 +87,19 @@ void      mr_asked_end(mr_asked *a, mr_proc *p, mr_look *out);
 /* p's own, whose running coroutine is L: at once. */
 void      mr_look_own(lua_State *L, mr_proc *p, int what, mr_look *out);
 
+/* Where nothing runs any more but the caller, in a copy of the program (port_aside). `running`: what ran when that was made, or NULL. */
+void      mr_look_still(mr_proc *p, int what, const mr_fiber *running, mr_look *out);
+
 /* ---- all of it as a text (dump.c): workers, processes, tracebacks of what runs ---- */
 
 char     *mr_dump(void);               /* malloc'd or NULL. For threads that run no fiber; takes some seconds at most */
 void      mr_dump_print(void);         /* on stderr, by a thread of its own: see body.h, report */
+/*
+ * In a run that can be repeated (run/replay.h) nothing may change by being looked at: there a copy of the program is made, and looks at itself. By the
+ * thread that runs something, where it may be stopped; if it does not come there within a second, by another one.
+ */
+void      mr_dump_asked(void);         /* async-signal-safe: what SIGQUIT does */
+void      mr_dump_late(void);          /* by who waits for the end of a replayed run: was it asked, and nobody has answered? */
+extern void (*mr_dump_told)(const char *text);   /* there, in the copy: does something else with the text (NULL: no memory) than to write it on stderr */
 
 #endif

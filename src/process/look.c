@@ -114,10 +114,12 @@ static void say_stacks(mr_text *t, const chain *c) {
 /* ---- the answer ---- */
 
 /* `own`: the fiber that answers; L: where its thread is, NULL: it has yielded, and is about to go on. */
-typedef struct { mr_look *out; mr_text text; mr_fiber *own; lua_State *L; int does, many; } view;
+typedef struct { mr_look *out; mr_text text; mr_fiber *own; lua_State *L; int does, many, still; } view;
 
 static int does(const view *v, const mr_fiber *f) {
+  unsigned state = atomic_load_explicit(&f->state, memory_order_relaxed);
   if (f == v->own && v->L) return v->does;
+  if (v->still) return state == FIBER_PARKED || state == FIBER_PARKING ? WAITS : READY;   /* nobody was woken to answer */
   return f->mode != WAIT_YIELD || f->sysyield == SYS_PARK ? WAITS : READY;
 }
 
@@ -143,6 +145,53 @@ static void see_place(view *v, mr_fiber *f) {
   mr_name_on(f, v->out->on, sizeof v->out->on);
 }
 
+static int lives(const mr_fiber *f);
+
+/* ---- where most of its fibers are ---- */
+
+enum { SPOTS = 16, FIBERS = 1000 };    /* places that are told apart, fibers that are looked at */
+typedef struct { char where[MR_LOOK_WHERE]; mr_fiber *one; unsigned n; } spot;
+typedef struct { spot at[SPOTS]; unsigned n; } spots;
+
+static void count_at(spots *s, const view *v, mr_fiber *f) {
+  chain c = { .n = 0 };
+  char where[MR_LOOK_WHERE];
+  find_chain(&c, f, f == v->own ? v->L : NULL);
+  find_where(where, sizeof where, &c);
+  unsigned i = 0;
+  while (i < s->n && strcmp(s->at[i].where, where) != 0) i++;
+  if (i == SPOTS) return;
+  if (i == s->n) {
+    memcpy(s->at[i].where, where, sizeof where);
+    s->at[i].one = f;
+    s->at[s->n++].n = 0;
+  }
+  s->at[i].n++;
+}
+
+/* The first one is counted last: of a server with one connection it is that one's place, not that of its accept. */
+static mr_fiber *find_most(const view *v, mr_proc *p, unsigned *there) {
+  mr_crew *c = p->main.fiber.crew;
+  spots s;
+  unsigned best = 0, left = FIBERS;
+  s.n = 0;
+  for (mr_fiber *f = c->token.all.next; f != &c->token && left > 0; f = f->all.next)
+    if (lives(f) && begun(f)) count_at(&s, v, f), left--;
+  if (lives(&p->main.fiber)) count_at(&s, v, &p->main.fiber);
+  for (unsigned i = 1; i < s.n; i++)
+    if (s.at[i].n > s.at[best].n) best = i;
+  *there = s.n ? s.at[best].n : 0;
+  return s.n ? s.at[best].one : v->own;
+}
+
+/* The one that runs; else one of those that stand where most do. */
+static mr_fiber *whose_place(const view *v, mr_proc *p) {
+  const mr_crew *c = p->main.fiber.crew;
+  if (v->L && v->does == RUNS) return v->own;
+  if (c && c->alive > 1) return find_most(v, p, &v->out->there);
+  return lives(&p->main.fiber) ? &p->main.fiber : v->own;
+}
+
 static int lives(const mr_fiber *f) { return atomic_load_explicit(&f->state, memory_order_relaxed) != FIBER_DONE; }
 
 static void see_all(view *v, mr_proc *p) {
@@ -156,15 +205,15 @@ static void see_all(view *v, mr_proc *p) {
     if (lives(f)) see_fiber(v, f);
 }
 
-/* By the thread that runs f. */
-static void see(mr_look *out, int what, mr_fiber *f, lua_State *L, int does) {
-  view v = { .out = out, .own = f, .L = L, .does = does };
+/* By the thread that runs f; or `still`: nothing of the process runs. */
+static void see(mr_look *out, int what, mr_fiber *f, lua_State *L, int does, int still) {
+  view v = { .out = out, .own = f, .L = L, .does = does, .still = still };
   mr_proc *p = mr_proc_of(f);
   lua_State *any = mr_lua_of(f)->L;
   int kib = lua_gc(any, LUA_GCCOUNT, 0);         /* -1 while a finaliser runs */
   out->state = LOOK_DONE;
   out->used = kib < 0 ? 0 : (size_t)kib * 1024 + (size_t)lua_gc(any, LUA_GCCOUNTB, 0);
-  if (what & LOOK_WHERE) see_place(&v, (L && does == RUNS) || !lives(&p->main.fiber) ? f : &p->main.fiber);
+  if (what & LOOK_WHERE) see_place(&v, whose_place(&v, p));
   if (!(what & LOOK_TRACE)) return;
   see_all(&v, p);
   if (v.text.failed) {
@@ -206,9 +255,14 @@ static void answer(mr_fiber *f, lua_State *L, int does) {
   while (all) {
     mr_asked *a = all;
     all = a->next;
-    see(&a->out, a->what, f, L, does);
+    see(&a->out, a->what, f, L, does, 0);
     finish(a, p->job.host ? NULL : f);
   }
+}
+
+void mr_look_forget(mr_proc *p) {
+  mr_job_looked(&p->job);
+  p->looks = NULL;
 }
 
 void mr_look_answer(mr_fiber *f) { answer(f, NULL, WAITS); }
@@ -301,7 +355,17 @@ void mr_asked_end(mr_asked *a, mr_proc *p, mr_look *out) {
 
 void mr_look_own(lua_State *L, mr_proc *p, int what, mr_look *out) {
   memset(out, 0, sizeof *out);
-  see(out, what, p->job.fiber, L, RUNS);
+  see(out, what, p->job.fiber, L, RUNS, 0);
+}
+
+void mr_look_still(mr_proc *p, int what, const mr_fiber *running, mr_look *out) {
+  mr_fiber *f = p->job.fiber;
+  lua_State *top = mr_lua_of(f)->top;
+  memset(out, 0, sizeof *out);
+  if (atomic_load(&p->status) >= PROC_DONE) say_over(p, out);
+  else if (!p->main.L) say_missing(p, what, out);
+  else if (f != running) see(out, what, f, NULL, READY, 1);
+  else see(out, what, f, top ? top : mr_lua_of(f)->L, RUNS, 1);
 }
 
 /* A fiber that is claimed here is in no queue until it is ready: see quiet.c. */

@@ -61,7 +61,7 @@ static void test_fibers_and_places_that_cant_yield(const test_host *h) {
   CHECK(i.waits && strcmp(i.waits, "await") == 0 && i.heap > 1000 && i.worker == -1);
   mr_look seen = look(p, LOOK_TRACE);
   CHECK(seen.state == LOOK_DONE && says(&seen, "\nmain fiber: waiting (await)\n") && says(&seen, "\nfiber #1 'f': waiting (await)\n"));
-  CHECK(says(&seen, "\nfiber #2: waiting (await)\n") && says(&seen, "in function <body:2>\n\t[C]: in ") && says(&seen, "'sort'"));
+  CHECK(says(&seen, "\nfiber #2: waiting (await)\n") && says(&seen, "in function <body:2>\n\t[C]: in ") && says(&seen, "'table.sort'"));
   free(seen.text);
   RUN(h, "set(0) assert(result(p))");
 }

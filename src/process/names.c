@@ -10,6 +10,7 @@
  *  - `named` of a process has the bit of each stripe where it has, or had, a name. Its end sets NAMED_OVER and then looks at those stripes.
  *    Who gives it a name puts that into the table, sets the bit, and takes it out again if NAMED_OVER was set: so one of the two sees the other.
  */
+#include "base/show.h"
 #include "process/names.h"
 
 #include <stdio.h>
@@ -89,7 +90,8 @@ static entry *take_out(stripe *t, entry **at) {
 
 int mr_proc_describe(const mr_proc *p, char *buf, size_t size) {
   unsigned long long id = p->job.id;
-  return p->name ? snprintf(buf, size, "process #%llu '%.100s'", id, p->name) : snprintf(buf, size, "process #%llu", id);
+  char name[104];
+  return p->name ? snprintf(buf, size, "process #%llu '%s'", id, mr_show(name, sizeof name, p->name)) : snprintf(buf, size, "process #%llu", id);
 }
 
 /* (lock held) */

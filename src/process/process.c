@@ -8,6 +8,7 @@
  * `status` becomes PROC_DONE or PROC_FAILED under p->lock; `result`, `text` and `trace` do not change after that.
  */
 #include "base/rank.h"
+#include "base/show.h"
 #include "process/rt.h"
 #include "process/control.h"
 #include "process/failures.h"
@@ -510,10 +511,10 @@ static char *plain_failure(const char *who, const char *text, const char *trace)
 
 /* Of most it says nothing that the main process, #1, has spawned them. */
 static void name_failed(const mr_proc *p, char *buf, size_t size) {
-  char by[40] = "";
+  char by[40] = "", name[64];
   if (p->parent > 1) snprintf(by, sizeof by, p->name ? ", spawned by #%llu" : " (spawned by #%llu)", (unsigned long long)p->parent);
   if (p->kind == PROC_MAIN) snprintf(buf, size, "mare: ");
-  else if (p->name) snprintf(buf, size, "mare: process '%.60s' (#%llu%s) failed: ", p->name, (unsigned long long)p->job.id, by);
+  else if (p->name) snprintf(buf, size, "mare: process '%s' (#%llu%s) failed: ", mr_show(name, sizeof name, p->name), (unsigned long long)p->job.id, by);
   else snprintf(buf, size, "mare: process #%llu%s failed: ", (unsigned long long)p->job.id, by);
 }
 

@@ -80,6 +80,7 @@ void mr_look_running(mr_fiber *f, lua_State *L);   /* the same, from L's hook: i
 int  mr_describe_on(const mr_fiber *f, char *buf, size_t size);   /* (owner) what f waits for; 0: nothing that has a name */
 int  mr_name_on(const mr_fiber *f, char *buf, size_t size);       /* the same without a preposition */
 struct mr_asked *mr_looks_take(mr_proc *p);    /* (lock) p has ended: for mr_looks_over */
+void mr_look_forget(mr_proc *p);               /* in a forked child: who asked is not here, and may have held the lock */
 void mr_looks_over(struct mr_asked *all, mr_proc *p);
 
 

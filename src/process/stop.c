@@ -9,7 +9,9 @@
  */
 #include "base/rank.h"
 #include "process/rt.h"
+#include "port/copies.h"
 #include "port/door.h"
+#include "process/info.h"
 #include "process/failures.h"
 #include "process/leave.h"
 #include "port/system.h"
@@ -153,7 +155,10 @@ int mr_stop_goes_on(mr_leaving *l) {
 
 int mr_run_until_done(void) {
   mr_replay_go();
-  while (mr_job_count() > 0 && !atomic_load(&mr_all.deadlocked)) port_event_wait(&mr_all.done, UINT64_MAX);
+  while (mr_job_count() > 0 && !atomic_load(&mr_all.deadlocked)) {
+    port_event_wait(&mr_all.done, UINT64_MAX);
+    if (PORT_UNLIKELY(mr_replay_on)) mr_dump_late();
+  }
   mr_replay_over();
   if (!atomic_load(&mr_all.deadlocked)) return 0;
   char *report = mr_deadlock_report();
@@ -249,9 +254,11 @@ void mr_exit_within_limit(int code) { port_thread_start(quit_later, (void *)(int
  * counts as a host from now on: there is no scheduler to yield to.
  */
 static void in_child(void) {
+  if (port_is_aside()) return;
   mr_fiber *f = mr_run_forked();
   port_door_forked();
   if (f) {
+    mr_look_forget(mr_proc_of(f));
     mr_proc_of(f)->kind = PROC_HOST;
     f->job->host = 1;
   }

@@ -1,7 +1,9 @@
 /* strand: see strand.h. How one of several fibers of a process begins, goes on and ends, in Lua's terms. */
 #include "process/rt.h"
 #include "process/strand.h"
+#include "process/happens.h"
 #include "process/limit.h"
+#include "base/show.h"
 #include "run/traced.h"
 
 #include <stdio.h>
@@ -81,7 +83,10 @@ int mr_strand_resume(mr_lua *l) {
   /* one that did not wait may be killed just now; the hook will tell it, and it has perhaps never had a parked_L */
   if (parked && PORT_UNLIKELY(mr_job_ends(f->job) == JOB_KILLED)) mr_hook_kill(l->parked_L);
   if (first) return mr_lua_resume(L, NULL, 0, &l->nres);
-  if (lua_status(L) == LUA_OK) nargs = lua_gettop(L) - 1;
+  if (lua_status(L) == LUA_OK) {
+    nargs = lua_gettop(L) - 1;
+    if (PORT_UNLIKELY(mr_replay_on)) mr_happens(f, NULL, "begins");
+  }
   int status = mr_lua_resume(L, NULL, nargs, &l->nres);
   if (status == LUA_YIELD) mark(l, 1, 0);
   return status;
@@ -156,10 +161,12 @@ int mr_strand_ended(mr_thread *t, mr_fiber *f, int status) {
   if (f == &p->main.fiber) {
     p->end = (unsigned char)mr_proc_outcome(p, status, p->main.nres);
     if (mr_trace_on()) mr_traced_ended(f, p->end == PROC_FAILED, p->text);
+    if (PORT_UNLIKELY(mr_replay_on)) mr_happens_last(f, p->end == PROC_FAILED ? p->text ? p->text : "" : NULL);
     atomic_store_explicit(&f->state, FIBER_DONE, memory_order_relaxed);
     if (c->alive > 1 && has_failed(p)) mr_crew_end_all(c, CREW_FAILED, f);
   } else {
     if (mr_trace_on()) mr_traced_ended(f, status != LUA_OK, NULL);
+    if (PORT_UNLIKELY(mr_replay_on)) mr_happens_last(f, status == LUA_OK ? NULL : lua_type(mr_lua_of(f)->L, -1) == LUA_TSTRING ? lua_tostring(mr_lua_of(f)->L, -1) : "");
     end_strand(f, status);
   }
   if (mr_crew_ended(c, daemon) > 0) return 0;
@@ -190,7 +197,8 @@ void mr_strands_abandon(mr_proc *host) {
 
 void mr_fiber_describe(const mr_fiber *f, char *buf, size_t size) {
   const mr_strand *s = (const mr_strand *)(const void *)f;
+  char name[52];
   if (f == f->job->first) buf[0] = 0;
-  else if (s->name) snprintf(buf, size, ", fiber #%llu '%.50s'", (unsigned long long)s->id, s->name);
+  else if (s->name) snprintf(buf, size, ", fiber #%llu '%s'", (unsigned long long)s->id, mr_show(name, sizeof name, s->name));
   else snprintf(buf, size, ", fiber #%llu", (unsigned long long)s->id);
 }

@@ -28,7 +28,7 @@ typedef struct mr_body {
   void (*kick)(void);                /* a signal's handler: what the current thread runs is to give way */
   void (*interrupt)(void);           /* on the monitor's thread, after mr_run_interrupt */
   void (*knocked)(void);             /* likewise, after mr_run_knocked */
-  void (*report)(void);              /* on the monitor's thread, after mr_run_report */
+  void (*report)(void);              /* on the monitor's thread, after mr_run_report; when replayed, on the one that runs something */
   void (*ending)(void);              /* on the monitor's thread, now and then while jobs are to end and something runs */
   /* (idle lock) nothing can ever run again: claims those who are to be told, at most n: mr_ready follows. How many. */
   int  (*deadlock)(mr_fiber **told, int n);

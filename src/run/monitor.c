@@ -99,6 +99,8 @@ void mr_run_report(void) {
   mr_monitor_wake();
 }
 
+int mr_run_reports(int take) { return take ? atomic_exchange(&mr_rt.reports, 0) : atomic_load(&mr_rt.reports); }
+
 int mr_run_interrupted(int take) { return take ? atomic_exchange(&mr_rt.interrupted, 0) : atomic_load(&mr_rt.interrupted); }
 
 void mr_run_poke(mr_fiber *f, unsigned what) {
@@ -166,7 +168,7 @@ static int look_round(uint64_t now) {
   if (PORT_UNLIKELY(atomic_load(&r->nending)) && see_ending(now)) busy++;
   else if (PORT_UNLIKELY(atomic_load(&r->nlooks)) && kick_all()) busy++;
   if (PORT_UNLIKELY(atomic_load_explicit(&r->knocked, memory_order_relaxed)) && atomic_exchange(&r->knocked, 0)) mr_run_body.knocked();
-  if (atomic_load(&r->reports) && atomic_exchange(&r->reports, 0)) mr_run_body.report();
+  if (mr_run_reports(0) && mr_run_reports(1)) mr_run_body.report();
   if (atomic_load(&r->interrupted)) {
     mr_run_body.interrupt();
     busy++;

@@ -64,6 +64,9 @@ static struct {
   mr_fiber *chosen;                  /* at a point: it is the next one */
   unit *unit;
   char place[REPLAY_PLACE];
+  mr_replay_event *event;            /* the last one, if its unit has not stopped since */
+  uint64_t told;                     /* whose the last event was */
+  uint32_t chosen_by;                /* number of the deviation that led to who runs, until its first event */
 } r;
 static port_event go;
 static atomic_int gone_on;
@@ -129,6 +132,8 @@ static void note(uint32_t kind, uint32_t point, uint64_t value) {
   if (s->made < s->places) memcpy(s->where[s->made], r.place, sizeof r.place);
   if (s->made < s->most) s->record[s->made] = (mr_deviation){ .unit = r.last, .value = value, .point = point, .kind = kind };
   s->made++;
+  if (kind == REPLAY_NEXT) r.chosen_by = s->made;
+  else if (r.event) r.event->choice = s->made;
 }
 
 /* By insertion over ever smaller distances. (The library's sort may use malloc: what a list costs must not change what the program finds there.) */
@@ -210,6 +215,7 @@ void mr_replay_begin(mr_schedule *s) {
   mr_replay_on = 1;
   r.s = s;
   s->made = s->points = 0;
+  if (s->log) s->log->n = 0;
   r.lowest = UINT64_C(1) << 62;
   if (!r.unit) r.unit = port_pages_reserve(UNITS * sizeof *r.unit, 4096);
   if (!r.unit) r.unit = calloc(UNITS, sizeof *r.unit);
@@ -373,8 +379,13 @@ static int switches(mr_fiber *f, int may_switch) {
   return 1;
 }
 
+void mr_replay_seen(void) {
+  if (PORT_UNLIKELY(mr_run_reports(0)) && mr_run_reports(1)) mr_run_body.report();
+}
+
 int mr_replay_point(mr_fiber *f, int may_switch) {
   r.instructions = 0;
+  mr_replay_seen();
   if (!r.looked) {
     port_virtual_seen();
     port_virtual_pass(OPERATION);
@@ -418,6 +429,21 @@ int mr_replay_workers(int n) {
   return workers;
 }
 
+/* ---- what happened ---- */
+
+mr_replay_event *mr_replay_note(void) {
+  mr_replay_log *log = mr_replay_on ? r.s->log : NULL;
+  if (PORT_LIKELY(!log)) return NULL;
+  mr_replay_event *e = log->n < REPLAY_EVENTS ? &log->first[log->n] : &log->last[log->n % REPLAY_EVENTS];
+  *e = (mr_replay_event){ .unit = r.last, .choice = r.chosen_by, .switched = r.last != r.told };
+  log->n++;
+  r.told = r.last;
+  r.chosen_by = 0;
+  return r.event = e;
+}
+
+void mr_replay_noted(void) { r.event = NULL; }
+
 /* ---- the scheduler asks ---- */
 
 static mr_fiber *runs(mr_fiber *f) {
@@ -434,7 +460,10 @@ static mr_fiber *runs(mr_fiber *f) {
 mr_fiber *mr_replay_find(mr_thread *t, mr_worker *w) {
   (void)t;
   while (!atomic_load(&gone_on)) port_event_wait(&go, UINT64_MAX);
+  mr_replay_seen();
   gather(w);
+  if (r.event && !r.chosen && !r.gone) r.event->waits = 1;
+  r.event = NULL;
   if (r.chosen) {
     mr_fiber *f = r.chosen;
     r.chosen = NULL;

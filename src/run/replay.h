@@ -26,6 +26,19 @@
 enum { REPLAY_NEXT = '=', REPLAY_CASE = '+', REPLAY_CUT = '~', REPLAY_PLACE = 128 };
 typedef struct mr_deviation { uint64_t unit, value; uint32_t point, kind; } mr_deviation;
 
+/*
+ * What happened, in the order in which it did, if somebody asks: the first so many events and the last. Whoever knows what it is fills in the texts; here
+ * only who went on is known.
+ */
+enum { REPLAY_EVENTS = 2048 };
+typedef struct mr_replay_event {
+  uint64_t unit;
+  uint32_t choice;                     /* number of the deviation by which it came to this, from 1; 0: it was the default */
+  unsigned char switched, waits;       /* another unit did what came before; the unit waited then, until it goes on */
+  char who[96], does[128], at[REPLAY_PLACE];
+} mr_replay_event;
+typedef struct mr_replay_log { uint64_t n; mr_replay_event first[REPLAY_EVENTS], last[REPLAY_EVENTS]; } mr_replay_log;
+
 /* A schedule, and what came of it. In memory that several OS processes may share. */
 typedef struct mr_schedule {
   uint64_t seed;
@@ -33,6 +46,7 @@ typedef struct mr_schedule {
   uint32_t given, most;                /* how long the list is; room for a record */
   uint32_t made, points;               /* deviations that were made - perhaps more than there is room for; points so far */
   mr_deviation *list, *record;
+  mr_replay_log *log;                  /* NULL: nobody asks */
   uint32_t places;                     /* room in `where`; 0: nobody asks */
   char (*where)[REPLAY_PLACE];         /* of each deviation: the operation of the unit's that came before, as the body has said it */
 } mr_schedule;
@@ -54,6 +68,11 @@ int  mr_replay_tick(mr_fiber *f, unsigned instructions);   /* so many are over. 
 void mr_replay_yields(void);           /* it is about to say that others may go first */
 void mr_replay_look(void);             /* its operation is a look at the clock */
 unsigned mr_replay_case(unsigned n);   /* which of n things select asks first */
+
+/* The next event's record, of who runs; NULL: nobody asks. It is the last one's that may be said to wait, until mr_replay_noted. */
+mr_replay_event *mr_replay_note(void);
+void mr_replay_noted(void);
+void mr_replay_seen(void);             /* here the program may be looked at, if that was asked for (mr_run_report): the body's `report` */
 
 /* ---- for sched.c and idle.c ---- */
 mr_fiber *mr_replay_find(mr_thread *t, mr_worker *w);      /* (holder) who runs next */

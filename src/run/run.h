@@ -48,7 +48,8 @@ mr_job *mr_host_first(void);                     /* (idle lock: for `deadlock` i
 
 /* ---- interrupts (monitor.c) ---- */
 void mr_run_interrupt(void);                     /* async-signal-safe: the body's `interrupt` is called on the monitor's thread */
-void mr_run_report(void);                        /* async-signal-safe: the body's `report` is called likewise */
+void mr_run_report(void);                        /* async-signal-safe: the body's `report` is called likewise; when replayed, where mr_replay_seen is */
+int  mr_run_reports(int take);                   /* was it asked for, and not begun? */
 int  mr_run_interrupted(int take);               /* ... and has not been taken yet; take: it is, by the caller */
 void mr_monitor_wake(void);                      /* it looks round now */
 void mr_run_poke(mr_fiber *f, unsigned what);    /* POKE_*: to the thread that runs f, if one does */

@@ -138,8 +138,7 @@ void mr_run_forget(void) {
   for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) forget_worker(&r->worker[i]);
   empty_lists();
   atomic_store(&r->nending, 0);                 /* what was asked of jobs that never ended */
-  atomic_store(&r->nmoving, 0);
-  atomic_store(&r->nblocked, 0);
+  atomic_store(&r->nblocked, 0);                /* not nmoving: a thread that is none of ours, and looked at a job, may be about to take one off */
   mr_queue_forget(&r->queue);
   mr_share_forget();
   r->ntimers = 0;

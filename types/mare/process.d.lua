@@ -113,6 +113,7 @@ function process.count() end
 
 ---@class mare.info: mare.record
 ---@field where? string "file:line" of the program's code
+---@field there? integer of several fibers none of which runs: how many stand there
 ---@field on? string what it waits for: "channel 'results'"
 ---@field memory? integer bytes that its Lua state uses; not while a finaliser of it waits, which only a host's can
 ---@field links integer[] ids of the processes it is linked with

@@ -8,6 +8,7 @@
 -- the first seed that fails is the smallest one, whichever run was over first. Its run has left a list of its deviations from the default schedule.
 -- Those that are not needed are found by trying: halves, quarters and so on are left out as long as the outcome is the same (delta debugging).
 local native, options = ...
+local json = native.module "mare.base.json"
 -- What can't be loaded is no schedule's fault. Here nothing of the search runs yet, and no run sees what this does to the memory.
 if options.script ~= "" then
   local loaded, problem = loadfile(options.script)
@@ -19,7 +20,9 @@ end
 local runs, first, timeout = options.runs or 1000, math.tointeger(tonumber(options.from or "1")), options.timeout or 10
 local shown = native.terminal "err" and not options.json
 local colours = native.terminal "out" and not os.getenv "NO_COLOR"
-local MOST_TRIES = 5000               -- runs to shorten one schedule
+local MOST_TRIES = 5000               -- runs to shorten one schedule,
+local MOST_SECONDS = 60               -- and so long if each of them takes all the time it may
+local LATE = "time limit"
 
 local function bold(text) return colours and "\27[1m" .. text .. "\27[0m" or text end
 
@@ -28,16 +31,42 @@ local function bold(text) return colours and "\27[1m" .. text .. "\27[0m" or tex
 local running = {}                    -- slot -> { since =, … }
 local slow = 20                       -- times its limit of CPU time that a run may take by the clock
 
+local PATIENCE = 8                    -- seconds in which a run says where it stands
+
 local function start(slot, schedule, keep)
-  running[slot] = { since = native.now() }
+  running[slot] = { since = native.now(), schedule = schedule, keep = keep }
   native.run(slot, schedule, keep or false)
 end
 
+local function is_late(slot, r) return native.cpu(slot) > timeout or native.now() - r.since > slow * timeout end
+
+-- The one whose output is kept says where it stands, before it is killed.
 local function stop_late()
   for slot, r in pairs(running) do
-    if not r.late and (native.cpu(slot) > timeout or native.now() - r.since > slow * timeout) then
-      r.late = true
+    if not r.late and is_late(slot, r) then
+      r.late = native.now()
+      if r.keep then native.ask(slot) end
+    end
+    if r.late and not r.killed and (not r.keep or native.stands(slot) or native.now() - r.late > PATIENCE) then
+      r.killed = true
       native.kill(slot)
+    end
+  end
+end
+
+-- SIGQUIT: each of those that run says where it stands. What its end leaves unsaid is not waited for.
+local function see_asked()
+  if native.asked() then
+    for slot, r in pairs(running) do
+      r.asked = true
+      native.ask(slot)
+    end
+  end
+  for slot, r in pairs(running) do
+    local stands = r.asked and native.stands(slot)
+    if stands then
+      r.asked = false
+      io.stderr:write(shown and "\r\27[K" or "", "mare: SIGQUIT: seed ", r.schedule, ": ", stands)
     end
   end
 end
@@ -46,10 +75,11 @@ end
 local function finish()
   while true do
     local slot, how, code = native.wait(50)
+    see_asked()
     if slot then
       local late = running[slot].late
       running[slot] = nil
-      if late then return slot, "time limit" end
+      if late then return slot, LATE end
       if how == "exit" and code == 0 then return slot end
       return slot, how == "deadlock" and how or how == "exit" and "exit code " .. code or how .. " " .. code
     end
@@ -66,7 +96,7 @@ end
 
 local function progress(done)
   if not shown then return end
-  io.stderr:write(("\r%d of %d runs"):format(done, runs))
+  io.stderr:write(("\rrun %d of %d"):format(done, runs))
   io.stderr:flush()
 end
 
@@ -121,9 +151,11 @@ end
 -- As few of list's as give the same outcome, as far as leaving out neighbours finds it; and how many runs that took.
 local function shorten(seed, list, outcome)
   local tries = 0
+  local until_late = native.now() + MOST_SECONDS
+  local function goes_on() return tries < MOST_TRIES and (outcome ~= LATE or native.now() < until_late) end
   local function fails(l)
     tries = tries + 1
-    if tries % 20 == 0 and shown then io.stderr:write(("\rshortening: %d choices left"):format(#list)) end
+    if (tries % 20 == 0 or outcome == LATE) and shown then io.stderr:write(("\rshortening: choices left: %d "):format(#list)) end
     return try(schedule_of(seed, l)) == outcome
   end
   if not fails(list) then return nil, tries end
@@ -131,9 +163,9 @@ local function shorten(seed, list, outcome)
   local whole = uncut(list)
   if #whole < #list and fails(whole) then list = whole end
   local size = #list // 2
-  while size >= 1 and tries < MOST_TRIES do
+  while size >= 1 and goes_on() do
     local at, shorter = 1, false
-    while at <= #list and tries < MOST_TRIES do
+    while at <= #list and goes_on() do
       local rest = without(list, at, math.min(at + size - 1, #list))
       if #rest < #list and fails(rest) then
         list, shorter = rest, true
@@ -202,33 +234,65 @@ local function command_for(schedule)
   return table.concat(words, " ")
 end
 
--- place: "receive at file:line", or ""
-local function explained(choice, place)
+-- place: "receive at file:line", or ""; names: of processes, by their ids
+local function explained(choice, place, names)
   local unit, point, kind, value = choice:match "^(%d+)%.(%d+)(.)(%d+)$"
-  if unit == "0" then return ("  %-10s at first process %s goes on"):format(choice, value) end
-  local after = ("point %s of process %s%s"):format(point, unit, place and place ~= "" and " (" .. place .. ")" or "")
+  local function process(id) return "process " .. id .. (names[id] or "") end
+  if unit == "0" then return ("  %-10s at first %s goes on"):format(choice, process(value)) end
+  local after = ("point %s of %s%s"):format(point, process(unit), place and place ~= "" and " (" .. place .. ")" or "")
   if kind == "~" then
     return ("  %-10s at %s, %s through, the rest later"):format(choice, after, value == "1" and "1 byte goes" or value .. " bytes go")
   end
   if kind == "+" then return ("  %-10s at %s, select begins with case %d"):format(choice, after, value + 1) end
-  return ("  %-10s after %s, process %s goes on"):format(choice, after, value)
+  return ("  %-10s after %s, %s goes on"):format(choice, after, process(value))
 end
 
-local function json_text(text)
-  return '"' .. text:gsub('[%c"\\\127-\255]', function(c)
-    if c:byte() > 126 then return nil end
-    return ("\\u%04x"):format(c:byte())
-  end) .. '"'
+-- Of those that have some: " 'name'".
+local function names_in(events)
+  local names = {}
+  for _, e in pairs(events) do names[tostring(e.process)] = e.who:match "^#%d+[ main]*( '[^']*')" end
+  return names
 end
 
-local function print_json(fields)
-  local parts = {}
-  for i = 1, #fields, 2 do
-    local value = fields[i + 1]
-    if type(value) == "string" then value = json_text(utf8.len(value) and value or value:gsub("[\128-\255]", "?")) end
-    parts[#parts + 1] = json_text(fields[i]) .. ":" .. tostring(value)
+-- Of what happened, a list: the first, the last, and what is near choices; each that follows a gap says in `skipped` how many are left out there.
+local function parts_of(events, n, head, tail, near)
+  local wanted, list, skipped = {}, {}, 0
+  for i = 1, n do
+    if events[i] and (i <= head or i > n - tail) then wanted[i] = true end
+    if events[i] and events[i].choice then
+      for k = math.max(i - near, 1), math.min(i + near, n) do wanted[k] = true end
+    end
   end
-  print("{" .. table.concat(parts, ",") .. "}")
+  for i = 1, n do
+    local e = wanted[i] and events[i]
+    if e then
+      e.skipped = skipped > 0 and skipped or nil
+      list[#list + 1] = e
+    end
+    skipped = e and 0 or skipped + 1
+  end
+  return list
+end
+
+local function filled(text, width) return text .. (" "):rep(width - (utf8.len(text) or #text)) end
+
+local function widest(list, field, most)
+  local width = 0
+  for _, e in ipairs(list) do width = math.max(width, math.min(utf8.len(e[field]) or #e[field], most)) end
+  return width
+end
+
+local function print_events(events, n)
+  local list = parts_of(events, n, 12, 20, 6)
+  local who, does = widest(list, "who", 30), widest(list, "does", 40)
+  print(bold "what happens" .. " (> another process goes on, * by a choice that differs from the default):")
+  for _, e in ipairs(list) do
+    if e.skipped then print(("    … %d more"):format(e.skipped)) end
+    local mark = (e.switch and ">" or " ") .. (e.choice and "*" or " ")
+    local at = (e.at or "") .. (e.waits and (e.at and ", waits" or "waits") or "")
+    local line = ("  %s %s  %s  %s"):format(mark, filled(e.who, who), filled(e.does, does), at)
+    print((line:gsub("%s+$", "")))
+  end
 end
 
 local function indented(text)
@@ -237,14 +301,16 @@ local function indented(text)
   return (text:gsub("[^\n]*\n", "  %0"))
 end
 
+local function rounded(seconds) return math.floor(seconds * 1000 + 0.5) / 1000 end
+
 local begun = native.now()
 local found, done = search()
 local seconds = native.now() - begun
 if not found then
   if options.json then
-    print_json { "failed", false, "runs", done, "seconds", math.floor(seconds * 1000 + 0.5) / 1000 }
+    print(json.text { failed = false, runs = done, seconds = rounded(seconds) })
   else
-    print(("%d runs, none failed (%.0f a second)"):format(done, done / math.max(seconds, 1e-9)))
+    print(("%d run%s, none failed (%.0f a second)"):format(done, done == 1 and "" or "s", done / math.max(seconds, 1e-9)))
   end
   return 0
 end
@@ -252,7 +318,7 @@ end
 local seed = tostring(first + found.number)
 local list, tries = found.list, 0
 if list then list, tries = shorten(seed, list, found.outcome) end
-if list and #list > 1 and #list < 5 then
+if list and #list > 1 and #list < 5 and found.outcome ~= LATE then
   local more
   list, more = by_one(seed, list, found.outcome)
   tries = tries + more
@@ -260,25 +326,33 @@ end
 local schedule = list and schedule_of(seed, list) or seed
 local outcome = try(schedule, true)
 local output = native.output(1)
+local events, happened = native.events(1)
+local stands = outcome == LATE and native.stands(1) or nil
 local command = command_for(schedule)
 
 if options.json then
-  print_json { "failed", true, "runs", done,
-               "seconds", math.floor(seconds * 1000 + 0.5) / 1000, "seed", first + found.number, "outcome", outcome or "exit code 0",
-               "schedule", schedule, "choices", list and #list or -1, "made", found.list and #found.list or -1, "tries", tries, "output", output,
-               "command", command }
+  print(json.text {
+    failed = true, runs = found.number + 1, seconds = rounded(seconds), seed = first + found.number, outcome = outcome or "exit code 0",
+    schedule = schedule, choices = list and #list or -1, made = found.list and #found.list or -1, tries = tries, output = output, stands = stands,
+    command = command, events = parts_of(events, happened, 200, 200, 50), happened = happened })
   return 1
 end
 print(bold(("seed %s failed: %s"):format(seed, found.outcome)) .. (" (run %d of %d)"):format(found.number + 1, runs))
 if not list then
   print "its choices could not be shortened"
 else
-  print(("choices that differ from the default: %d, shortened to %d in %d runs%s"):format(#found.list, #list, tries, #list > 0 and ":" or ""))
+  local often = tries == 1 and "1 run" or tries .. " runs"
+  print(("choices that differ from the default: %d, shortened to %d in %s%s"):format(#found.list, #list, often, #list > 0 and ":" or ""))
   -- as they came; what it did not come to (a list may name more than there is) stays out
-  local made, places = native.record(1), native.places(1)
-  for i, choice in ipairs(made) do print(explained(choice, places[i])) end
+  local made, places, names = native.record(1), native.places(1), names_in(events)
+  for i, choice in ipairs(made) do print(explained(choice, places[i], names)) end
 end
+print_events(events, happened)
 print(bold "what it writes:")
 io.write(indented(output))
+if stands then
+  print(bold "where all was when its time was over:")
+  io.write(indented(stands))
+end
 print(bold "once more: " .. command)
 return 1

@@ -193,7 +193,7 @@ local worded = {
   end,
   ["--seed"] = function(plan, text)
     if not text:find("^%d+$") and not text:find("^%d+:[%d.,=+~]*$") then
-      return ("--seed needs a number, perhaps with choices behind it as in 17:1.4=2, got '%s'"):format(text)
+      return ("--seed needs a seed: a whole number from 0 on, as 17, or one with choices behind it, as 17:1.4=2,3.7+1; got '%s'"):format(text)
     end
     plan.seed = text
   end,
@@ -213,12 +213,12 @@ counting("--runs", "runs", 1)
 counting("--jobs", "jobs", 1)
 counting("--timeout", "timeout", 0)
 
--- The argument of a word of these, and where it stood; nil: there is none.
+-- The argument of a word of these, and where it stood; nil: there is none. A negative number is one, that it may be told what is wrong with it.
 local function argument_of(i)
   local word, text = argv[i]:match("^(%-%-%a[%a-]*)=?(.*)$")
   if #argv[i] > #word then return word, text, i end
   text = argv[i + 1]
-  if text and (text == "-" or text:sub(1, 1) ~= "-") then return word, text, i + 1 end
+  if text and (text == "-" or text:find "^%-%d" or text:sub(1, 1) ~= "-") then return word, text, i + 1 end
   return word
 end
 
@@ -343,8 +343,9 @@ if plan.trace then plan.trace_size = plan.trace_size or 256 << 20 end
 local file = argv[index]
 if command == "explore" then
   if plan.seed and plan.seed:find ":" then
-    return mistake(command, "--seed needs the first seed, a number; mare run --seed takes a list of choices")
+    return mistake(command, "--seed needs the first seed, a whole number from 0 on, as 17; mare run --seed takes a list of choices")
   end
+  if plan.seed and not math.tointeger(tonumber(plan.seed)) then return mistake(command, "a first seed is below 2^63, not " .. plan.seed) end
   if not file then return mistake(command, "no test") end
   plan.explore.options = table.move(argv, start, index - 1, 1, {})
 end

@@ -22,7 +22,7 @@ Options are:
   --limit N      how many processes --once and --json show (20; 0 to 10000)
   --help         shows this
 
-NO_COLOR is respected. Exit codes: 0, 1 if the program can't be looked at, 2 for a mistake on the command line.
+NO_COLOR is respected. Exit codes: 0, 1 if the program can't be looked at or ends meanwhile, 2 for a mistake on the command line.
 ]==]
 
 local function say(text) io.stderr:write("mare top: ", text, "\n") end

@@ -48,7 +48,7 @@ end
 
 local function who(pid, code)
   if code == "EPERM" then return ("process %d is another user's"):format(pid) end
-  return ("process %d does not run mare, or is another user's"):format(pid)
+  return ("process %d does not run mare, runs under --seed, or is another user's"):format(pid)
 end
 
 -- Its door opens within moments; it is asked again in case the first time was lost in a start or an end of its runtime.

@@ -313,7 +313,7 @@ function happens.key(self, key) if not press(self, key) then return false, 0 end
 function happens.fresh(self) take_fresh(self) end
 function happens.done(self, why) self.note = why ~= "" and why or nil end
 function happens.gone() return false, 1 end
-function happens.over(self, why) return false, 0, ("process %d: %s"):format(self.client.pid, why) end
+function happens.over(self, why) return false, 1, ("process %d: %s"):format(self.client.pid, why) end
 function happens.error(self, why) return false, 1, ("process %d: %s"):format(self.client.pid, why) end
 
 function happens.signal(self, name)

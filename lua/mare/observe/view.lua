@@ -151,7 +151,7 @@ end
 
 local function rate_line(now, before)
   local messages, turns, cpu = per_second(now, before, "messages"), per_second(now, before, "dispatches"), per_second(now, before, "cpu")
-  return { { ("Messages %s/s, turns %s/s   CPU %s%%   heaps %s, resident %s"):format(view.count(messages), view.count(turns), view.percent(cpu),
+  return { { ("Messages sent %s/s, turns %s/s   CPU %s%%   heaps %s, resident %s"):format(view.count(messages), view.count(turns), view.percent(cpu),
     view.bytes(now.heap), view.bytes(now.resident)) } }
 end
 
@@ -270,7 +270,7 @@ end
 function view.process(p, traceback)
   local lines = { { { ("Process #%d  %s"):format(p.id, name_of(p)), "bold" } } }
   field(lines, "status", p.status .. (p.waits and (" in %s%s"):format(p.waits, p.on and ", " .. p.on or "") or ""))
-  field(lines, "at", p.where)
+  field(lines, "at", p.where and p.where .. ((p.there or 0) > 1 and (" (%d fibers there)"):format(p.there) or ""))
   field(lines, "priority", p.priority)
   field(lines, "CPU", ("%s, now %s%%"):format(view.seconds(p.cpu), view.percent(p.load)))
   field(lines, "heap", view.bytes(p.heap))
