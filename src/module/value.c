@@ -11,8 +11,7 @@ static PORT_NORETURN void no_room(lua_State *L, mr_budget *over) {
   abort();
 }
 
-mr_cell *mr_cell_pack(lua_State *L, int first, int n, const char *root) {
-  mr_fiber *f = mr_self_fiber(L);
+mr_cell *mr_cell_pack(lua_State *L, mr_fiber *f, int first, int n, const char *root) {
   mr_packer *p = mr_packer_for(L, f);
   if (mr_pack_still(p, L, first, n, root, moves) != 0) lua_error(L);
   mr_message *m = mr_packer_seal(p);
@@ -36,7 +35,7 @@ void mr_value_get(lua_State *L, int idx, const char *root, mr_dict_value *v) {
   } else {
     mr_shared *o = lua_type(L, idx) == LUA_TUSERDATA ? mr_shared_any(L, idx) : NULL;
     if (o && !o->type->moves && !o->type->stays) mr_retain(v->object = o);
-    else v->object = (mr_shared *)mr_cell_pack(L, idx, 1, root);
+    else v->object = (mr_shared *)mr_cell_pack(L, mr_self_fiber(L), idx, 1, root);
   }
   v->kind = DICT_OBJECT;
 }
