@@ -397,6 +397,9 @@ describe("dict:keys and dict:each", function()
       d:set("new " .. n, n)
     end
     assert.equal(1000, n)
+    n = 0
+    for k, v in pairs(d) do n = n + (k == -v and 1 or 0) end
+    assert.equal(1000, n)
     assert.equal(7, #d:keys(7))
     assert.same({}, d:keys(0))
     assert.equal(#d, #d:keys())
@@ -502,6 +505,7 @@ describe("waiting for a key", function()
     d:set("e", 1, 0.005)
     assert.same(pack(1, nil, "absent"), pack(select { d:watch("e", 1), c }))
     assert.equal(0, d:info().waiting)
+    assert.error_matches(function() mare.selector { a } end, "got watch; others fit into select")
     assert.error_matches(function() c:send(a) end, "watch cannot be sent; send the dict")
   end)
 

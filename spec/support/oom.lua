@@ -111,13 +111,13 @@ function work.messages()
 end
 
 function work.dicts()
-  local d = mare.dict.new()
+  local d, shared = mare.dict.new(), channel.new()
   local long = ("long"):rep(100)
   for i = 1, 20 do ok(d:set(i, i)) end
   ok(d:set("text", "short"))
   ok(d:set("text", long))
-  ok(d:set("table", { 1, { two = long }, d }))
-  assert(d:get "text" == long and d:get("table")[2].two == long and d:get("table")[3] == d)
+  ok(d:set("table", { 1, { two = long }, shared }))
+  assert(d:get "text" == long and d:get("table")[2].two == long and d:get("table")[3] == shared)
   assert(d:incr("n", 2, 40) == 42 and d:update("n", function(v) return v / 2 end) == 21)
   assert(d:cas("text", long, "short", 100) and d:take "text" == "short")
   assert(#d:keys() == 22)
@@ -127,7 +127,7 @@ function work.dicts()
   local w = d:watch("n", 21)
   assert(d:set("n", { "changed" }) and w:wait(PATIENCE)[1] == "changed")
   assert(select("#", d:wait("none", nil, 0)) == 2)
-  d:clear()                                    -- a dict that holds itself is never freed
+  d:clear()
   assert(#d == 0 and d:size() == 0)
   local name = "dict of a work"
   local n = mare.dict.open(name, { limit = 2000 })

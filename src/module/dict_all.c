@@ -47,6 +47,7 @@ static uint64_t walk_tag(const walk *w) { return mr_secret ^ (uintptr_t)w ^ (uin
 
 static walk *walk_check(lua_State *L) {
   walk *w = lua_type(L, 1) == LUA_TUSERDATA && lua_rawlen(L, 1) == sizeof *w ? lua_touserdata(L, 1) : NULL;
+  mr_check_forked(L);
   if (!w || w->tag != walk_tag(w)) luaL_typeerror(L, 1, "what dict:each gave");
   return w;
 }
@@ -75,7 +76,6 @@ static int l_next(lua_State *L) {
   walk *w = walk_check(L);
   mr_dict_value v;
   mr_key k;
-  mr_check_forked(L);
   lua_settop(L, 1);
   while (next_key(L, w, &k)) {
     mr_key_push(L, &k);

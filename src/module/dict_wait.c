@@ -27,7 +27,8 @@ static int watch_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   return 2;
 }
 
-static const mr_waitclass watching = { .run = { .op = "wait for a key", .link = watch_link, .unlink = watch_unlink, .stays = 1, .shown = 1 }, .take = watch_take };
+/* A selector would not ask it again when the entry's time is over: so it does not stay. */
+static const mr_waitclass watching = { .run = { .op = "wait for a key", .link = watch_link, .unlink = watch_unlink, .shown = 1 }, .take = watch_take };
 
 static mr_watch *watch_check(lua_State *L, int idx) { return (mr_watch *)(void *)mr_shared_check(L, idx, &class.share, TNAME); }
 

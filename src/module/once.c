@@ -106,7 +106,6 @@ static int done_k(lua_State *L, int status, lua_KContext first) {
 
 static int run(lua_State *L, mr_once *o) {
   int n = lua_gettop(L) - 3;
-  luaL_checkstack(L, n + 4, "too many arguments");
   lua_toclose(L, 2);
   if (o->body) mr_cell_push(L, o->body);
   else lua_pushvalue(L, 3);
@@ -144,6 +143,7 @@ static int take(lua_State *L, void *object, mr_wait *w, mr_reason why) {
       default: break;
     }
     guard *g = lua_touserdata(L, 2);
+    luaL_checkstack(L, lua_gettop(L) + 4, "too many arguments");   /* nothing may fail between beginning and the guard's duty */
     if (!mr_once_begin(o, w->fiber)) continue;
     mr_retain(&o->shared);
     g->once = o;
