@@ -233,6 +233,32 @@ describe("atomic.once with a name", function()
     atomic.drop(name)
   end)
 
+  it("is done once, and by one at a time, whoever is killed and wherever", function()
+    for round = 1, 40 do
+      local name, inside, done, list = "once " .. unique(), atomic.new(), atomic.new(), {}
+      local function body(i)
+        return atomic.once(name, function()
+          inside:add()
+          for _ = 1, round % 7 do process.yield() end
+          if i % 3 == 0 then error(i, 0) end
+          done:add()
+          return "done"
+        end)
+      end
+      for i = 1, 6 do list[i] = process.spawn(body, i) end
+      for _ = 1, round % 5 do process.yield() end
+      for i = 1, 4 do list[1 + (i * round) % 6]:kill() end
+      for i = 1, 6 do
+        local ok, v = list[i]:wait()
+        assert(ok and v == "done" or not ok and (math.type(v) or v.kind == "killed"), v)
+      end
+      assert.equal("done", body(1))
+      assert.equal("done", atomic.once(name, error))
+      assert.is_true(done:get() >= 1 and done:get() <= inside:get())
+      atomic.drop(name)
+    end
+  end)
+
   it("refuses results that can't be sent, and being called inside itself", function()
     local name = "once " .. unique()
     assert.error_matches(function() atomic.once(name, function() return { coroutine.create(print) } end) end, "result%[1%]: coroutine cannot be sent")

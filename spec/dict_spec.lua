@@ -548,6 +548,49 @@ describe("waiting for a key", function()
   end)
 end)
 
+describe("processes that are killed anywhere", function()
+  it("leave a dict as it was between two steps, and nobody waiting", function()
+    local d, limited = dict.new(), dict.new { limit = 20000 }
+    local function busy()
+      local id, big = process.self().id, { ("x"):rep(500), { 1, 2, 3 } }
+      while true do
+        d:incr "steps"
+        d:update("list", function(t)
+          t = t or { n = 0 }
+          assert(t.n == #t)
+          t.n = t.n % 50 + 1
+          for i = #t, t.n + 1, -1 do t[i] = nil end
+          t[t.n] = id
+          return t
+        end)
+        limited:set(math.random(100), big)
+        local got = limited:get(math.random(100))
+        assert(not got or #got[1] == 500)
+        d:wait("never", nil, 0.0001)
+        for _ in d:each() do assert(d:get "steps") end
+      end
+    end
+    for _ = 1, 15 do
+      local list = {}
+      for i = 1, 4 do list[i] = process.spawn(busy) end
+      local before = d:get "steps" or 0
+      while (d:get "steps" or 0) < before + 30 do d:wait("steps", d:get "steps", 0.001) end
+      for i = 1, 4 do list[i]:kill() end
+      for i = 1, 4 do
+        local done, e = list[i]:wait()
+        assert.is_false(done)
+        assert.equal("killed", e.kind)
+      end
+      assert.equal(d:get("list").n, #d:get("list"))
+    end
+    assert.equal(0, d:info().waiting)
+    assert.is_true(limited:size() <= 20000)
+    d:clear()
+    limited:clear()
+    assert.same({ 0, 0 }, { d:size(), limited:size() })
+  end)
+end)
+
 describe("names of dicts", function()
   it("lead all to one, which lives until it is dropped", function()
     local name = "dict " .. unique()
