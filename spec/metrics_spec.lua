@@ -62,6 +62,10 @@ local program = [[
   process.spawn { main = function() require "mare".sleep(1e6) end }
   process.spawn(function() end):wait()
   for i = 1, 10 do c:send(i) end
+  local d = mare.dict.open "cache"
+  d:set("here", 1)
+  d:get "here"
+  d:get "there"
   print "ready"
   while true do c:send(c:receive()) mare.sleep(0.001) end
 ]]
@@ -78,6 +82,10 @@ describe("mare run --metrics", function()
     assert.equal(2, v['mare_processes{state="running"}'] + v['mare_processes{state="ready"}'] + v['mare_processes{state="waiting"}'])
     assert.same({ 3, 1, 0, 2 }, { v.mare_processes_started_total, v.mare_processes_ended_total, v.mare_failures_total, v.mare_workers })
     assert.is_true(v.mare_messages_total >= 10 and v.mare_dispatches_total > 0 and v.mare_heap_bytes > 0)
+    local of = '{name="cache"}'
+    assert.same({ 1, 1, 1, 0 }, { v["mare_dict_entries" .. of], v["mare_dict_hits_total" .. of], v["mare_dict_misses_total" .. of],
+                                  v["mare_dict_evicted_total" .. of] })
+    assert.is_true(v["mare_dict_bytes" .. of] > 50)
     assert.is_true(v['mare_worker_busy_seconds_total{worker="0"}'] >= 0 and v['mare_worker_busy_seconds_total{worker="1"}'] >= 0)
     assert.is_true(v.process_resident_memory_bytes > 1e5 and v.process_cpu_seconds_total > 0 and v.process_open_fds > 3)
     assert.is_true(math.abs(v.process_start_time_seconds - os.time()) < 3600)

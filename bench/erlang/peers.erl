@@ -19,6 +19,7 @@ row("pairs") -> {talk, pairs};
 row("tasks") -> {work, tasks};
 row("fanout") -> {work, fanout};
 row("ticker") -> {work, ticker};
+row("dict") -> {tables, dict};
 row("fair") -> {shares, fair};
 row("ready") -> {shares, ready};
 row("spawn") -> {birth, spawned};

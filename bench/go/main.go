@@ -22,6 +22,7 @@ var rows = map[string]func(){
 	"integers": integers,
 	"records":  records,
 	"ticker":   ticker,
+	"dict":     dict,
 	"fair":     fair,
 	"ready":    ready,
 	"serve":    serve,

@@ -71,4 +71,26 @@ function works.call()
   over:send(true)
 end
 
+--- Operations of a dict on one key with a short text: by a function each, so that no other work is counted.
+local function of_dict(f)
+  return function()
+    local d = mare.dict.new()
+    d:set("hits", 1)
+    f(d)
+  end
+end
+works["dict incr"] = of_dict(function(d) for _ = 1, n do d:incr "hits" end end)
+works["dict get"] = of_dict(function(d) for _ = 1, n do d:get "hits" end end)
+works["dict set"] = of_dict(function(d) for i = 1, n do d:set("hits", i) end end)
+works["dict update"] = of_dict(function(d)
+  local function more(v) return v + 1 end
+  for _ = 1, n do d:update("hits", more) end
+end)
+
+--- An integer that is shared.
+works["atomic add"] = function()
+  local a = mare.atomic.new()
+  for _ = 1, n do a:add() end
+end
+
 works[work]()

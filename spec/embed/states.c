@@ -167,6 +167,18 @@ static void in_child(lua_State *L) {
          "refused(c.close, c)\n"
          "refused(function() h:wait() end)\n"
          "refused(function() return #c end)\n"
+         "refused(mare.dict.new)\n"
+         "refused(mare.dict.open, 'forked')\n"
+         "refused(mare.dict.find, 'forked')\n"
+         "refused(mare.dict.drop, 'forked')\n"
+         "for _, f in ipairs { 'get', 'delete', 'incr', 'keys', 'each', 'clear', 'info', 'wait' } do refused(d[f], d, 'k') end\n"
+         "refused(walk, walked)\n"
+         "refused(w.wait, w)\n"
+         "refused(mare.atomic.new)\n"
+         "refused(mare.atomic.named, 'forked')\n"
+         "refused(mare.atomic.once, 'forked', print)\n"
+         "refused(a.add, a)\n"
+         "refused(o)\n"
          "collectgarbage()\n");
 }
 
@@ -193,6 +205,8 @@ static void forked(void) {
   lua_setglobal(L, "fork_here");
   run(L, "package.loaded.forker = { fork = fork_here }");
   run(L, "mare = require 'mare' local c = mare.channel.new() _G.c = c mare.process.workers(3)\n"
+         "d, a, o = mare.dict.open 'forked', mare.atomic.new(), mare.atomic.once(function() end) w = d:watch('k') d:set('k', {}) walk, walked = d:each()\n"
+         "mare.process.spawn(function() local d = require 'mare.dict'.open 'forked' while not c:closed() do d:incr(1) d:set('t', {}) end end)\n"
          "h = mare.process.spawn(function() local n = 0 while c:receive() do n = n + 1 end return n end)\n"
          "for i = 1, 3 do mare.process.spawn(function() while not c:closed() do c:try_send({}) end end) end\n");   /* locks are taken all the time */
   for (int i = 0; i < 12; i++) {

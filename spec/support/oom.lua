@@ -110,6 +110,51 @@ function work.messages()
   c:close()
 end
 
+function work.dicts()
+  local d, shared = mare.dict.new(), channel.new()
+  local long = ("long"):rep(100)
+  for i = 1, 20 do ok(d:set(i, i)) end
+  ok(d:set("text", "short"))
+  ok(d:set("text", long))
+  ok(d:set("table", { 1, { two = long }, shared }))
+  assert(d:get "text" == long and d:get("table")[2].two == long and d:get("table")[3] == shared)
+  assert(d:incr("n", 2, 40) == 42 and d:update("n", function(v) return v / 2 end) == 21)
+  assert(d:cas("text", long, "short", 100) and d:take "text" == "short")
+  assert(#d:keys() == 22)
+  local sum = 0
+  for k in d:each() do sum = sum + (math.type(k) and k or 0) end
+  assert(sum == 210)
+  local w = d:watch("n", 21)
+  assert(d:set("n", { "changed" }) and w:wait(PATIENCE)[1] == "changed")
+  assert(select("#", d:wait("none", nil, 0)) == 2)
+  d:clear()
+  assert(#d == 0 and d:size() == 0)
+  local name = "dict of a work"
+  local n = mare.dict.open(name, { limit = 2000 })
+  for i = 1, 50 do assert(n:set(i, "value " .. i)) end
+  assert(n:size() <= 2000 and mare.dict.find(name) == n)
+  mare.dict.drop(name)
+end
+
+function work.atomics()
+  local a, name = mare.atomic.new(1), "atomic of a work"
+  assert(a:add(2) == 3 and a:wait(1) == 3)
+  assert(mare.select { a:changing(1), timeout = PATIENCE } == 1)
+  assert(mare.atomic.named(name, 7):get() >= 7)
+  mare.atomic.drop(name)
+  local o = mare.atomic.once(function(x) return { x }, "more" end)
+  assert(o(5)[1] == 5 and select(2, o()) == "more" and o:done())
+  mare.atomic.drop(name)
+  assert(mare.atomic.once(name, function(...) return { ... } end, 1, 2)[2] == 2)
+  assert(mare.atomic.once(name, error)[1] == 1)
+  mare.atomic.drop(name)
+  local failing = mare.atomic.once(function() error({ "on purpose" }, 0) end)
+  local done, e = pcall(failing)
+  assert(not done)
+  if type(e) ~= "table" then error(e, 0) end
+  assert(e[1] == "on purpose" and not failing:done())
+end
+
 function work.processes()
   local c = channel.new()
   local p = process.spawn(function(n, within)

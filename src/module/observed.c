@@ -10,6 +10,8 @@
 #include "process/failures.h"
 #include "process/info.h"
 #include "channel/channel.h"
+#include "share/dict.h"
+#include "share/named.h"
 #include "run/run.h"
 
 #include <stdlib.h>
@@ -385,10 +387,43 @@ static int l_channels(lua_State *L) {
   return 1;
 }
 
+/* ---- dicts ---- */
+
+enum { DICTS = 50 };
+typedef struct dicts { unsigned n; struct { char name[200]; mr_dict_info info; } of[DICTS]; } dicts;
+
+static void add_dict(const char *name, size_t length, mr_shared *o, void *arg) {
+  dicts *all = arg;
+  (void)length;
+  if (all->n == DICTS) return;
+  snprintf(all->of[all->n].name, sizeof all->of[0].name, "%s", name);
+  mr_dict_look((mr_dict *)(void *)o, &all->of[all->n++].info);
+}
+
+/* () -> { { name =, entries =, bytes =, hits =, misses =, evicted = }, … }, of those that have names; not more than fifty */
+static int l_dicts(lua_State *L) {
+  dicts all = { 0 };
+  mr_named_each(NAMED_DICT, add_dict, &all);
+  lua_createtable(L, (int)all.n, 0);
+  for (unsigned i = 0; i < all.n; i++) {
+    const mr_dict_info *d = &all.of[i].info;
+    lua_createtable(L, 0, 6);
+    set_string(L, "name", all.of[i].name);
+    set_integer(L, "entries", d->entries);
+    set_integer(L, "bytes", d->bytes);
+    set_integer(L, "hits", d->hits);
+    set_integer(L, "misses", d->misses);
+    set_integer(L, "evicted", d->evicted);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 int mr_observed_open(lua_State *L) {
   static const luaL_Reg functions[] = {
     { "program", l_program }, { "resources", l_resources }, { "list", l_list }, { "states", l_states }, { "totals", l_totals }, { "info", l_info },
-    { "traceback", l_traceback }, { "cancel", l_cancel }, { "kill", l_kill }, { "failures", l_failures }, { "channels", l_channels }, { NULL, NULL }
+    { "traceback", l_traceback }, { "cancel", l_cancel }, { "kill", l_kill }, { "failures", l_failures }, { "channels", l_channels },
+    { "dicts", l_dicts }, { NULL, NULL }
   };
   luaL_newlib(L, functions);
   return 1;

@@ -41,6 +41,7 @@ int mr_describe_on(const mr_fiber *f, char *buf, size_t size) {
   buf[0] = 0;
   if (!f->on || !f->on->type) return 0;
   if (f->on->type == mr_proc_type) mr_proc_describe((const mr_proc *)(const void *)f->on, buf, size);
+  else if (f->on->type->describe) f->on->type->describe(f->on, buf, size);
   else if (mr_hooks.describe) mr_hooks.describe(f->on, buf, size);
   return buf[0] != 0;
 }

@@ -230,6 +230,7 @@ int mr_pack_shared(mr_packer *p, uint32_t number) {
   if (!o) return mr_fail(p, number, "object was finalised already and cannot be sent any more");
   if (o->type->stays) return mr_fail(p, number, o->type->stays);
   if (o->type->moves) {
+    if (p->still) return mr_fail(p, number, p->still);
     if (mr_share_valid && mr_share_valid(block, size) < 0) return mr_fail(p, number, "object was moved to another process");
     const char *busy = o->type->busy ? o->type->busy(o) : NULL;
     if (busy) return mr_fail(p, number, busy);

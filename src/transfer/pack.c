@@ -223,10 +223,11 @@ static int attempt(mr_packer *p, int first, int n) {
 #define attempt pack_all
 #endif
 
-int mr_pack(mr_packer *p, lua_State *L, int first, int n, const char *root) {
+static int pack_as(mr_packer *p, lua_State *L, int first, int n, const char *root, const char *still) {
   int top = lua_gettop(L), r, again = 0;
   mr_assert_unlocked();
   p->L = L;
+  p->still = still;
   p->raw = mr_layout;
   first = lua_absindex(L, first);
   if (PORT_UNLIKELY(!lua_checkstack(L, LUA_MINSTACK))) { lua_settop(L, top); mr_raise_memory(L); }
@@ -243,4 +244,10 @@ int mr_pack(mr_packer *p, lua_State *L, int first, int n, const char *root) {
   if (PORT_UNLIKELY(!p->raw || again)) lua_settop(L, top);
   mr_packer_check(p);
   return 0;
+}
+
+int mr_pack(mr_packer *p, lua_State *L, int first, int n, const char *root) { return pack_as(p, L, first, n, root, NULL); }
+
+int mr_pack_still(mr_packer *p, lua_State *L, int first, int n, const char *root, const char *why) {
+  return pack_as(p, L, first, n, root, why);
 }

@@ -101,6 +101,7 @@ struct mr_packer {
   uint32_t section;                            /* 0, or the number + 1 of the class whose section is written */
   uint32_t current;                            /* the object being read, or NOBODY */
   uint32_t failed; const char *problem;        /* the object that can't travel, and why */
+  const char *still;                           /* NULL, or why nothing may be in this message that moves */
   mr_mapslot *map; uint32_t mapmask, nmap;     /* address -> number, of this era only */
   uint32_t era;
   mr_text texts[TEXTS];

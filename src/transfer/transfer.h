@@ -35,6 +35,7 @@ typedef struct mr_sharetype {
   unsigned char moves;                         /* it is a mr_movable */
   void (*dropped)(mr_shared *o);               /* of movables: the owner's userdata was collected; others' references may last */
   const char *(*busy)(mr_shared *o);           /* of movables, or NULL: why it can't go just now; NULL: it can */
+  void (*describe)(mr_shared *o, char *buf, size_t size);   /* or NULL: "on dict 'x'", for reports of who waits for it */
 } mr_sharetype;
 /*
  * Set by whoever makes those userdata: is that one of them (1), a husk (-1) or neither (0)? A program can give anything any metatable
@@ -72,6 +73,8 @@ void        mr_packer_free(mr_packer *p);
  * with n == 1 the index is left out ("message.owner: …").
  */
 int         mr_pack(mr_packer *p, lua_State *L, int first, int n, const char *root);
+/* The same for what is read more than once: whatever moves is refused, for that reason. */
+int         mr_pack_still(mr_packer *p, lua_State *L, int first, int n, const char *root, const char *why);
 /* Unpacking this view needs code to run in the receiver (a module to require): never do it on the sender's worker. */
 int         mr_packer_needs_code(const mr_packer *p);
 mr_message *mr_packer_seal(mr_packer *p);      /* NULL: no memory */

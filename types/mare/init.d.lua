@@ -11,6 +11,8 @@
 ---@field fiber mare.fiberlib what `require "mare.fiber"` gives
 ---@field error mare.errorlib what `require "mare.error"` gives
 ---@field timer mare.timerlib what `require "mare.timer"` gives
+---@field dict mare.dictlib what `require "mare.dict"` gives
+---@field atomic mare.atomiclib what `require "mare.atomic"` gives
 ---@field net mare.netlib what `require "mare.net"` gives
 ---@field tls mare.tlslib what `require "mare.tls"` gives
 ---@field socket mare.socket what `require "mare.socket"` gives

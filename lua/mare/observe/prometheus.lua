@@ -42,6 +42,12 @@ local function by_worker(workers, field)
   return samples
 end
 
+local function by_dict(dicts, field)
+  local samples = {}
+  for i, d in ipairs(dicts) do samples[i] = { d[field], name = d.name } end
+  return samples
+end
+
 function prometheus.text(observed)
   local t, own, out = observed.totals(), observed.resources(), {}
   local function gauge(name, help, samples) family(out, name, "gauge", help, samples) end
@@ -58,6 +64,12 @@ function prometheus.text(observed)
   gauge("mare_workers", "Workers: how many threads may run processes at a time.", program.workers)
   counter("mare_worker_dispatches_total", "Turns that a worker gave.", by_worker(t.workers, "dispatches"))
   counter("mare_worker_busy_seconds_total", "Time in which a worker ran processes.", by_worker(t.workers, "busy"))
+  local dicts = observed.dicts()
+  gauge("mare_dict_entries", "Entries of dictionaries that have names.", by_dict(dicts, "entries"))
+  gauge("mare_dict_bytes", "Bytes of their entries.", by_dict(dicts, "bytes"))
+  counter("mare_dict_hits_total", "Keys that were asked for and found.", by_dict(dicts, "hits"))
+  counter("mare_dict_misses_total", "Keys that were asked for and not found.", by_dict(dicts, "misses"))
+  counter("mare_dict_evicted_total", "Entries that had to go because of a limit.", by_dict(dicts, "evicted"))
   gauge("mare_heap_bytes", "Memory in use by the heaps of processes.", t.heap)
   counter("process_cpu_seconds_total", "User and system CPU time of the program.", own.cpu)
   gauge("process_resident_memory_bytes", "Resident memory of the program.", own.resident)
