@@ -1,6 +1,6 @@
 # The sources, once for executables (an object library per layer) and once for the shared module.
 # A test links its own layer and those above it in this list, and so shows that these can do without the others.
-set(mare_layers port base observe lua heap run transfer process channel io cdr state module)
+set(mare_layers port base observe lua heap run transfer share process channel io cdr state module)
 
 # Lua files travel inside the binaries.
 file(GLOB_RECURSE lua_files CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/lua/*.lua)
