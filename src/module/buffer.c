@@ -106,11 +106,11 @@ void mr_buffer_adopt(lua_State *L, void *block, void *bytes, size_t len) { mr_bu
 
 /* ---- bytes of others ---- */
 
-void mr_bytes_check(lua_State *L, int idx) {
+void mr_piece_check(lua_State *L, int idx) {
   if (lua_isstring(L, idx)) lua_tolstring(L, idx, NULL);
   else if (!mr_buffer_here(L, idx)) {
     if (mr_is_husk(L, idx)) mr_buffer_refuse(L, idx);
-    luaL_typeerror(L, idx, "string or buffer");
+    luaL_typeerror(L, idx, "buffer or string");
   }
 }
 
@@ -121,8 +121,8 @@ static void push_slice(lua_State *L, const mr_buffer *b, size_t from, size_t len
   mr_shared_push_new(L, &s->base.shared);
 }
 
-void mr_bytes_fix(lua_State *L, int idx) {
-  mr_bytes_check(L, idx);
+void mr_piece_fix(lua_State *L, int idx) {
+  mr_piece_check(L, idx);
   const mr_buffer *b = lua_isuserdata(L, idx) ? mr_buffer_here(L, idx) : NULL;
   if (!b || !mr_buffer_is_open(b)) return;
   luaL_checkstack(L, 10, NULL);
@@ -130,7 +130,7 @@ void mr_bytes_fix(lua_State *L, int idx) {
   lua_replace(L, idx);
 }
 
-mr_store *mr_bytes_store(lua_State *L, int idx) {
+mr_store *mr_piece_store(lua_State *L, int idx) {
   const mr_buffer *b = lua_isuserdata(L, idx) ? mr_buffer_here(L, idx) : NULL;
   if (!b || !b->store) return NULL;
   mr_store_retain(b->store);
@@ -152,7 +152,7 @@ static int l_new(lua_State *L) {
     mr_buffer_push_open(L, size_arg(L, 1));
     return 1;
   }
-  mr_bytes_check(L, 1);
+  mr_piece_check(L, 1);
   const mr_buffer *from = mr_buffer_here(L, 1);
   if (from) {                                    /* it gets a copy of its own when it is changed */
     if (from->store) mr_store_retain(from->store);
@@ -175,7 +175,7 @@ static int l_new(lua_State *L) {
 /* The pieces from idx to `last`, one behind the other; finalisers may have changed open ones since their lengths were added up: 0 then. */
 static int join(lua_State *L, int idx, int last, unsigned char *to, size_t left) {
   for (size_t len; idx <= last; idx++, to += len, left -= len) {
-    const char *s = mr_bytes_get(L, idx, &len);
+    const char *s = mr_piece_get(L, idx, &len);
     if (!s || len > left) return 0;
     if (len) memcpy(to, s, len);
   }
@@ -185,7 +185,7 @@ static int join(lua_State *L, int idx, int last, unsigned char *to, size_t left)
 static size_t total_of(lua_State *L, int idx, int last) {
   size_t total = 0, len;
   for (; idx <= last; idx++, total += len) {
-    mr_bytes_get(L, idx, &len);
+    mr_piece_get(L, idx, &len);
     if (len > MR_BUFFER_MOST || total > MR_BUFFER_MOST) mr_raise(L, MR_ENOMEM);
   }
   return total;
@@ -194,8 +194,8 @@ static size_t total_of(lua_State *L, int idx, int last) {
 /* buffer.of(string | buffer, …) -> sealed buffer with all of them, one behind the other */
 static int l_of(lua_State *L) {
   int top = lua_gettop(L);
-  if (top == 0) luaL_typeerror(L, 1, "string or buffer");
-  for (int i = 1; i <= top; i++) mr_bytes_fix(L, i);
+  if (top == 0) luaL_typeerror(L, 1, "buffer or string");
+  for (int i = 1; i <= top; i++) mr_piece_fix(L, i);
   if (top == 1 && lua_isuserdata(L, 1)) return 1;
   size_t total = total_of(L, 1, top);
   mr_store *s = mr_store_make(L, total, 0);
@@ -276,10 +276,10 @@ static int l_slice(lua_State *L) {
 /* buffer:find(text[, init]) -> i, j | nil */
 static int l_find(lua_State *L) {
   size_t len, from;
-  mr_bytes_check(L, 2);
+  mr_piece_check(L, 2);
   lua_Integer init = luaL_optinteger(L, 3, 1);
   const mr_buffer *b = mr_buffer_arg(L, 1);
-  const char *what = mr_bytes_get(L, 2, &len);
+  const char *what = mr_piece_get(L, 2, &len);
   mr_buffer_range(init, -1, b->length, &from);
   const unsigned char *p = from > b->length || init > (lua_Integer)b->length + 1 ? NULL
                            : mr_buffer_find(b->bytes + from, b->length - from, what, len);

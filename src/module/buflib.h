@@ -23,18 +23,18 @@ static inline mr_buffer *mr_buffer_arg(lua_State *L, int idx) {
 
 /* ---- for whoever takes bytes: strings and buffers alike ---- */
 /* Of the string or buffer at idx; NULL: it is neither. They stay where they are until Lua is called, those of a string or sealed buffer longer. */
-static inline const char *mr_bytes_get(lua_State *L, int idx, size_t *len) {
+static inline const char *mr_piece_get(lua_State *L, int idx, size_t *len) {
   if (PORT_LIKELY(lua_type(L, idx) == LUA_TSTRING)) return lua_tolstring(L, idx, len);
   const mr_buffer *b = mr_buffer_here(L, idx);
   if (!b) return NULL;
   *len = b->length;
   return (const char *)b->bytes;
 }
-void mr_bytes_check(lua_State *L, int idx);    /* raises unless it is a string, a buffer, or a number, which becomes a string */
+void mr_piece_check(lua_State *L, int idx);    /* raises unless it is a string, a buffer, or a number, which becomes a string */
 /* The same; and an open buffer is replaced by a sealed one with what it has now: what the program does to it later does not matter. */
-void mr_bytes_fix(lua_State *L, int idx);
+void mr_piece_fix(lua_State *L, int idx);
 /* The store of the buffer at idx, referenced for the caller, or NULL: it is none, or empty. */
-mr_store *mr_bytes_store(lua_State *L, int idx);
+mr_store *mr_piece_store(lua_State *L, int idx);
 
 /* ---- making ---- */
 /* Pushes a sealed buffer of the bytes, which lie in a block of malloc's: taken over, also when this raises. Counts for the budget. */
@@ -50,6 +50,7 @@ mr_budget *mr_store_afford(lua_State *L, size_t size);           /* takes what i
 mr_buffer *mr_buffer_edit(lua_State *L, int idx, size_t total);
 mr_buffer *mr_buffer_edit_more(lua_State *L, int idx, size_t more);  /* room for so many behind what it has */
 mr_buffer *mr_buffer_edit_all(lua_State *L, int idx);                /* to change what it has */
+void mr_buffer_seal_at(lua_State *L, int idx);                       /* an absolute index */
 
 int mr_buffer_l_append(lua_State *L);
 int mr_buffer_l_pack(lua_State *L);

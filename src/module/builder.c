@@ -57,14 +57,14 @@ mr_buffer *mr_buffer_edit_all(lua_State *L, int idx) { return mr_buffer_edit(L, 
 int mr_buffer_l_append(lua_State *L) {
   int top = lua_gettop(L);
   open_arg(L, 1);
-  for (int i = 2; i <= top; i++) mr_bytes_check(L, i);
+  for (int i = 2; i <= top; i++) mr_piece_check(L, i);
   for (int i = 2; i <= top; i++) {
     size_t len;
-    if (PORT_UNLIKELY(!mr_bytes_get(L, i, &len))) mr_buffer_refuse(L, i);    /* a finaliser has sent it away */
+    if (PORT_UNLIKELY(!mr_piece_get(L, i, &len))) mr_buffer_refuse(L, i);    /* a finaliser has sent it away */
     if (len == 0) continue;
     mr_buffer *b = mr_buffer_edit_more(L, 1, len);
     size_t now;
-    const char *s = mr_bytes_get(L, i, &now);    /* it may be the buffer itself */
+    const char *s = mr_piece_get(L, i, &now);    /* it may be the buffer itself */
     if (!s || now < len) len = s ? now : 0;
     memcpy(mr_buffer_at(b, b->length), s, len);
     b->length += len;
@@ -95,9 +95,9 @@ int mr_buffer_l_pack(lua_State *L) {
 int mr_buffer_l_put(lua_State *L) {
   size_t len, from;
   lua_Integer at = luaL_checkinteger(L, 2), i = luaL_optinteger(L, 4, 1), j = luaL_optinteger(L, 5, -1);
-  mr_bytes_check(L, 3);
+  mr_piece_check(L, 3);
   mr_buffer *b = mr_buffer_edit_all(L, 1);
-  const char *s = mr_bytes_get(L, 3, &len);
+  const char *s = mr_piece_get(L, 3, &len);
   size_t n = s ? mr_buffer_range(i, j, len, &from) : 0;
   if (at < 0 && at >= -(lua_Integer)b->length) at += (lua_Integer)b->length + 1;
   luaL_argcheck(L, at >= 1 && (lua_Unsigned)at - 1 <= b->length, 2, "position outside of the buffer");
@@ -152,17 +152,19 @@ int mr_buffer_l_clear(lua_State *L) {
   return 1;
 }
 
-/* buffer:seal() -> buffer, which never changes again */
-int mr_buffer_l_seal(lua_State *L) {
-  mr_buffer *b = mr_buffer_arg(L, 1);
-  lua_settop(L, 1);
-  if (!mr_buffer_is_open(b)) return 1;
+void mr_buffer_seal_at(lua_State *L, int idx) {
+  if (!mr_buffer_is_open(mr_buffer_arg(L, idx))) return;
   mr_buffer *s = mr_buffer_part(NULL, NULL, 0);
   if (!s) mr_raise(L, MR_ENOMEM);
   mr_shared_push_new(L, &s->base.shared);
-  b = open_arg(L, 1);
-  mr_buffer_hand_over(b, s);
-  mr_shared_exchange(L, 1, 2);                   /* the new one is empty, open, and nobody's */
+  mr_buffer_hand_over(open_arg(L, idx), s);
+  mr_shared_exchange(L, idx, -1);                /* the new one is empty, open, and nobody's */
+  lua_pop(L, 1);
+}
+
+/* buffer:seal() -> buffer, which never changes again */
+int mr_buffer_l_seal(lua_State *L) {
   lua_settop(L, 1);
+  mr_buffer_seal_at(L, 1);
   return 1;
 }
