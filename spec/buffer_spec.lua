@@ -253,7 +253,8 @@ describe("pack and unpack", function()
 
   it("refuse what those refuse, with the same words", function()
     local wrong = {
-      { "i17", 1 }, { "i0", 1 }, { "c", "a" }, { "y", 1 }, { "Xz" }, { "X" }, { "i1", 128 }, { "I2", 65536 }, { "I2", -1 }, { "c2", "abc" }, { "z", "a\0b" },
+      { "i17", 1 }, { "i0", 1 }, { "c", "a" }, { "y", 1 }, { "Xz" }, { "X" }, { "i1", 128 }, { "I2", 65536 }, { "I2", -1 },
+      { "c2", "abc" }, { "z", "a\0b" },
       { "s1", ("x"):rep(256) },
       { "!3i3i2", 1, 2 }, { "i4" }, { "i4", "x" }, { "z", {} }, { "i4", 1.5 }, { "!17" },
       { "Xc1" },

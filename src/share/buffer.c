@@ -197,6 +197,20 @@ mr_buffer *mr_buffer_get(lua_State *L, int idx) {
 
 void mr_buffer_push(lua_State *L, mr_buffer *b) { b->base.shared.type->push(L, &b->base.shared); }
 
+static int l_push(lua_State *L) {
+  mr_buffer_push(L, lua_touserdata(L, 1));
+  return 1;
+}
+
+void mr_buffer_push_new(lua_State *L, mr_buffer *b) {
+  if (!b) mr_raise_memory(L);
+  lua_pushcfunction(L, l_push);
+  lua_pushlightuserdata(L, b);
+  int status = lua_pcall(L, 1, 1, 0);
+  mr_release(&b->base.shared);
+  if (status != LUA_OK) lua_error(L);
+}
+
 size_t mr_buffer_range(lua_Integer i, lua_Integer j, size_t n, size_t *from) {
   lua_Integer len = (lua_Integer)n;
   if (i < 0) i = i < -len ? 1 : len + i + 1;

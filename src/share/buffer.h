@@ -78,6 +78,8 @@ static inline unsigned char *mr_buffer_at(const mr_buffer *b, size_t offset) {
 mr_buffer *mr_buffer_get(lua_State *L, int idx);                 /* NULL: there is none at idx, or one that was moved away */
 void       mr_buffer_push(lua_State *L, mr_buffer *b);           /* as the push of its type: may raise, the caller keeps its reference */
 
+void       mr_buffer_push_new(lua_State *L, mr_buffer *b);       /* its only reference becomes the userdata's; also when this raises. NULL: no memory */
+
 /* What string.sub(s, i, j) would take of n bytes: from *from, counted from 0, so many. */
 size_t mr_buffer_range(lua_Integer i, lua_Integer j, size_t n, size_t *from);
 /* The place of what in p, or NULL. */
