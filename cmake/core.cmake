@@ -49,6 +49,7 @@ foreach(layer ${mare_layers})
 endforeach()
 # Values travel without a scheduler, too: src/run asks for a body, which src/process has.
 list(REMOVE_ITEM objects_transfer $<TARGET_OBJECTS:core_run>)
+list(REMOVE_ITEM objects_share $<TARGET_OBJECTS:core_run>)
 
 # Only src/port (and the program's main) may see more than C11. Defined empty, so that a file may repeat it.
 file(GLOB os_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/port/*.c)

@@ -39,7 +39,7 @@ mr_store *mr_store_make(lua_State *L, size_t size, int zeroed) {
   mr_budget *b = mr_store_afford(L, size);
   mr_store *s = mr_store_new(size, zeroed);
   if (!s && size <= MR_BUFFER_MOST) {
-    lua_gc(L, LUA_GCCOLLECT);
+    mr_outside_collect(L);
     s = mr_store_new(size, zeroed);
   }
   if (!s) {

@@ -21,7 +21,7 @@ static void grow(lua_State *L, int idx, size_t size) {
   mr_buffer *b = mr_buffer_here(L, idx);
   int done = b && mr_buffer_is_open(b) && b->length <= size ? mr_buffer_grow(b, size) : -1;   /* -1: a finaliser came in between */
   if (!done) {
-    lua_gc(L, LUA_GCCOLLECT);
+    mr_outside_collect(L);
     b = mr_buffer_here(L, idx);
     done = b && mr_buffer_is_open(b) && b->length <= size ? mr_buffer_grow(b, size) : -1;
   }

@@ -229,7 +229,11 @@ void mr_shared_exchange(lua_State *L, int i, int j) {
 static PORT_NOINLINE void collect_outside(lua_State *L, mr_proc *p) {
   if (mr_lua_in_finaliser(L) || p->outside < (size_t)lua_gc(L, LUA_GCCOUNT) << 10) return;
   p->outside = 0;
-  if (lua_gc(L, LUA_GCISRUNNING)) lua_gc(L, LUA_GCCOLLECT);
+  mr_outside_collect(L);
+}
+
+void mr_outside_collect(lua_State *L) {
+  if (!mr_lua_in_finaliser(L) && lua_gc(L, LUA_GCISRUNNING)) lua_gc(L, LUA_GCCOLLECT);
 }
 
 void mr_outside_held(lua_State *L, size_t n) {
