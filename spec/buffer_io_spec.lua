@@ -5,6 +5,8 @@ local net = require "mare.net"
 local file = require "mare.file"
 local subprocess = require "mare.subprocess"
 local temporary = require "spec.support.temporary"
+local certificates = require "spec.support.certificates"
+local tls = require "mare.tls"
 
 -- text(n): n bytes, of which none is where another one belongs
 local function text(n)
@@ -191,6 +193,33 @@ describe("connections", function()
     assert.equal("2;", b:read_until ";")
     assert.equal("3;", b:read(2))
     a:close() b:close()
+  end)
+end)
+
+describe("connections with TLS", function()
+  local c
+  setup(function() c = certificates() end)
+  teardown(function() c.remove() end)
+
+  it("write buffers, and are read as buffers", function()
+    local server = assert(tls.listen("127.0.0.1:0", { cert = c.cert, key = c.key }))
+    local _, port = server:address()
+    local large = text(500000)
+    local serving = mare.fiber.spawn(function()
+      local conn = assert(server:accept())
+      local got = conn:read_buffer(500005)
+      conn:write("got ", got, buffer.new "!")
+      conn:close(10)
+      server:close()
+      return buffer.is(got)
+    end)
+    local conn = assert(tls.connect("localhost", port, { ca = c.ca }))
+    assert.is_true(conn:write(buffer.of "begin", buffer.of(large)))
+    assert.equal("got begin", conn:read_buffer(9):sub())
+    assert.is_true(conn:read_buffer(500000):sub() == large)
+    assert.equal("!", conn:read_buffer("a"):sub())
+    conn:close()
+    assert.same({ true, "sealed" }, { serving:wait() })
   end)
 end)
 

@@ -337,8 +337,12 @@ static const luaL_Reg methods[] = {
   { NULL, NULL }
 };
 
+/* What the collector should know of: many slices of one store hold it together. */
 static void buffer_push(lua_State *L, mr_shared *o) {
-  if (mr_shared_push(L, o, &class)) mr_outside_held(L, ((mr_buffer *)o)->length);
+  if (!mr_shared_push(L, o, &class)) return;
+  const mr_buffer *b = (mr_buffer *)o;
+  size_t sharers = b->store ? atomic_load_explicit(&b->store->refs, memory_order_relaxed) : 1;
+  mr_outside_held(L, b->length / sharers);
 }
 
 static const mr_class class = {
