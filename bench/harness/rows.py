@@ -208,6 +208,18 @@ def message_size(size, count):
     ], "transfers")
 
 
+def shared_size(size, count):
+    """Buffers against what goes by reference there. Erlang's binaries of up to 64 bytes are copied."""
+    made = {"mare 1": mare("messages", "buffers", size, count), "mare 1 slices": mare("messages", "slices", size, count),
+            "mare 1 strings": mare("messages", "strings", size, max(200, min(count, 10 ** 10 // size))),
+            "erlang 1": erlang("strings", size, count), "go 1": go("strings", size, count)}
+    return Experiment(f"buffer-{size}", made, [
+        Finding(f"buffers of {size:,} bytes, {text}", ratio(label, "erlang 1", "transfers"), ">=", 1.0, mare=(label, "mare 1 strings"),
+                peers=("erlang 1", "go 1"), source="Erlang's binaries")
+        for label, text in (("mare 1", "the same one"), ("mare 1 slices", "each time another"))
+    ], "transfers")
+
+
 def sorting():
     """The seeds' tables 4.4 to 4.6 in the small: `bin/mare run bench/mare/sorting.lua tables` prints them beside theirs, whose best row had 0.47."""
     made = {f"mare 2 {mode}": mare("sorting", mode, 4, 4, 150, 600, workers=2) for mode in ("sync", "simulated", "async")}
@@ -231,5 +243,6 @@ def experiments(steps):
           for name in ("fib", "nbody", "spectral", "strings", "sort", "generators")],
         *[message_size(*s) for s in ((10, 200000), (104, 200000), (1048, 200000), (10485, 100000), (104857, 20000),
                                      (1048576, 2000), (10485760, 200))],
+        *[shared_size(size, 400000) for size in (64, 65536, 1 << 20, 10 << 20)],
         *io_rows.experiments(), *luaproc_rows.experiments(), *supervised_rows.experiments(), *seeing_rows.experiments(), *dict_rows.experiments(),
     ]

@@ -46,6 +46,18 @@ function works.select()
   mare.process.spawn(function() for _ = 1, n // 2 * 2 do mare.select { a, b } end end)
 end
 
+--- A buffer of a megabyte goes from one process to another: the same one, and each time another.
+local function buffers(fresh)
+  local c, whole = mare.channel.new(), mare.buffer.new(1 << 20):seal()
+  mare.process.spawn(function() for _ in c:each() do end end)
+  mare.process.spawn(function()
+    for _ = 1, n do c:send(fresh and whole:slice(2) or whole) end
+    c:close()
+  end)
+end
+function works.buffers() buffers(false) end
+function works.slices() buffers(true) end
+
 --- A process that does nothing is born and waited for.
 function works.spawn()
   local function nothing() end

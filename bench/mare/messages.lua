@@ -1,4 +1,5 @@
--- messages strings SIZE COUNT | integers N COUNT | records N COUNT: one process sends, another receives.
+-- messages strings SIZE COUNT | buffers SIZE COUNT | slices SIZE COUNT | integers N COUNT | records N COUNT: one process sends, another receives.
+-- buffers: the same one each time; slices: each time another buffer, with the same bytes.
 local mare = require "mare"
 local measure = require "measure"
 
@@ -7,6 +8,10 @@ local kind, size, count = arg[1], measure.arg(2), measure.arg(3)
 local make = {}
 
 function make.strings(n) return ("x"):rep(n) end
+
+function make.buffers(n) return mare.buffer.of(("x"):rep(n)) end
+
+function make.slices(n) return mare.buffer.of(("x"):rep(n + 1)) end
 
 function make.integers(n)
   local list = {}
@@ -34,7 +39,11 @@ end)
 local sender = mare.process.spawn(function()
   local message = make[kind](size)
   local function deliver(n)
-    for _ = 1, n do messages:send(message) end
+    if kind == "slices" then
+      for _ = 1, n do messages:send(message:slice(2)) end
+    else
+      for _ = 1, n do messages:send(message) end
+    end
     messages:send("over")
     over:receive()
   end
