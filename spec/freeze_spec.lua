@@ -17,7 +17,7 @@ end
 
 -- Reads often enough that a small part is laid out.
 local function heat(f)
-  for _ = 1, 20 do local _ = f.warm end
+  for _ = 1, 40 do local _ = f.warm end
   return f
 end
 
@@ -180,7 +180,7 @@ describe("a frozen table", function()
     local Account = { __index = freeze { deposit = function(self, n) self.balance = self.balance + n return self end, kind = "account" } }
     local function check(a) return a:deposit(5):deposit(2).balance, a.kind, a.nothing end
     assert.are.same({ 8, "account" }, { check(setmetatable({ balance = 1 }, Account)) })
-    for _ = 1, 20 do check(setmetatable({ balance = 1 }, Account)) end
+    for _ = 1, 40 do check(setmetatable({ balance = 1 }, Account)) end
     local inbox = channel.new(1)
     inbox:send(setmetatable({ balance = 2 }, Account))
     assert.are.same({ 9, "account" }, { results(process.spawn(function(c) local a = c:receive() return a:deposit(7).balance, a.kind end, inbox)) })

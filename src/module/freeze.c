@@ -18,7 +18,7 @@
 
 enum {
   LAID_OUT = 64,                               /* entries; larger parts are always searched in place */
-  OFTEN = 8,                                   /* reads before that is done */
+  OFTEN = 32,                                  /* reads before that is done */
   SHORT = 40,                                  /* bytes of strings that Lua itself keeps once */
   LARGE = 1024,                                /* strings from this size on are kept at home, not made again */
   WORTH = 64 << 10                             /* bytes of a whole that the collector is told of */
