@@ -1,4 +1,4 @@
--- messages strings SIZE COUNT | integers N COUNT | records N COUNT: one process sends, another receives.
+-- messages strings SIZE COUNT | frozen SIZE COUNT | integers N COUNT | records N COUNT: one process sends, another receives.
 local mare = require "mare"
 local measure = require "measure"
 
@@ -7,6 +7,8 @@ local kind, size, count = arg[1], measure.arg(2), measure.arg(3)
 local make = {}
 
 function make.strings(n) return ("x"):rep(n) end
+
+function make.frozen(n) return mare.freeze { text = ("x"):rep(n) } end
 
 function make.integers(n)
   local list = {}
