@@ -31,7 +31,7 @@ local function build(bytes)
     state = (state * 6364136223846793005 + 1442695040888963407) & math.maxinteger
     return (state >> 20) % n
   end
-  local entries, most = 0, bytes // 12
+  local entries, most = 0, bytes // 9
   while entries < most do
     document = document + 1
     for _ = 1, 100 do

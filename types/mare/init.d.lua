@@ -11,6 +11,7 @@
 ---@field fiber mare.fiberlib what `require "mare.fiber"` gives
 ---@field error mare.errorlib what `require "mare.error"` gives
 ---@field timer mare.timerlib what `require "mare.timer"` gives
+---@field freeze mare.freezelib what `require "mare.freeze"` gives
 ---@field net mare.netlib what `require "mare.net"` gives
 ---@field tls mare.tlslib what `require "mare.tls"` gives
 ---@field socket mare.socket what `require "mare.socket"` gives
