@@ -152,7 +152,7 @@ int mr_frozen_pack(mr_packer *p, lua_State *L, int idx) { return mr_pack_frozen(
 typedef struct text { const char *bytes; size_t length; mr_frozen_string *place; uint32_t hash, same; } text;   /* same: the first with its bytes */
 
 #define SHARED_KEYS 64                         /* larger tables have keys of their own */
-#define RECENT      1024                       /* keys that are tried for the next table, direct mapped */
+enum { FEW = 64, MANY = 1024 };                /* keys that are tried for the next table, direct mapped: about as many as there are tables */
 
 typedef struct freezer {
   const mr_packer *p;
@@ -161,8 +161,9 @@ typedef struct freezer {
   uint32_t *index;                             /* open addressing over texts */
   size_t mask;
   char *at;                                    /* the next free byte of the whole */
-  const mr_keys *recent[RECENT];
   mr_frozen_value *keys; uint32_t *hashes; size_t room;      /* of the table being filled */
+  size_t nrecent;
+  const mr_keys *recent[];
 } freezer;
 
 static void find_text(freezer *z, uint32_t number) {
@@ -268,7 +269,7 @@ static const mr_keys *find_keys(freezer *z, uint32_t n) {
   if (n > SHARED_KEYS) return new_keys(z, n);
   uint32_t sum = n;
   for (uint32_t j = 0; j < n; j++) sum += z->hashes[j] * (z->hashes[j] | 1);
-  const mr_keys **recent = &z->recent[sum % RECENT];
+  const mr_keys **recent = &z->recent[sum % z->nrecent];
   if (!are_keys(z, *recent, n)) *recent = new_keys(z, n);
   return *recent;
 }
@@ -454,9 +455,11 @@ static void abandon(mr_frozen *w) {
 }
 
 mr_part *mr_frozen_new(mr_packer *p, const mr_sharetype *type) {
-  freezer *z = calloc(1, sizeof *z);
+  size_t n = p->nobjects < FEW ? FEW : p->nobjects < MANY ? p->nobjects : MANY;
+  freezer *z = calloc(1, sizeof *z + n * sizeof *z->recent);
   if (!z) return NULL;
   draw_seed();
+  z->nrecent = n;
   z->p = p;
   mr_part *root = freeze(z, type);
   if (!root) abandon(z->whole);
