@@ -382,6 +382,21 @@ describe("a frozen table in messages", function()
     assert.is_true(collectgarbage "count" < before + 5000)
   end)
 
+  it("lets go of what it has laid out, when nobody has anything of the whole", function()
+    local known = setmetatable({}, { __mode = "k" })
+    local root = freeze(large { part = { 1 }, small = { x = 1, sub = { 1 }, text = ("x"):rep(2000), f = function() return 1 end } })
+    do
+      local f = heat(root.small)
+      known[f], known[debug.getmetatable(f).__index], known[f.sub], known[root.part], known[f.f] = 1, 2, 3, 4, 5
+      assert.is_true(#f.text == 2000 and f.sub == f.sub and f.f == f.f)
+    end
+    collected()
+    assert.are.equal(1, root.part[1])
+    root = nil                                   -- luacheck: ignore 311
+    collected()
+    assert.is_nil(next(known))
+  end)
+
   it("outlives the process that made it, also one that was killed", function()
     local c = channel.new()
     local p = process.spawn(function()

@@ -6,7 +6,7 @@
  * Lua's own instructions read. What costs memory - parts, functions, long strings - comes into that table when it is asked for.
  *
  * What this state has made of a whole's functions and long strings lies in the whole's *home*, a table that each userdata of the whole has as its
- * user value, once there is one. Homes are found by the whole's serial number, as another whole may come to lie at the same address.
+ * user value, once there is one; so do the last parts that large ones have made, as numbers 1, 2, 3…: to make one and collect it costs more than all else. Homes are found by the whole's serial number, as another whole may come to lie at the same address.
  *
  * Invariant: an address in a whole is used only as long as the box of a part of it, checked before, is on the stack or among the upvalues.
  */
@@ -20,20 +20,27 @@ enum {
   LAID_OUT = 64,                               /* entries; larger parts are always searched in place */
   OFTEN = 32,                                  /* reads before that is done */
   SHORT = 40,                                  /* bytes of strings that Lua itself keeps once */
+  KEPT = 1024,                                 /* parts of large ones that stay here a while though nobody has them */
   LARGE = 1024,                                /* strings from this size on are kept at home, not made again */
   WORTH = 64 << 10                             /* bytes of a whole that the collector is told of */
 };
 
 static const mr_class class;
 
-static mr_part *part_to(lua_State *L, int idx) {
+/* NULL: it is none. */
+static inline mr_wide_box *box_to(lua_State *L, int idx) {
   if (lua_rawlen(L, idx) != sizeof(mr_wide_box)) return NULL;
-  mr_box *b = lua_touserdata(L, idx);
-  if (!b || b->tag != (mr_secret ^ (uintptr_t)b->object) || !b->object || b->object->type != &class.share) return NULL;
-  return (mr_part *)b->object;
+  mr_wide_box *b = lua_touserdata(L, idx);
+  if (!b || b->box.tag != (mr_secret ^ (uintptr_t)b->box.object) || !b->box.object || b->box.object->type != &class.share) return NULL;
+  return b;
 }
 
-static PORT_NOINLINE mr_part *no_part(lua_State *L, int idx) {
+static mr_part *part_to(lua_State *L, int idx) {
+  mr_wide_box *b = box_to(L, idx);
+  return b ? (mr_part *)b->box.object : NULL;
+}
+
+static PORT_NOINLINE mr_wide_box *no_box(lua_State *L, int idx) {
   mr_check_forked(L);
   mr_box *b = lua_rawlen(L, idx) == sizeof(mr_wide_box) ? lua_touserdata(L, idx) : NULL;
   if (b && !b->object) luaL_argerror(L, idx, "it was finalised already");      /* reached out of another object's finaliser */
@@ -41,10 +48,12 @@ static PORT_NOINLINE mr_part *no_part(lua_State *L, int idx) {
   return NULL;
 }
 
-static inline mr_part *part_check(lua_State *L, int idx) {
-  mr_part *p = part_to(L, idx);
-  return PORT_LIKELY(p != NULL) ? p : no_part(L, idx);
+static inline mr_wide_box *box_check(lua_State *L, int idx) {
+  mr_wide_box *b = box_to(L, idx);
+  return PORT_LIKELY(b != NULL) ? b : no_box(L, idx);
 }
+
+static mr_part *part_check(lua_State *L, int idx) { return (mr_part *)box_check(L, idx)->box.object; }
 
 /* ---- values: each is pushed for the userdata at index `of`, a part of the same whole ---- */
 
@@ -211,6 +220,19 @@ static inline void push_value(lua_State *L, int of, mr_frozen_value v) {
   }
 }
 
+/* The part on top has just been made for the large one at `of`, whose box's `lazy` has no other use. */
+static PORT_NOINLINE void keep(lua_State *L, int of) {
+  mr_wide_box *b = lua_touserdata(L, of);
+  push_home(L, of);
+  lua_pushvalue(L, -2);
+  lua_rawseti(L, -2, b->lazy++ % KEPT + 1);
+  lua_getiuservalue(L, -2, 1);
+  int has = lua_istable(L, -1);
+  lua_pop(L, 1);
+  if (has) lua_pop(L, 1);
+  else lua_setiuservalue(L, -2, 1);
+}
+
 /* The key at idx, no string, as the part has it; tag nil: no table has such a key. */
 static mr_frozen_value key_at(lua_State *L, int idx, const mr_part *part) {
   mr_frozen_value k = { 0, RAW_NIL };
@@ -325,11 +347,13 @@ static PORT_NOINLINE void lay_out(lua_State *L, const mr_part *part) {
 /* ---- metamethods ---- */
 
 static int l_index(lua_State *L) {
-  mr_part *part = part_check(L, 1);
-  mr_wide_box *b = lua_touserdata(L, 1);
+  mr_wide_box *b = box_check(L, 1);
+  mr_part *part = (mr_part *)b->box.object;
   mr_frozen_value v = find(L, 2, part);
   if (PORT_UNLIKELY(b->reads < OFTEN) && ++b->reads == OFTEN && part->narr + (uint64_t)mr_part_nkeys(part) <= LAID_OUT) lay_out(L, part);
-  push_value(L, 1, v);
+  if (v.tag == FROZEN_PART && b->reads >= OFTEN) {
+    if (mr_shared_push(L, (mr_shared *)(uintptr_t)v.word, &class)) keep(L, 1);
+  } else push_value(L, 1, v);
   return 1;
 }
 
@@ -369,8 +393,8 @@ static uint64_t place_of(lua_State *L, int idx, const mr_part *part) {
 
 /* (frozen, key) -> the next key and its value */
 static int l_next(lua_State *L) {
-  mr_part *part = part_check(L, 1);
-  mr_wide_box *b = lua_touserdata(L, 1);
+  mr_wide_box *b = box_check(L, 1);
+  mr_part *part = (mr_part *)b->box.object;
   mr_frozen_value k, v;
   uint64_t at = 0;
   if (!lua_isnoneornil(L, 2)) {

@@ -32,8 +32,8 @@ typedef struct mr_class {
   const mr_waitclass *wait;      /* what select does with it; NULL: it can't be waited for */
 } mr_class;
 
-/* The userdata of the object in this state: the one that exists, or a new one. */
-void       mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class);
+/* The userdata of the object in this state: the one that exists, or (1) a new one. */
+int        mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class);
 /* Pushes a method of the class, nil if there is none; remembers it in the metatable at idx. */
 void       mr_class_method(lua_State *L, int idx, const mr_class *class, const char *name);
 /* A field (2) that an object of the class doesn't have: nil, or an error that suggests one of `fields` (may be NULL) or methods. */

@@ -176,7 +176,7 @@ static mr_proc *owner_of(lua_State *L) {
   return p;
 }
 
-void mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
+int mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
   mr_check_forked(L);
   luaL_checkstack(L, 8, NULL);
   push_weak(L);
@@ -187,8 +187,8 @@ void mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
   if (o->type->moves) {
     atomic_fetch_add(&((mr_movable *)(void *)o)->epoch, 1);   /* only this userdata owns it now */
   } else if (known) {
-    lua_remove(L, -2);
-    return;
+    lua_replace(L, -2);
+    return 0;
   }
   lua_pop(L, 1);
   mr_proc *p = owner_of(L);
@@ -205,6 +205,7 @@ void mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
   lua_pushvalue(L, -1);
   lua_rawsetp(L, -3, o);
   lua_remove(L, -2);
+  return 1;
 }
 
 static int l_push(lua_State *L) {
