@@ -61,6 +61,14 @@ static int refuse(mr_packer *p, uint32_t number, uint32_t from, const char *prob
 static int owned(const mr_def *d) { return d->kind == KIND_SHARED && d->u.object->type->moves; }
 static const char moves[] = "object that one process owns cannot be frozen; send it by itself";
 
+/* Of what is neither a table nor a name: processes share it, or else it is refused. */
+static int judge_object(mr_packer *p, uint32_t number, uint32_t from) {
+  const mr_def *d = &defs(p)[number];
+  if (owned(d)) return refuse(p, number, from, moves);
+  if (d->kind == KIND_SHARED || d->kind == KIND_FUNCTION || d->kind == KIND_CFUNCTION) return 0;
+  return refuse(p, number, from, "value of this kind cannot be frozen");
+}
+
 /* The tables that are found and not yet looked at, a list through their notes. */
 typedef struct queue { uint32_t first, last; } queue;
 
@@ -81,8 +89,7 @@ static int judge_value(mr_packer *p, queue *q, uint32_t from, uint8_t tag, uint6
     case KIND_MODULE:
       return refuse(p, (uint32_t)word, from, "module cannot be frozen, as each process has its own; keep its name, and require it where it is used");
     case KIND_GLOBALS: return refuse(p, (uint32_t)word, from, "the globals cannot be frozen, as each process has its own");
-    case KIND_FUNCTION: case KIND_CFUNCTION: return 0;
-    default: return owned(d) ? refuse(p, (uint32_t)word, from, moves) : 0;
+    default: return judge_object(p, (uint32_t)word, from);
   }
 }
 
@@ -111,10 +118,12 @@ static int judge_function(mr_packer *p, uint32_t i) {
   const uint64_t *words = (const uint64_t *)(const void *)(tags + PAD8(n));
   for (size_t k = 0; k < n; k++) {
     if (tags[k] != TAG_OBJECT) continue;
-    const mr_def *d = &defs(p)[words[k]];
-    if (d->kind == KIND_TABLE && !notes(p)[words[k]].part)
-      return refuse(p, (uint32_t)words[k], i, "table outside the value cannot be frozen with a function; freeze it first, or pass it as an argument");
-    if (owned(d)) return refuse(p, (uint32_t)words[k], i, moves);
+    uint32_t number = (uint32_t)words[k];
+    int kind = defs(p)[number].kind, r = 0;
+    if (kind == KIND_TABLE && !notes(p)[number].part)
+      r = refuse(p, number, i, "table outside the value cannot be frozen with a function; freeze it first, or pass it as an argument");
+    else if (kind != KIND_TABLE && kind != KIND_MODULE && kind != KIND_GLOBALS) r = judge_object(p, number, i);
+    if (r) return r;
   }
   return 0;
 }
