@@ -479,7 +479,7 @@ static int freeze(lua_State *L, int idx) {
 
 /* freeze(value) -> the same, for ever */
 static int l_call(lua_State *L) {
-  luaL_checkany(L, 2);
+  if (lua_gettop(L) < 2) return luaL_error(L, "bad argument #1 to 'mare.freeze' (value expected)");
   lua_settop(L, 2);
   return freeze(L, 2);
 }
