@@ -220,6 +220,24 @@ def shared_size(size, count):
     ], "transfers")
 
 
+def frozen_messages(size, mare_count, erlang_count):
+    """Both go by reference."""
+    made = {"mare 1": mare("messages", "frozen", size, mare_count), "erlang 1": erlang("strings", size, erlang_count)}
+    return Experiment(f"frozen-messages-{size}", made, [
+        Finding(f"messages of a frozen table of {size:,} bytes", ratio("mare 1", "erlang 1", "transfers"), ">=", 1.0,
+                mare=("mare 1",), peers=("erlang 1",), source="Erlang's binaries"),
+    ], "transfers")
+
+
+def frozen_reads(kind, count, most):
+    """Frozen against plain, in one process: the same loop."""
+    made = {"mare 1": mare("frozen", kind, "frozen", count), "plain 1": mare("frozen", kind, "plain", count)}
+    return Experiment(f"frozen-{kind}", made, [
+        Finding(f"reading a frozen table: {kind}", ratio("plain 1", "mare 1", "reads"), "<=", most, "x", mare=("mare 1",),
+                peers=("plain 1",), source="a plain table"),
+    ], "reads")
+
+
 def sorting():
     """The seeds' tables 4.4 to 4.6 in the small: `bin/mare run bench/mare/sorting.lua tables` prints them beside theirs, whose best row had 0.47."""
     made = {f"mare 2 {mode}": mare("sorting", mode, 4, 4, 150, 600, workers=2) for mode in ("sync", "simulated", "async")}
@@ -244,5 +262,8 @@ def experiments(steps):
         *[message_size(*s) for s in ((10, 200000), (104, 200000), (1048, 200000), (10485, 100000), (104857, 20000),
                                      (1048576, 2000), (10485760, 200))],
         *[shared_size(size, 400000) for size in (64, 65536, 1 << 20, 10 << 20)],
+        *[frozen_messages(size, 600000, 1000000) for size in (1000, 1000000)],
+        frozen_reads("small", 20000000, 3), frozen_reads("nested", 10000000, 3), frozen_reads("large", 5000000, 6),
+        frozen_reads("array", 5000000, 6), frozen_reads("records", 3000000, 6), frozen_reads("pairs", 5000000, 6),
         *io_rows.experiments(), *luaproc_rows.experiments(), *supervised_rows.experiments(), *seeing_rows.experiments(), *dict_rows.experiments(),
     ]

@@ -58,6 +58,19 @@ end
 function works.buffers() buffers(false) end
 function works.slices() buffers(true) end
 
+--- Reads of tables, plain and frozen.
+local function field(t) for _ = 1, n do local _ = t.id end end
+function works.plain() field { id = 1, name = "x" } end
+function works.frozen() field(mare.freeze { id = 1, name = "x" }) end
+function works.searched()
+  local t = { id = { count = 1 } }
+  for i = 1, 100 do t["key" .. i] = i end
+  local f = mare.freeze(t)
+  local held = f.id
+  for _ = 1, n do local _ = f.id.count end
+  return held
+end
+
 --- A process that does nothing is born and waited for.
 function works.spawn()
   local function nothing() end

@@ -1,5 +1,5 @@
--- messages strings SIZE COUNT | buffers SIZE COUNT | slices SIZE COUNT | integers N COUNT | records N COUNT: one process sends, another receives.
--- buffers: the same one each time; slices: each time another buffer, with the same bytes.
+-- messages strings SIZE COUNT | buffers SIZE COUNT | slices SIZE COUNT | frozen SIZE COUNT | integers N COUNT | records N COUNT: one process sends, another
+-- receives. buffers: the same one each time; slices: each time another buffer, with the same bytes.
 local mare = require "mare"
 local measure = require "measure"
 
@@ -12,6 +12,8 @@ function make.strings(n) return ("x"):rep(n) end
 function make.buffers(n) return mare.buffer.of(("x"):rep(n)) end
 
 function make.slices(n) return mare.buffer.of(("x"):rep(n + 1)) end
+
+function make.frozen(n) return mare.freeze { text = ("x"):rep(n) } end
 
 function make.integers(n)
   local list = {}

@@ -155,6 +155,29 @@ function work.atomics()
   assert(e[1] == "on purpose" and not failing:done())
 end
 
+local freeze = mare.freeze
+local elsewhere = freeze { "of another whole" }
+function work.frozen()
+  local list = { 1, 2.5, "three", { deep = { true } }, long = ("long"):rep(500), [2.5] = false, inner = elsewhere, print = print }
+  for i = 1, 40 do list["key" .. i] = { id = i, name = "n" } end
+  for i = 1, 70 do list[i + 4] = i end
+  list.self = list
+  local function helper() return list.n end
+  list.n, list.f, list.g = 5, function() return helper() end, function() helper() return elsewhere[1] end
+  local f = freeze(list)
+  for _ = 1, 40 do assert(f[4].deep[1] == true and f.key7.name == "n" and f.self == f and f.long == list.long and f.inner == elsewhere) end
+  assert(f.f() == 5 and f.g() == "of another whole" and f.print == print)
+  local n = 0
+  for _, v in pairs(f) do n = n + (v ~= nil and 1 or 0) end
+  assert(n == 74 + 40 + 8, n)
+  local copy = freeze.copy(f)
+  assert(copy.self == copy and copy.long == list.long and copy.inner[1] == "of another whole" and copy.f() == 5)
+  local c = channel.new(1)
+  ok(c:send(f, f[4]))
+  local same, part = ok(c:receive(PATIENCE))
+  assert(same == f and part == f[4])
+end
+
 function work.processes()
   local c = channel.new()
   local p = process.spawn(function(n, within)

@@ -70,6 +70,8 @@ int        mr_shared_push_try(lua_State *L, mr_shared *o);   /* LUA_OK, or an er
  * needs no look-up, and another library's userdata can't be taken for one of ours.
  */
 typedef struct mr_box { mr_shared *object; uint64_t tag; } mr_box;
+/* With words of the class's own; they are 0 at first. */
+typedef struct mr_wide_box { mr_box box; uint64_t place; uint32_t reads, lazy; } mr_wide_box;
 extern uint64_t mr_secret;
 
 /* What tells that the box is one of ours, 0 in its low 48 bits; above them a movable's epoch, by which a husk is known. */
@@ -87,7 +89,7 @@ static inline mr_shared *mr_movable_to(lua_State *L, int idx, const mr_sharetype
   return b->tag == mr_box_tag(b->object) ? b->object : NULL;
 }
 
-/* NULL unless the value at idx is a userdata of ours for an object of that type. (Light userdata have length 0.) */
+/* NULL unless the value at idx is a userdata of ours for an object of that type, which is not wide. (Light userdata have length 0.) */
 static inline mr_shared *mr_shared_to(lua_State *L, int idx, const mr_sharetype *type) {
   if (lua_rawlen(L, idx) != sizeof(mr_box)) return NULL;
   mr_box *b = (mr_box *)lua_touserdata(L, idx);

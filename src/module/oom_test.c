@@ -60,6 +60,7 @@ int main(int argc, char **argv) {
   luaL_requiref(L, "mare.near", luaopen_mare_near, 0);
   luaL_requiref(L, "mare.error", luaopen_mare_error, 0);
   luaL_requiref(L, "mare.net", luaopen_mare_net, 0);
+  luaL_requiref(L, "mare.freeze", luaopen_mare_freeze, 0);
   luaL_requiref(L, "luaproc", luaopen_luaproc, 0);
   luaL_requiref(L, "mare.socket.core", luaopen_mare_socket_core, 0);
   luaL_requiref(L, "mare.orb.cdr", luaopen_mare_orb_cdr, 0);

@@ -15,9 +15,11 @@
 
 uint64_t mr_secret;
 
+static int is_size(size_t size) { return size == sizeof(mr_box) || size == sizeof(mr_wide_box); }
+
 static int is_box(const void *block, size_t size) {
   const mr_box *b = block;
-  if (size != sizeof *b) return 0;
+  if (!is_size(size)) return 0;
   if (!b->object) return 1;
   if (!MR_BOX_OURS(mr_box_rest(b))) return 0;
   return b->tag == mr_box_tag(b->object) ? 1 : -1;
@@ -49,7 +51,7 @@ mr_shared *mr_shared_check(lua_State *L, int idx, const mr_sharetype *type, cons
 
 static int l_gc(lua_State *L) {
   mr_box *b = lua_touserdata(L, 1);
-  if (b && lua_rawlen(L, 1) == sizeof *b && b->object && MR_BOX_OURS(mr_box_rest(b))) {
+  if (b && is_size(lua_rawlen(L, 1)) && b->object && MR_BOX_OURS(mr_box_rest(b))) {
     mr_shared *o = b->object;
     int own = b->tag == mr_box_tag(o);
     b->object = NULL;
@@ -178,9 +180,10 @@ int mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
   mr_check_forked(L);
   luaL_checkstack(L, 8, NULL);
   push_weak(L);
+  size_t size = o->type->wide ? sizeof(mr_wide_box) : sizeof(mr_box);
   int known = lua_rawgetp(L, -1, o) == LUA_TUSERDATA;
   /* a program may have called its __gc: it stays in the table, and is not o, at whose address another object may be now */
-  if (known && (lua_rawlen(L, -1) != sizeof(mr_box) || ((mr_box *)lua_touserdata(L, -1))->object != o)) known = 0;
+  if (known && (lua_rawlen(L, -1) != size || ((mr_box *)lua_touserdata(L, -1))->object != o)) known = 0;
   if (o->type->moves) {
     atomic_fetch_add(&((mr_movable *)(void *)o)->epoch, 1);   /* only this userdata owns it now */
   } else if (known) {
@@ -190,13 +193,13 @@ int mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
   lua_pop(L, 1);
   mr_proc *p = owner_of(L);
   if (p->finalisers == 0) p->finalisers = 1;
-  mr_box *b = lua_newuserdatauv(L, sizeof *b, 0);
-  b->object = NULL;
-  b->tag = 0;
+  mr_box *b = lua_newuserdatauv(L, size, o->type->wide);
+  memset(b, 0, size);
   push_metatable(L, class);
   lua_setmetatable(L, -2);
   if (PORT_UNLIKELY(mr_late_keep(p, o) < 0)) mr_raise(L, MR_ENOMEM);
-  mr_retain(o);
+  if (o->type->hold) o->type->hold(o);
+  else mr_retain(o);
   b->object = o;
   b->tag = mr_box_tag(o);
   lua_pushvalue(L, -1);

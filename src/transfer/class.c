@@ -143,6 +143,8 @@ static int has_gc(mr_packer *p, const mr_value *meta) {
 
 int mr_pack_metatable(mr_packer *p, uint32_t number, const mr_value *meta) {
   uint32_t m;
+  if (PORT_UNLIKELY(p->judge != NULL))
+    return mr_fail(p, number, "table with a metatable cannot be frozen; freeze what it holds, in a table without one");
   int r = mr_pack_object(p, meta, &m);
   if (r) return r;
   mr_object *o = &p->objects[m];

@@ -190,12 +190,25 @@ static void say_cfunction(mr_packer *p) {
   say(p, "C function cannot be sent, no module in package.loaded has it; get it in the receiver from what made it here");
 }
 
+/* "… cannot be sent; do this": what to do instead is another thing. */
+static void say_frozen(mr_packer *p, size_t from) {
+  static const char sent[] = "cannot be sent";
+  for (size_t i = from; i + sizeof sent - 1 <= p->dump.length; i++) {
+    if (memcmp(p->dump.at + i, sent, sizeof sent - 1) != 0) continue;
+    p->dump.length = i;
+    say(p, "cannot be frozen");
+    return;
+  }
+}
+
 void mr_explain(mr_packer *p, int first, int n, const char *root) {
   p->dump.length = 0;
   say_path(p, first, n, root);
   say(p, ": ");
+  size_t from = p->dump.length;
   if (p->problem) memcpy(mr_take(p, &p->dump, strlen(p->problem)), p->problem, strlen(p->problem));
   else if (p->objects[p->failed].tt == RAW_LIGHTC || p->objects[p->failed].tt == RAW_CCLOSURE) say_cfunction(p);
   else say_userdata(p);
+  if (p->judge) say_frozen(p, from);
   lua_pushlstring(p->L, p->dump.at, p->dump.length);
 }

@@ -214,6 +214,24 @@ int mr_pack_cfunction(mr_packer *p, uint32_t number) {
 
 int (*mr_share_valid)(const void *block, size_t size);
 
+int mr_is_constant(mr_packer *p, const mr_value *v) {
+  lua_State *L = p->L;
+  int top = lua_gettop(L), constant = 0;
+  mr_value meta, type;
+  mr_push(p, v);
+  const void *block = lua_touserdata(L, -1);
+  size_t size = lua_rawlen(L, -1);
+  if (lua_getmetatable(L, -1)) {
+    mr_read(p, lua_gettop(L), &meta);
+    if (mr_field_find(p, &meta, "__share", &type) && type.tt == RAW_LIGHT && size >= sizeof(mr_shared *) && mr_share_valid && mr_share_valid(block, size)) {
+      const mr_shared *o = *(mr_shared *const *)block;
+      constant = o && o->type->constant;
+    }
+  }
+  lua_settop(L, top);
+  return constant;
+}
+
 int mr_pack_shared(mr_packer *p, uint32_t number) {
   lua_State *L = p->L;
   mr_value meta, type;

@@ -45,8 +45,9 @@ int mr_fail(mr_packer *p, uint32_t number, const char *problem) {
 }
 
 static int kind_of(mr_packer *p, const mr_value *v) {
+  if (PORT_UNLIKELY(p->judge && p->nobjects == 0)) return KIND_TABLE;          /* its contents are asked for, whatever it is besides */
   if (v->bits == p->globals && v->tt == RAW_TABLE) return KIND_GLOBALS;
-  if (mr_is_module(p, v)) return KIND_MODULE;
+  if (mr_is_module(p, v) && !(v->tt == RAW_USERDATA && mr_is_constant(p, v))) return KIND_MODULE;
   switch (v->tt) {
     case RAW_TABLE: return KIND_TABLE;
     case RAW_FUNCTION: return KIND_FUNCTION;
@@ -223,17 +224,23 @@ static int attempt(mr_packer *p, int first, int n) {
 #define attempt pack_all
 #endif
 
-static int pack_as(mr_packer *p, lua_State *L, int first, int n, const char *root, const char *still) {
+static int judged(mr_packer *p, int first, int n) {
+  int r = attempt(p, first, n);
+  return r || PORT_LIKELY(!p->judge) ? r : p->judge(p);
+}
+
+static int pack_as(mr_packer *p, lua_State *L, int first, int n, const char *root, const char *still, int (*judge)(mr_packer *p)) {
   int top = lua_gettop(L), r, again = 0;
   mr_assert_unlocked();
   p->L = L;
   p->still = still;
+  p->judge = judge;
   p->raw = mr_layout;
   first = lua_absindex(L, first);
   if (PORT_UNLIKELY(!lua_checkstack(L, LUA_MINSTACK))) { lua_settop(L, top); mr_raise_memory(L); }
   p->maxnewborn = 0;
   mr_packer_reset(p);
-  for (; (r = attempt(p, first, n)) == PACK_AGAIN; again = 1) start_again(p, top);
+  for (; (r = judged(p, first, n)) == PACK_AGAIN; again = 1) start_again(p, top);
   if (PORT_UNLIKELY(r)) {
     mr_explain(p, first, n, root);             /* leaves the text on top */
     lua_insert(L, top + 1);
@@ -246,8 +253,12 @@ static int pack_as(mr_packer *p, lua_State *L, int first, int n, const char *roo
   return 0;
 }
 
-int mr_pack(mr_packer *p, lua_State *L, int first, int n, const char *root) { return pack_as(p, L, first, n, root, NULL); }
+int mr_pack(mr_packer *p, lua_State *L, int first, int n, const char *root) { return pack_as(p, L, first, n, root, NULL, NULL); }
 
 int mr_pack_still(mr_packer *p, lua_State *L, int first, int n, const char *root, const char *why) {
-  return pack_as(p, L, first, n, root, why);
+  return pack_as(p, L, first, n, root, why, NULL);
+}
+
+int mr_pack_frozen(mr_packer *p, lua_State *L, int idx, int (*judge)(mr_packer *p)) {
+  return pack_as(p, L, idx, 1, "value", NULL, judge);
 }

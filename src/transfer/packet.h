@@ -1,5 +1,6 @@
 /*
- * packet: the format of a packed message, and what the files of transfer share. Private to src/transfer.
+ * packet: the format of a packed message, and what the files of transfer share. Private to src/transfer, but that src/share reads what is to be
+ * frozen in this form.
  *
  * A packet is six streams of 8-byte words. `body` opens with the values of the tuple; everything that is not a scalar
  * is a reference to a *slot*: first all strings, then all objects, both numbered in order of discovery.
@@ -89,6 +90,7 @@ typedef struct mr_shape { size_t keys; uint32_t nkeys, place, section, isclass; 
 
 struct mr_packer {
   lua_State *L;                                /* the sender, during a pack */
+  int (*judge)(mr_packer *p);                  /* what is packed is to be frozen: may it be? NULL: it is to be sent */
   mr_stream s[STREAMS];
   mr_stream held;                              /* mr_shared *: code this view keeps alive */
   mr_stream shared;                            /* mr_shared *: everything a message must retain */
@@ -123,6 +125,12 @@ struct mr_packer {
 enum { PACK_FAILED = 1, PACK_AGAIN = 2 };
 /* What PACK_AGAIN asks to have prepared; only there may the sender's collector step. */
 enum { NEED_ANCHOR = 1, NEED_CODE, NEED_IDS };
+
+/*
+ * As mr_pack, of the one table at idx, which is to be frozen: tables are neither classes nor, the outermost one, modules; none has a metatable.
+ * `judge` sees the whole packet, while its objects can still be pushed: 0, or what mr_fail gives.
+ */
+int    mr_pack_frozen(mr_packer *p, lua_State *L, int idx, int (*judge)(mr_packer *p));
 
 void   mr_stream_grow(mr_packer *p, mr_stream *s, size_t n);
 void   mr_packer_reset(mr_packer *p);
@@ -205,10 +213,12 @@ int  mr_pack_function(mr_packer *p, uint32_t number);
 /* names.c */
 void mr_find_modules(mr_packer *p);
 int  mr_is_module(mr_packer *p, const mr_value *v);
+int  mr_is_constant(mr_packer *p, const mr_value *v);             /* a userdata that stands for an object whose type says so */
 int  mr_pack_module(mr_packer *p, uint32_t number);
 int  mr_pack_cfunction(mr_packer *p, uint32_t number);
 int  mr_pack_shared(mr_packer *p, uint32_t number);
 void mr_push_module(lua_State *L, int name);                     /* receiver: pushes the module whose name is at that index */
+void mr_push_cfunction(lua_State *L);                            /* receiver: [module, field or nil] -> [that function], or an error */
 
 /* fields.c: the string keys of a table, without metamethods and without allocation */
 typedef struct mr_fields { const raw_table *t; uint32_t i; int at; mr_value key, value; } mr_fields;

@@ -152,7 +152,7 @@ static int table_raw(mr_packer *p, const raw_table *t, uint32_t number, int body
   uint8_t *place = NULL;
   uint32_t n = count_raw(t, &k);
   mr_shape *s = n && k.n == n ? find_shape(p, &k, &place) : NULL;
-  if (!body) {
+  if (!body && !p->judge) {
     int isclass = p->objects[number].ismeta;
     if (!isclass && n && !s) isclass = k.n == n ? has_class_key(&k) : pairs_have_class_key(t);
     if (isclass || (s && s->isclass)) return mr_pack_class(p, number);
@@ -252,7 +252,7 @@ static int table_api(mr_packer *p, uint32_t number) {
 static int read_table(mr_packer *p, uint32_t number, int body) {
   if (p->raw) return table_raw(p, (const raw_table *)p->objects[number].bits, number, body);
   mr_push_object(p, number);
-  int isclass = !body && (p->objects[number].ismeta || is_class_api(p->L));
+  int isclass = !body && !p->judge && (p->objects[number].ismeta || is_class_api(p->L));
   int r = isclass ? mr_pack_class(p, number) : table_api(p, number);
   lua_pop(p->L, 1);
   return r;

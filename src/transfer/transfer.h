@@ -33,6 +33,9 @@ typedef struct mr_sharetype {
   void (*push)(lua_State *L, mr_shared *o);
   const char *stays;                           /* NULL, or why it can't leave its process: the remedy in the error */
   unsigned char moves;                         /* it is a mr_movable */
+  unsigned char constant;                      /* it never changes, so it goes by reference also where it is a module */
+  unsigned char wide;                          /* its userdata have room for more (module.h) */
+  void (*hold)(mr_shared *o);                  /* NULL, or what its userdata take their reference by, instead of mr_retain */
   void (*dropped)(mr_shared *o);               /* of movables: the owner's userdata was collected; others' references may last */
   const char *(*busy)(mr_shared *o);           /* of movables, or NULL: why it can't go just now; NULL: it can */
   void (*describe)(mr_shared *o, char *buf, size_t size);   /* or NULL: "on dict 'x'", for reports of who waits for it */

@@ -61,10 +61,7 @@ static inline const uint64_t *push_string(lua_State *L, const uint64_t *record) 
   return record + (far ? 2 : 1 + PAD8(n) / 8);
 }
 
-static void push_cfunction(unpacker *u, const mr_def *d) {
-  lua_State *L = u->L;
-  push_slot(u, d->narr);
-  push_slot(u, (uint32_t)d->u.word);
+void mr_push_cfunction(lua_State *L) {
   mr_push_module(L, -2);
   if (lua_istable(L, -1)) {
     lua_pushvalue(L, -2);
@@ -103,7 +100,11 @@ static void make_object(unpacker *u, const mr_def *d) {
       mr_push_module(L, -1);
       lua_remove(L, -2);
       break;
-    default: push_cfunction(u, d); break;
+    default:
+      push_slot(u, d->narr);
+      push_slot(u, (uint32_t)d->u.word);
+      mr_push_cfunction(L);
+      break;
   }
 }
 

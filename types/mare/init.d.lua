@@ -14,6 +14,7 @@
 ---@field timer mare.timerlib what `require "mare.timer"` gives
 ---@field dict mare.dictlib what `require "mare.dict"` gives
 ---@field atomic mare.atomiclib what `require "mare.atomic"` gives
+---@field freeze mare.freezelib what `require "mare.freeze"` gives
 ---@field net mare.netlib what `require "mare.net"` gives
 ---@field tls mare.tlslib what `require "mare.tls"` gives
 ---@field socket mare.socket what `require "mare.socket"` gives
