@@ -5,6 +5,7 @@
  * module parks, yields and fails as Lua code does.
  */
 #include "module/module.h"
+#include "module/rules.h"
 #include "channel/channel.h"
 
 #include <math.h>
@@ -195,6 +196,7 @@ static const mare_api api = {
   .fd_wait = fd_wait,
   .host_descriptor = host_descriptor,
   .host_step = host_step,
+  .transfer_register = mr_rules_register,
 };
 
 void mr_embed_open(lua_State *L) {
