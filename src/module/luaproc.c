@@ -149,7 +149,7 @@ static const luaL_Reg functions[] = {
   { "newproc", l_newproc }, { "wait", l_wait }, { "send", mr_station_send }, { "receive", mr_station_receive },
   { "newchannel", mr_station_new }, { "delchannel", mr_station_delete }, { "setnumworkers", l_setnumworkers },
   { "getnumworkers", l_getnumworkers }, { "recycle", l_recycle }, { "barrier", mr_station_barrier },
-  { "regudata", mr_rules_regudata }, { NULL, NULL }
+  { "regudata", mr_rules_regudata }, { "transffuncs", mr_rules_transffuncs }, { NULL, NULL }
 };
 
 static int known(lua_State *L) {                /* the field at 2 of the module at 1 is made */

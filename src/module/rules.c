@@ -2,9 +2,10 @@
  * rules: by which rule a userdata of another library travels. In this order:
  *
  *   1. the metatable's field __transfer (include/mare.h)
- *   2. what this state was told by luaproc.regudata
+ *   2. the functions that this state was told by luaproc.regudata
  *   3. what the program was told by transfer_register, for the metatable's name
  *   4. a file of lua/mare/rules, of which list.lua has the names. Each is read once in the program.
+ *   5. what luaproc.regudata was told of without functions: the block is copied
  *
  * A rule in Lua is a table: what is known of the layout of the block. No code of it runs when something is sent.
  */
@@ -156,50 +157,28 @@ static const mr_cargotype *from_files(lua_State *L, const char *name) {
 
 /* ---- luaproc's ---- */
 
-static char functions_key;                       /* registry: name -> { sender's, receiver's } or true */
+static char functions_key;                       /* registry: name -> { send = f, recv = f } */
 
-static const mr_cargotype *from_luaproc(lua_State *L, const char *name) {
+static lua_CFunction function_of(lua_State *L, const char *field) {
+  lua_pushstring(L, field);
+  lua_rawget(L, -2);
+  lua_CFunction f = lua_tocfunction(L, -1);
+  lua_pop(L, 1);
+  return f;
+}
+
+/* `plain`: those that have no functions, and whose block is copied. */
+static const mr_cargotype *from_luaproc(lua_State *L, const char *name, int plain) {
   const mr_cargotype *t = NULL;
   int top = lua_gettop(L);
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &functions_key) == LUA_TTABLE && lua_getfield(L, -1, name) == LUA_TTABLE) {
-    lua_rawgeti(L, -1, 1);
-    lua_rawgeti(L, -2, 2);
-    t = mr_cargotype_of_functions(name, lua_tocfunction(L, -2), lua_tocfunction(L, -1));
+    lua_CFunction send = function_of(L, "send"), receive = function_of(L, "recv");
+    if ((send && receive) == plain) return lua_settop(L, top), NULL;
+    t = mr_cargotype_of_functions(name, plain ? NULL : send, plain ? NULL : receive);
     if (!t) mr_raise(L, MR_ENOMEM);
   }
   lua_settop(L, top);
   return t;
-}
-
-/* Fields of a rule for one type, on the top: two C functions, under any keys; by the names "send" and "recv", else in the order of 1 and 2. */
-static void push_function(lua_State *L, const char *const *names, int number) {
-  for (; *names; names++) {
-    if (lua_getfield(L, -1, *names) != LUA_TNIL) return;
-    lua_pop(L, 1);
-  }
-  lua_rawgeti(L, -1, number);
-}
-
-/* (name, rule) at -2, -1, the table to fill at `to`. */
-static void take_rule(lua_State *L, int to) {
-  static const char *const senders[] = { "send", "sender", "send_func", NULL }, *const receivers[] = { "recv", "receive", "receiver", "recv_func", NULL };
-  int rule = lua_gettop(L);
-  lua_createtable(L, 2, 0);
-  if (lua_istable(L, rule)) {
-    lua_pushvalue(L, rule);
-    push_function(L, senders, 1);
-    lua_pushvalue(L, rule);
-    push_function(L, receivers, 2);
-    if (lua_iscfunction(L, rule + 3) != lua_iscfunction(L, rule + 5) || (!lua_iscfunction(L, rule + 3) && !lua_isnil(L, rule + 3)))
-      luaL_error(L, "transfer functions of '%s' must be two C functions, or none", lua_tostring(L, rule - 1));
-    lua_rawseti(L, rule + 1, 2);
-    lua_pop(L, 1);
-    lua_rawseti(L, rule + 1, 1);
-  }
-  lua_settop(L, rule + 1);
-  lua_pushvalue(L, rule - 1);
-  lua_insert(L, -2);
-  lua_rawset(L, to);
 }
 
 static int told(lua_State *L, const char *text) {
@@ -208,45 +187,51 @@ static int told(lua_State *L, const char *text) {
   return 2;
 }
 
-/*
- * luaproc.regudata({ transffuncs = f }) -> true | nil, message. f() gives { [name of a metatable] = { sender's function, receiver's } }; all of
- * them are taken, or, if one is known already, none. A list of such tables with f's under any keys is fine, too.
- */
+/* Pushes the table of this state. */
+static void push_functions(lua_State *L) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &functions_key) == LUA_TTABLE) return;
+  lua_pop(L, 1);
+  lua_createtable(L, 0, 4);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &functions_key);
+}
+
+/* library -> true | nil, message: library.transffuncs() gives { [name] = { send = f, recv = f } }; all are registered, or none. */
 int mr_rules_regudata(lua_State *L) {
-  luaL_checktype(L, 1, LUA_TTABLE);
+  if (lua_type(L, 1) != LUA_TTABLE) return told(L, "the first parameter must be a table");
   lua_settop(L, 1);
-  if (lua_getfield(L, 1, "transffuncs") == LUA_TNIL) {
-    lua_pop(L, 1);
-    if (lua_getfield(L, 1, "transf_funcs") == LUA_TNIL) lua_pop(L, 1), lua_getfield(L, 1, "transf_udata");
-  }
-  if (!lua_isfunction(L, 2)) return told(L, "no function 'transffuncs' in the table");
+  lua_getfield(L, 1, "transffuncs");
+  if (!lua_isfunction(L, 2)) return told(L, "the table passed as a parameter has no function 'transffuncs'");
   lua_call(L, 0, 1);
-  if (!lua_istable(L, 2)) return told(L, "'transffuncs' did not return a table");
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &functions_key) != LUA_TTABLE) {
-    lua_pop(L, 1);
-    lua_createtable(L, 0, 4);
-    lua_pushvalue(L, -1);
-    lua_rawsetp(L, LUA_REGISTRYINDEX, &functions_key);
-  }
+  if (!lua_istable(L, 2)) return told(L, "the function 'transffuncs' must return a table");
+  push_functions(L);
   for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) {
-    if (lua_type(L, -2) != LUA_TSTRING) return told(L, "names of metatables expected");
+    if (lua_type(L, -2) != LUA_TSTRING) return told(L, "the table returned by 'transffuncs' must be indexed by names of metatables");
     lua_pushvalue(L, -2);
-    int known = lua_rawget(L, 3) != LUA_TNIL;
-    lua_pop(L, 1);
-    if (known) {
+    if (lua_rawget(L, 3) != LUA_TNIL) {
       lua_pushnil(L);
-      lua_pushfstring(L, "transfer functions of '%s' are registered already", lua_tostring(L, -3));
+      lua_pushfstring(L, "userdata - %s - already registered", lua_tostring(L, -4));
       return 2;
     }
+    lua_pop(L, 1);
   }
-  lua_createtable(L, 0, 4);
-  for (lua_pushnil(L); lua_next(L, 2); lua_pop(L, 1)) take_rule(L, 4);
-  for (lua_pushnil(L); lua_next(L, 4); lua_pop(L, 1)) {
+  for (lua_pushnil(L); lua_next(L, 2);) {
     lua_pushvalue(L, -2);
-    lua_pushvalue(L, -2);
+    lua_insert(L, -2);
     lua_rawset(L, 3);
   }
   lua_pushboolean(L, 1);
+  return 1;
+}
+
+/* () -> what luaproc.regudata(luaproc) registered: here it is known anyway, and the rules are mare's */
+int mr_rules_transffuncs(lua_State *L) {
+  static const char *const names[] = { LUA_FILEHANDLE, "tcp{master}", "tcp{client}", "tcp{server}" };
+  lua_createtable(L, 0, sizeof names / sizeof *names);
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    lua_createtable(L, 0, 0);
+    lua_setfield(L, -2, names[i]);
+  }
   return 1;
 }
 
@@ -273,9 +258,10 @@ static const mr_cargotype *from_field(lua_State *L, const char *name) {
 static const mr_cargotype *find(lua_State *L, int ud, const char *name) {
   (void)ud;
   const mr_cargotype *t = from_field(L, name);
-  if (!t) t = from_luaproc(L, name);
+  if (!t) t = from_luaproc(L, name, 0);
   if (!t) t = mr_cargotype_named(name);
-  return t ? t : from_files(L, name);
+  if (!t) t = from_files(L, name);
+  return t ? t : from_luaproc(L, name, 1);
 }
 
 void mr_rules_register(lua_State *L, const char *name, const mare_transfer *rule) {
