@@ -268,7 +268,7 @@ void mr_cargo_prepare(lua_State *L, int ud, uint64_t serial) {
   const mr_cargotype *t = name && mr_cargo_find ? mr_cargo_find(L, ud, name) : NULL;
   lua_settop(L, meta + 1);
   size_t size = lua_rawlen(L, ud);
-  if (t && t->rule.way == MARE_SHARE && old && old->type == t) {           /* other states have it, too */
+  if (t && t->rule.way == MARE_SHARE && old && old->type == t && old->object) {       /* other states may have it */
     lua_settop(L, top);
     return;
   }
@@ -360,7 +360,7 @@ int mr_pack_cargo(mr_packer *p, uint32_t number) {
   mr_cargo *c = mr_cargo_of(L, ud);
   if (c && c->type && mr_is_husk_of(L, ud + 1, c->type)) return moved(p, number, c);
   lua_pop(L, 1);
-  int ready = c && c->type && !mr_cargo_moves(c) ? 1 : c && p->serial && c->serial == p->serial;
+  int ready = c && c->type && !mr_cargo_moves(c) && c->object ? 1 : c && p->serial && c->serial == p->serial;
   if (!ready) return stranger(p);
   if (!c->type) return mr_fail(p, number, NULL);                           /* explain.c finds the words */
   if (c->problem[0]) return mr_fail(p, number, c->problem);
@@ -432,17 +432,15 @@ void mr_cargo_lose(mr_cargo *c) {
 
 /* ---- the receiver's side ---- */
 
-/* Pushes the metatable that this state has for the type, whose module is required if need be. */
+/* Pushes the metatable that this state has for the type. Its module is required first: it may have failed half-way, and left half a metatable. */
 static void push_metatable(lua_State *L, const mr_cargotype *t) {
-  if (luaL_getmetatable(L, t->name) == LUA_TTABLE) return;
-  lua_pop(L, 1);
   if (t->rule.module) {
     lua_pushstring(L, t->rule.module);
     mr_push_module(L, -1);
     lua_pop(L, 2);
-    if (luaL_getmetatable(L, t->name) == LUA_TTABLE) return;
-    luaL_error(L, "cannot receive userdata '%s': module '%s' is another version here", t->name, t->rule.module);
   }
+  if (luaL_getmetatable(L, t->name) == LUA_TTABLE) return;
+  if (t->rule.module) luaL_error(L, "cannot receive userdata '%s': module '%s' is another version here", t->name, t->rule.module);
   luaL_error(L, "cannot receive userdata '%s': its library is not loaded here; require it first", t->name);
 }
 
