@@ -186,8 +186,8 @@ static void note_finaliser(lua_State *L, int meta, mr_cargo *c) {
     f = NULL;
   }
   lua_pop(L, 1);
+  if (f && f != c->gc) port_pin((const void *)(size_t)f);
   c->gc = f;
-  if (f) port_pin((const void *)(size_t)f);
   if (!c->gc) return;
   char *marks = malloc(marks_length(L, meta, NULL) + 1);
   if (!marks) mr_raise_memory(L);
@@ -326,6 +326,8 @@ static int moved(mr_packer *p, uint32_t number, const mr_cargo *c) {
   return mr_fail(p, number, p->words);
 }
 
+enum { CONTAINER = 4096 };                       /* about what such a state takes */
+
 static void define(mr_packer *p, mr_cargo *c) {
   mr_def *d = mr_take(p, &p->s[DEF], sizeof *d);
   memset(d, 0, sizeof *d);
@@ -334,6 +336,7 @@ static void define(mr_packer *p, mr_cargo *c) {
   d->u.object = &c->shared;
   *(mr_shared **)mr_take(p, &p->shared, sizeof(mr_shared *)) = &c->shared;
   p->ncargo++;
+  p->cargosize += sizeof *c + c->size + (c->container ? CONTAINER : 0);
   p->needscode = p->moves = 1;
 }
 
@@ -360,6 +363,8 @@ int mr_pack_cargo(mr_packer *p, uint32_t number) {
   mr_cargo *c = mr_cargo_of(L, ud);
   if (c && c->type && mr_is_husk_of(L, ud + 1, c->type)) return moved(p, number, c);
   lua_pop(L, 1);
+  const void *block = lua_touserdata(L, ud);       /* of ours, with a metatable that debug.setmetatable gave it */
+  if (mr_share_valid && lua_rawlen(L, ud) >= sizeof block && *(void *const *)block && mr_share_valid(block, lua_rawlen(L, ud))) return mr_fail(p, number, NULL);
   int ready = c && c->type && !mr_cargo_moves(c) && c->object ? 1 : c && p->serial && c->serial == p->serial;
   if (!ready) return stranger(p);
   if (!c->type) return mr_fail(p, number, NULL);                           /* explain.c finds the words */

@@ -23,7 +23,6 @@ static char *copy(const char *s) {
   return c ? strcpy(c, s) : NULL;
 }
 
-/* The rule's code stays: a thing may be on its way when the last state that loaded its library is closed. */
 static mr_cargotype *new_type(const char *name) {
   mr_cargotype *t = calloc(1, sizeof *t);
   char *own = copy(name);
@@ -42,12 +41,11 @@ static mr_cargotype *add(mr_cargotype *t) {
   return all = t;
 }
 
+/* The rule's code stays: a thing may be on its way when the last state that loaded its library is closed. */
 const mr_cargotype *mr_cargotype_of_rule(const char *name, const mare_transfer *rule, int named) {
-  if (rule->drop) port_pin((const void *)(size_t)rule->drop);
-  if (rule->unpack) port_pin((const void *)(size_t)rule->unpack);
-  port_pin(rule);
   port_acquire(&lock);
   mr_cargotype *t = find(name, rule, NULL, NULL);
+  int fresh = !t;
   if (!t && (t = new_type(name)) != NULL) {
     t->rule = *rule;
     t->given = rule;
@@ -59,13 +57,15 @@ const mr_cargotype *mr_cargotype_of_rule(const char *name, const mare_transfer *
     t->named = 1;
   }
   port_unlock(&lock);
+  if (fresh) port_pin(rule);
+  if (fresh && rule->unpack) port_pin((const void *)(size_t)rule->unpack);
   return t;
 }
 
 const mr_cargotype *mr_cargotype_of_functions(const char *name, lua_CFunction send, lua_CFunction receive) {
-  if (receive) port_pin((const void *)(size_t)receive);
   port_acquire(&lock);
   mr_cargotype *t = find(name, NULL, send, receive);
+  int fresh = !t;
   if (!t && (t = new_type(name)) != NULL) {
     t->rule.version = MARE_TRANSFER_VERSION;
     t->send = send;
@@ -73,6 +73,7 @@ const mr_cargotype *mr_cargotype_of_functions(const char *name, lua_CFunction se
     add(t);
   }
   port_unlock(&lock);
+  if (fresh && receive) port_pin((const void *)(size_t)receive);
   return t;
 }
 

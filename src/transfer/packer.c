@@ -113,6 +113,7 @@ void mr_packer_reset(mr_packer *p) {
   p->shared.length = p->shapekeys.length = p->far.length = p->farsize = 0;
   p->nvalues = p->nstrings = p->nobjects = p->nmetas = p->nshapes = p->nclasses = p->nmap = 0;
   p->section = p->nnewborn = p->nameless = p->nwaiting = p->nstrangers = p->ncargo = 0;
+  p->cargosize = 0;
   p->current = NOBODY;
   p->problem = NULL;
   p->anchor = p->newborn = p->strangers = p->looked = p->needscode = p->moves = p->need = 0;
@@ -320,6 +321,7 @@ static mr_budget *too_small(mr_budget *b, size_t bytes) {
 
 mr_message *mr_packer_seal_in(mr_packer *p, mr_budget *b, mr_budget **over) {
   size_t size = sealed_size(p);
+  if (size) size += p->cargosize;
   if ((*over = too_small(b, size + CHARGE_MORE)) != NULL) return NULL;
   charge *c = size && room_for_charge(p) ? charge_new(b, size + CHARGE_MORE) : NULL;
   if (!c) return NULL;

@@ -114,6 +114,7 @@ struct mr_packer {
   uint32_t nnewborn, maxnewborn, nameless;     /* in there, room in there, and how many have no id */
   int strangers;                               /* the same for userdata of other libraries, to be made ready (cargo.c) */
   uint32_t nwaiting, maxstrangers, nstrangers, ncargo;
+  size_t cargosize;                            /* what it keeps outside of the message */
   uint64_t serial;                             /* of this pack, once it has made some ready; else 0 */
   char words[320];                             /* a text for `problem` */
   uint64_t globals;                            /* address of the sender's globals */
