@@ -178,6 +178,7 @@ static size_t marks_length(lua_State *L, int meta, char *to) {
 
 /* What its finaliser will need, should nobody receive it. */
 static void note_finaliser(lua_State *L, int meta, mr_cargo *c) {
+  static atomic_uintptr_t pinned;                /* the last one; many of one kind are sent in turn */
   lua_pushliteral(L, "__gc");
   lua_rawget(L, meta);
   lua_CFunction f = lua_tocfunction(L, -1);
@@ -186,7 +187,7 @@ static void note_finaliser(lua_State *L, int meta, mr_cargo *c) {
     f = NULL;
   }
   lua_pop(L, 1);
-  if (f && f != c->gc) port_pin((const void *)(size_t)f);
+  if (f && atomic_exchange(&pinned, (uintptr_t)f) != (uintptr_t)f) port_pin((const void *)(size_t)f);
   c->gc = f;
   if (!c->gc) return;
   char *marks = malloc(marks_length(L, meta, NULL) + 1);
