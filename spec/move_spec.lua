@@ -279,6 +279,32 @@ describe("a userdata with a rule", function()
     c:close()
     for i = 1, 4 do assert(workers[i]:wait()) end
   end)
+
+  it("is finalised once where processes are killed at any moment", function()
+    local c, d = channel.new(2), channel.new()
+    local function pass_on(from, to)
+      local lib = require "cargomodule"
+      for i = 1, math.huge do
+        if i % 3 == 0 then to:send_within(0.001, lib.box(i), { lib.plain(i) }) end
+        local a, b = from:receive(0.001)
+        if a then to:send_within(0.001, a, b, lib.shared(i)) end
+      end
+    end
+    local function begin(i) return process.spawn(pass_on, i % 2 == 0 and c or d, i % 2 == 0 and d or c) end
+    local handles = {}
+    for i = 1, 6 do handles[i] = begin(i) end
+    for i = 1, 60 do
+      mare.sleep(0.002)
+      local k = i % 6 + 1
+      handles[k]:kill()
+      handles[k] = begin(k)
+    end
+    for i = 1, 6 do handles[i]:kill() end
+    for i = 1, 6 do handles[i]:wait() end
+    c:close()
+    d:close()
+    repeat local left = c:receive(0) until left == nil
+  end)
 end)
 
 describe("luaproc.regudata", function()
