@@ -23,7 +23,8 @@ end
 
 describe("mare explore", function()
   -- Each is found within so many runs from any of these seeds on: some seconds, at 200 a second. Counted, not timed.
-  for name, want in pairs { lost_wakeup = "deadlock", deadlock = "deadlock", check_then_act = "exit code 1" } do
+  for name, want in pairs { lost_wakeup = "deadlock", deadlock = "deadlock", check_then_act = "exit code 1", whole_line = "exit code 1",
+                             two_connections = "exit code 1" } do
     it("finds the planted bug " .. name .. " and makes it short", function()
       for _, from in ipairs { "1", "1000", "77777" } do
         local found = explore(planted .. name .. ".lua", { "--runs", "2000", "--seed", from })
@@ -50,6 +51,14 @@ describe("mare explore", function()
 
   it("needs one switch for a deadlock of two locks", function()
     assert.equal(1, explore(planted .. "deadlock.lua").choices)
+  end)
+
+  it("finds who takes what one read gives for a line by a single read or write that was cut, and says which", function()
+    local found = explore(planted .. "whole_line.lua")
+    assert.matches("^%d+:[^,]*~%d+$", found.schedule)
+    local r = proc.mare_command({ "explore", planted .. "whole_line.lua" }, { timeout = 300 })
+    assert.matches("  [12]%.%d+~%d+ +at point %d+ of process [12] %([a-z]+ at [^)]*whole_line.lua:%d+%), %d bytes? goe?s? through, " ..
+                   "the rest later\n", r.out)
   end)
 
   it("ends with 0 when nothing fails, and says how many runs there were", function()

@@ -545,11 +545,16 @@ describe("a fiber that rests", function()
       assert(fiber.relief(standby))
       fiber.yield()                              -- yielding lets others run as well
       assert(not fiber.relief())
+      for _, yield in ipairs { process.yield, function() mare.sleep(0) end } do
+        assert(fiber.relief(standby))
+        yield()                                  -- and so does this
+        assert(not fiber.relief())
+      end
     end)
     gate:send(true)
     c:send(true)
     assert.same(pack(true), pack(f:wait()))
-    assert.same({ "did not wait", "waits", "standby", "got it", "standby" }, log)
+    assert.same({ "did not wait", "waits", "standby", "got it", "standby", "standby", "standby" }, log)
     standby:cancel()
     assert.is_false((standby:wait()))
   end)

@@ -4,7 +4,7 @@
 --   ```sh             runs under sh -e in the source folder, with bin/mare on the path
 --   ```output         what the block before it prints, exactly
 --   ```lua fragment   must only compile        ```sh fragment, and every other language: not run
--- Line numbers in error messages are the document's.
+-- Line numbers in error messages are the document's. What a document calls /tmp is a folder of its own, so that several may be run at once.
 package.path = (os.getenv("MARE_ROOT") or ".") .. "/?.lua;" .. package.path
 local proc = require "spec.support.proc"
 local path = arg[1]
@@ -29,7 +29,8 @@ local function blocks()
   return found
 end
 
-local scratch                                    -- where programs put what they don't remove
+local scratch                                    -- what stands for /tmp
+local function put(text, from, to) return (text:gsub(from:gsub("%p", "%%%0"), (to:gsub("%%", "%%%%")))) end
 
 local bad = 0
 local function complain(block, text)
@@ -41,12 +42,14 @@ local function text_of(block) return #block > 0 and table.concat(block, "\n") ..
 
 local function run(block, expected)
   local r
+  local text = put(text_of(block), "/tmp/", scratch .. "/")
   if block.info == "lua" then
-    r = proc.mare(("\n"):rep(block.line) .. text_of(block), {}, { timeout = LIMIT })
+    r = proc.mare(("\n"):rep(block.line) .. text, {}, { timeout = LIMIT })
   else
     local env = { TMPDIR = scratch, PATH = proc.bin:match("^(.*)/") .. ":" .. os.getenv("PATH") }
-    r = proc.run({ "sh", "-e", "-c", text_of(block) }, { timeout = LIMIT, env = env })
+    r = proc.run({ "sh", "-e", "-c", text }, { timeout = LIMIT, env = env })
   end
+  r.out, r.err = put(r.out, scratch .. "/", "/tmp/"), put(r.err, scratch .. "/", "/tmp/")
   if r.code ~= 0 then
     complain(block, ("ended with %s\n%s"):format(r.timeout and "its time limit" or r.code or "signal " .. r.signal, r.out .. r.err))
   elseif expected and r.out ~= text_of(expected) then

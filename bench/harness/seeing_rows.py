@@ -28,4 +28,7 @@ def experiments():
         Experiment("explore", {"mare 1": mare("explore", MARE, 2000)}, [
             Finding("schedules of a small test tried by mare explore", lambda m: m["mare 1"]["schedules"], ">=", 200, "/s", ("mare 1",)),
         ], "schedules", "/s"),
+        Experiment("explore sockets", {"mare 1": mare("explore", MARE, 2000, "sockets")}, [
+            Finding("schedules of a small test over connections tried by mare explore", lambda m: m["mare 1"]["schedules"], ">=", 200, "/s", ("mare 1",)),
+        ], "schedules", "/s"),
     ]

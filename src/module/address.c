@@ -160,6 +160,14 @@ int mr_push_addr(lua_State *L, const port_addr *a) {
   return 2;
 }
 
+void mr_outside_address(lua_State *L, const port_addr *a) {
+  char text[PORT_ADDR_TEXT];
+  if (PORT_LIKELY(!port_sim_on) || port_sim_inside(a)) return;
+  port_addr_text(a, text);
+  if (port_addr_port(a) < 0) mr_outside_check(L, text);
+  else mr_outside_check(L, lua_pushfstring(L, strchr(text, ':') ? "[%s]:%d" : "%s:%d", text, port_addr_port(a)));
+}
+
 /* ---- names ---- */
 
 mr_hold *mr_query_push(lua_State *L, const port_query *q, mr_finish finish) {
@@ -168,6 +176,7 @@ mr_hold *mr_query_push(lua_State *L, const port_query *q, mr_finish finish) {
   if (!r) mr_raise(L, MR_ENOMEM);
   h->request = &r->request;
   h->finish = finish;
+  if (PORT_UNLIKELY(port_sim_on) && !r->known && !port_sim_knows(q->host)) mr_outside_check(L, q->host);
   return h;
 }
 

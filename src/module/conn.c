@@ -147,6 +147,7 @@ static int job_ended(lua_State *L, mr_fiber *f, mr_conn *c, int err) {
 static int writing_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   mr_conn *c = o;
   if (why != MR_AGAIN && c->waits_for == MR_READ) c->dry = 0;
+  mr_goes_on(L);
   int err = c->fd < 0 ? EBADF : c->werr ? c->werr : push_out(L, c);
   return err == EAGAIN ? -1 : job_ended(L, w->fiber, c, err);
 }

@@ -306,7 +306,6 @@ static int yield_k(lua_State *L, int status, lua_KContext ctx) {
 static int l_yield(lua_State *L) {
   lua_settop(L, 0);
   mr_fiber *f = mr_self_fiber(L);
-  if (PORT_UNLIKELY(mr_lua_of(f)->relief != NULL)) mr_fiber_relieve(f);
   if (PORT_UNLIKELY(mr_lua_due(mr_lua_of(f)))) return mr_raise(L, MR_EENDED);
   return mr_yield(L, f, 0, yield_k);
 }

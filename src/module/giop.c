@@ -7,6 +7,7 @@
 #include "cdr/giop.h"
 #include "cdr/bulk.h"
 #include "heap/heap.h"
+#include "port/virtual.h"
 
 #include <string.h>
 
@@ -293,8 +294,15 @@ static int l_join(lua_State *L) {
 
 /* ---- the module ---- */
 
+/* stamp() -> eight bytes in a run that can be repeated, drawn from its seed; else nothing */
+static int l_stamp(lua_State *L) {
+  uint64_t n = port_is_virtual() ? port_entropy() : 0;
+  if (n) lua_pushlstring(L, (const char *)&n, sizeof n);
+  return n != 0;
+}
+
 static const luaL_Reg plain[] = {
-  { "parse", l_parse }, { "moved", l_moved }, { "partial", l_partial }, { "trim", l_trim }, { NULL, NULL }
+  { "parse", l_parse }, { "moved", l_moved }, { "partial", l_partial }, { "trim", l_trim }, { "stamp", l_stamp }, { NULL, NULL }
 };
 /* Those that know whose they are: mr_self. */
 static const luaL_Reg owned[] = { { "receive", l_receive }, { "take", l_take }, { "join", l_join }, { NULL, NULL } };

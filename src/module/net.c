@@ -281,7 +281,6 @@ static void join_pair(lua_State *L) {
 
 /* net.listen(where[, options]) or (host, port[, options]) -> server | nil, message, code */
 static int l_listen(lua_State *L) {
-  mr_outside_check(L, "net.listen");
   mr_where w;
   mr_listener *l;
   port_addr a;
@@ -321,7 +320,6 @@ static int addresses(lua_State *L, mr_request *r) {
 
 /* net.resolve(host[, seconds]) -> list of addresses | nil, message, code */
 static int l_resolve(lua_State *L) {
-  mr_outside_check(L, "net.resolve");
   const char *host = luaL_checkstring(L, 1);
   uint64_t deadline = mr_deadline(L, 2);
   lua_settop(L, 2);

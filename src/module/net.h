@@ -11,6 +11,7 @@
 #include "io/conn.h"
 #include "io/resolve.h"
 #include "io/listener.h"
+#include "port/simnet.h"
 
 int mr_net_fail(lua_State *L, const char *message, const char *code);
 int mr_net_error(lua_State *L, int err);
@@ -39,6 +40,12 @@ void mr_where_pair(lua_State *L, int idx, mr_where *w);
 int  mr_port_get(lua_State *L, int idx);
 void mr_path_push(lua_State *L, const port_addr *a);             /* "unix:/path" or "unix:@name", for messages */
 int  mr_push_addr(lua_State *L, const port_addr *a);            /* host, port, or path; how many */
+
+void mr_outside_address(lua_State *L, const port_addr *a);      /* raises with --seed, when nobody in the program has it */
+
+/* Likewise: an operation goes on after its wait, and what is cut now is cut there. */
+void mr_place_again(lua_State *L);
+#define mr_goes_on(L) (PORT_UNLIKELY(port_sim_on) ? mr_place_again(L) : (void)0)
 
 /* Names. push leaves a hold, whose request is a mr_resolve; await ends in its finish, which says that there is none by fail. */
 mr_hold *mr_names_push(lua_State *L, const char *host, int datagram, mr_finish finish);

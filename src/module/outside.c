@@ -6,6 +6,7 @@
 #include "run/poll.h"
 #include "port/errors.h"
 #include "port/poll.h"
+#include "port/simnet.h"
 
 /* ---- wait_fd ---- */
 
@@ -134,9 +135,9 @@ static int descriptor(lua_State *L, int idx) {
 
 /* mare.wait_fd(descriptor, "r" | "w" | "rw"[, seconds]) -> what is ready: "r" | "w" | "rw"; nil, message, code; nil, "timeout" */
 int mr_wait_fd(lua_State *L) {
-  mr_outside_check(L, "wait_fd");
   lua_settop(L, 3);
   int fd = descriptor(L, 1), dirs = directions(L, 2);
+  if (!port_is_sim(fd)) mr_outside_check(L, "wait_fd");
   uint64_t deadline = mr_deadline(L, 3);
   mr_check_forked(L);
   waiting *w = lua_newuserdatauv(L, sizeof *w, 0);

@@ -165,6 +165,7 @@ static int read_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   mr_conn *c = o;
   int done, n;
   if (why != MR_AGAIN) c->dry = 0;
+  mr_goes_on(L);
   do {
     if (PORT_UNLIKELY(c->fd < 0)) return leave(c), mr_conn_fail(L, c, EBADF);
     n = read_step(L, w->fiber, c, &done);

@@ -27,6 +27,11 @@ static void say_place(lua_State *L, char *text) {
   else snprintf(text, REPLAY_PLACE, "%s", called);
 }
 
+void mr_place_again(lua_State *L) {
+  char *place = mr_replay_place();
+  if (place) say_place(L, place);
+}
+
 /* One that waits does not come back here: its wait was a point. */
 static int l_operation(lua_State *L) {
   char *place = mr_replay_place();

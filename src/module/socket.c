@@ -158,7 +158,6 @@ static int l_gettimeout(lua_State *L) {
 
 /* core.new(class, family) -> object | nil, message: without a family its descriptor is made by the first address */
 static int l_new(lua_State *L) {
-  mr_outside_check(L, "socket");
   int class = luaL_checkoption(L, 1, NULL, mr_sock_class), family = (int)luaL_checkinteger(L, 2);
   luaL_argcheck(L, family == 0 || family == PORT_INET || family == PORT_INET6 || family == PORT_UNIX, 2, "no such family");
   mr_sock_push(L, class, family);
@@ -261,6 +260,7 @@ static int l_getfd(lua_State *L) {
 static int l_setfd(lua_State *L) {
   mr_sock *s = mr_sock_check(L, SOCK_ANY);
   lua_Number fd = luaL_checknumber(L, 2);
+  if (fd >= 0 && fd < PORT_SIM_FD) mr_outside_check(L, "setfd");
   unwatch(s, mr_self_fiber(L));
   s->fd = fd >= 0 && fd <= 0x7fffffff ? (int)fd : -1;
   if (s->fd >= 0) port_net_adopt(s->fd);

@@ -99,6 +99,7 @@ static int io_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   int what = w->what, n, err;
   uint64_t deadline = f->deadline;
   (void)why;
+  mr_goes_on(L);
   do {
     if (PORT_UNLIKELY(s->fd < 0)) return io_failed(L, f, s, what, "closed");
     if ((n = ops[what].step(L, f, s)) >= 0 || deadline == 0) return n;
@@ -223,10 +224,19 @@ static int connecting_step(lua_State *L, mr_fiber *f, mr_sock *s) {
   return err == EINPROGRESS ? -1 : connected(L, err);
 }
 
+/* In a run that can be repeated. */
+static void check_inside(lua_State *L, int idx) {
+  port_addr a;
+  size_t len;
+  const char *p = lua_tolstring(L, idx, &len);
+  if (port_addr_raw(&a, p, len) == 0) mr_outside_address(L, &a);
+}
+
 /* connect(object, address): the descriptor is there */
 int mr_sock_connect(lua_State *L) {
   mr_sock *s = mr_sock_check(L, SOCK_ANY);
   luaL_checkstring(L, 2);
+  if (SOCK_IS(s->class) & (SOCK_ANY_TCP | SOCK_ANY_STREAM)) check_inside(L, 2);
   return io_start(L, s, OP_CONNECT);
 }
 
@@ -531,6 +541,7 @@ int mr_sock_sendto(lua_State *L) {
   mr_sock *s = mr_sock_check(L, SOCK_IS(SOCK_UNCONNECTED) | SOCK_IS(SOCK_UNIX_UNCONNECTED));
   luaL_checkstring(L, 2);
   luaL_checkstring(L, 3);
+  check_inside(L, 3);
   return io_start(L, s, OP_SENDTO);
 }
 

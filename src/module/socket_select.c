@@ -55,6 +55,7 @@ static void fill(lua_State *L, plan *p, int i) {
     ask(L, "getfd");
     lua_Number fd = lua_isnumber(L, -1) ? lua_tonumber(L, -1) : -1;
     e->fd = fd >= 0 && fd <= 0x7fffffff ? (int)fd : -1;
+    if (e->fd >= 0 && !port_is_sim(e->fd)) mr_outside_check(L, "select");
     lua_pop(L, 1);
     if (e->fd >= 0 && i < p->readers) {
       ask(L, "dirty");

@@ -153,6 +153,7 @@ static int l_udp_send(lua_State *L) {
 
 /* The address at `where` of the arguments becomes bytes at TO; a name is resolved first. */
 static void keep_address(lua_State *L, mr_udp *u, port_addr *a) {
+  mr_outside_address(L, a);
   if (u->family == PORT_INET6) port_addr_map(a);
   memcpy(lua_newuserdatauv(L, sizeof *a, 0), a, sizeof *a);
   lua_replace(L, TO);
@@ -372,7 +373,6 @@ static int open_where(lua_State *L, mr_where *w, int *fd, int *family) {
 int mr_udp_new(lua_State *L) {
   mr_where w = { 0 };
   int fd, family, err;
-  mr_outside_check(L, "net.udp");
   if (lua_isnoneornil(L, 1)) {
     err = open_any(0, 0, &fd, &family);
   } else {

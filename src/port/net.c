@@ -1,4 +1,4 @@
-/* net: thin, no state of its own. */
+/* net: thin, no state of its own. In runs that can be repeated sockets are those of simnet.c: each function asks by the descriptor. */
 #include <fcntl.h>
 #include <net/if.h>
 #include <arpa/inet.h>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include "port/child.h"
 #include "port/net.h"
+#include "port/simnet.h"
 
 /* ---- addresses ---- */
 
@@ -142,21 +143,28 @@ size_t port_addr_text(const port_addr *a, char buf[PORT_ADDR_TEXT]) {
 static int result(int r) { return r < 0 ? errno : 0; }
 
 int port_net_socket(int family, int type, int *fd) {
+  if (PORT_UNLIKELY(port_sim_on)) return port_sim_socket(family, type, fd);
   int af = family == PORT_INET ? AF_INET : family == PORT_INET6 ? AF_INET6 : AF_UNIX;
   *fd = socket(af, (type == PORT_STREAM ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   return *fd < 0 ? errno : 0;
 }
 
-void port_net_close(int fd) { close(fd); }
-int port_net_bind(int fd, const port_addr *a) { return result(bind(fd, raw(a), a->len)); }
-int port_net_listen(int fd, int backlog) { return result(listen(fd, backlog)); }
+void port_net_close(int fd) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) port_sim_close(fd);
+  else close(fd);
+}
+
+int port_net_bind(int fd, const port_addr *a) { return PORT_UNLIKELY(port_is_sim(fd)) ? port_sim_bind(fd, a) : result(bind(fd, raw(a), a->len)); }
+int port_net_listen(int fd, int backlog) { return PORT_UNLIKELY(port_is_sim(fd)) ? port_sim_listen(fd) : result(listen(fd, backlog)); }
 
 int port_net_adopt(int fd) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return 0;
   int flags = fcntl(fd, F_GETFL);
   return flags < 0 ? errno : result(fcntl(fd, F_SETFL, flags | O_NONBLOCK));
 }
 
 int port_net_duplicate(int fd, int *copy) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_duplicate(fd, copy);
   *copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   return *copy < 0 ? errno : 0;
 }
@@ -167,8 +175,27 @@ int port_net_hostname(char *buf, size_t size) {
   return err;
 }
 
+static int any_sim(const struct port_want *w, int n) {
+  int i = 0;
+  while (i < n && !port_is_sim(w[i].fd)) i++;
+  return i < n;
+}
+
+/* Nothing comes while one waits for it; nor from elsewhere. */
+static int sim_any(struct port_want *w, int n) {
+  int count = 0;
+  for (int i = 0; i < n; i++) {
+    unsigned what = port_is_sim(w[i].fd) ? port_sim_ready(w[i].fd) : 0;
+    w[i].read = w[i].read && (what & PORT_READ);
+    w[i].write = w[i].write && (what & PORT_WRITE);
+    count += w[i].read || w[i].write;
+  }
+  return count;
+}
+
 /* As select tells it: an end or an error is something to read, an error lets writes go through, too. */
 int port_net_await_any(struct port_want *w, int n, int ms) {
+  if (PORT_UNLIKELY(port_sim_on) && any_sim(w, n)) return sim_any(w, n);
   struct pollfd few[64], *p = n > 64 ? malloc((size_t)n * sizeof *p) : few;
   int count = 0;
   if (!p) return -1;
@@ -191,6 +218,7 @@ int port_net_await_any(struct port_want *w, int n, int ms) {
 int port_net_ready(struct port_want *w, int n) { return port_net_await_any(w, n, 0); }
 
 int port_net_accept(int fd, int *conn) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_accept(fd, conn);
   for (;;) {
     *conn = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (*conn >= 0) return 0;
@@ -201,12 +229,14 @@ int port_net_accept(int fd, int *conn) {
 
 int port_net_connect(int fd, const port_addr *a) {
   int r;
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_connect(fd, a);
   do r = connect(fd, raw(a), a->len);
   while (r < 0 && errno == EINTR);
   return result(r);
 }
 
 int port_net_connected(int fd) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_connected(fd);
   struct pollfd p = { .fd = fd, .events = POLLOUT };
   int err = 0;
   socklen_t len = sizeof err;
@@ -217,6 +247,7 @@ int port_net_connected(int fd) {
 
 long port_net_read(int fd, void *p, size_t n) {
   ssize_t r;
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_read(fd, p, n);
   do r = recv(fd, p, n, 0);
   while (r < 0 && errno == EINTR);
   if (r < 0 && errno == ENOTSOCK) return port_pipe_read(fd, p, n);       /* of a subprocess */
@@ -242,11 +273,13 @@ static long write_some(int fd, const port_slice *s, int n) {
 }
 
 long port_net_write(int fd, const port_slice *s, int n) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_write(fd, s, n);
   long r = write_some(fd, s, n);
   return r == -ENOTSOCK ? port_pipe_write(fd, s[0].p, s[0].len) : r;     /* of a subprocess */
 }
 
 long port_net_receive(int fd, void *p, size_t n, port_addr *from) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_receive(fd, p, n, from);
   socklen_t len = sizeof from->bytes;
   ssize_t r;
   do r = recvfrom(fd, p, n, 0, raw(from), &len);
@@ -257,6 +290,7 @@ long port_net_receive(int fd, void *p, size_t n, port_addr *from) {
 
 long port_net_send(int fd, const void *p, size_t n, const port_addr *to) {
   ssize_t r;
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_send(fd, p, n, to);
   if (!to) return write_one(fd, p, n);
   do r = sendto(fd, p, n, MSG_NOSIGNAL, raw(to), to->len);
   while (r < 0 && errno == EINTR);
@@ -264,23 +298,30 @@ long port_net_send(int fd, const void *p, size_t n, const port_addr *to) {
 }
 
 int port_net_wait(int fd, int write, int ms) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return (port_sim_ready(fd) & (write ? PORT_WRITE : PORT_READ)) != 0;
   struct pollfd p = { .fd = fd, .events = write ? POLLOUT : POLLIN };
   return poll(&p, 1, ms) > 0;
 }
 
 int port_net_readable(int fd) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return (port_sim_ready(fd) & PORT_READ) != 0;
   struct pollfd p = { .fd = fd, .events = POLLIN };
   return poll(&p, 1, 0) > 0;
 }
 
 int port_net_writable(int fd) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return (port_sim_ready(fd) & PORT_WRITE) != 0;
   struct pollfd p = { .fd = fd, .events = POLLOUT };
   return poll(&p, 1, 0) > 0;
 }
 
-int port_net_shutdown(int fd, int read, int write) { return result(shutdown(fd, read && write ? SHUT_RDWR : read ? SHUT_RD : SHUT_WR)); }
+int port_net_shutdown(int fd, int read, int write) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_shutdown(fd, read, write);
+  return result(shutdown(fd, read && write ? SHUT_RDWR : read ? SHUT_RD : SHUT_WR));
+}
 
 int port_net_local(int fd, port_addr *a) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_local(fd, a);
   socklen_t len = sizeof a->bytes;
   memset(a, 0, sizeof *a);
   int r = result(getsockname(fd, raw(a), &len));
@@ -289,6 +330,7 @@ int port_net_local(int fd, port_addr *a) {
 }
 
 int port_net_peer(int fd, port_addr *a) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_peer(fd, a);
   socklen_t len = sizeof a->bytes;
   memset(a, 0, sizeof *a);
   int r = result(getpeername(fd, raw(a), &len));
@@ -297,6 +339,7 @@ int port_net_peer(int fd, port_addr *a) {
 }
 
 int port_net_disconnect(int fd) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_disconnect(fd);
   struct sockaddr none = { .sa_family = AF_UNSPEC };
   return result(connect(fd, &none, sizeof none));
 }
@@ -306,7 +349,7 @@ int port_net_unlink_stale(const port_addr *a) {
   char path[PORT_ADDR_TEXT];
   struct stat st;
   int fd, err;
-  if (port_addr_family(a) != PORT_UNIX || !port_addr_text(a, path) || !path[0]) return 0;
+  if (port_sim_on || port_addr_family(a) != PORT_UNIX || !port_addr_text(a, path) || !path[0]) return 0;
   if (lstat(path, &st) != 0) return errno == ENOENT ? 0 : errno;
   if (!S_ISSOCK(st.st_mode)) return EEXIST;
   if ((err = port_net_socket(PORT_UNIX, PORT_STREAM, &fd)) != 0) return err;
@@ -317,7 +360,7 @@ int port_net_unlink_stale(const port_addr *a) {
 
 void port_net_unlink_own(const port_addr *a) {
   char path[PORT_ADDR_TEXT];
-  if (port_addr_family(a) == PORT_UNIX && port_addr_text(a, path) && path[0]) unlink(path);
+  if (!port_sim_on && port_addr_family(a) == PORT_UNIX && port_addr_text(a, path) && path[0]) unlink(path);
 }
 
 /* ---- options ---- */
@@ -356,12 +399,26 @@ static int resolve(int fd, const struct option *o, int *level, int *id) {
   return err;
 }
 
+static int sim_get(int fd, int level, int id, int *value) {
+  int on, seconds;
+  if (id != SO_LINGER || level != SOL_SOCKET) return port_sim_option_get(fd, level, id, value);
+  int err = port_sim_linger_get(fd, &on, &seconds);
+  *value = on ? seconds : -1;
+  return err;
+}
+
+static int sim_set(int fd, int level, int id, int value) {
+  if (id != SO_LINGER || level != SOL_SOCKET) return port_sim_option_set(fd, level, id, value);
+  return port_sim_linger_set(fd, value >= 0, value >= 0 ? value : 0);
+}
+
 int port_net_option_get(int fd, const char *name, int *value) {
   const struct option *o = find(name);
   int level, id, err = resolve(fd, o, &level, &id);
   struct linger l;
   socklen_t len = sizeof *value, llen = sizeof l;
   if (err) return err;
+  if (PORT_UNLIKELY(port_is_sim(fd))) return sim_get(fd, level, id, value);
   if (id != SO_LINGER || level != SOL_SOCKET) return result(getsockopt(fd, level, id, value, &len));
   if (getsockopt(fd, level, id, &l, &llen) < 0) return errno;
   *value = l.l_onoff ? l.l_linger : -1;
@@ -373,15 +430,18 @@ int port_net_option_set(int fd, const char *name, int value) {
   int level, id, err = resolve(fd, o, &level, &id);
   struct linger l = { .l_onoff = value >= 0, .l_linger = value >= 0 ? value : 0 };
   if (err) return err;
+  if (PORT_UNLIKELY(port_is_sim(fd))) return sim_set(fd, level, id, value);
   if (id != SO_LINGER || level != SOL_SOCKET) return result(setsockopt(fd, level, id, &value, sizeof value));
   return result(setsockopt(fd, level, id, &l, sizeof l));
 }
 
 void port_net_await(int fd, int bytes) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return;
   setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);       /* where that is not possible, it wakes more often */
 }
 
 int port_net_nodelay(int fd) {
   int one = 1;
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_option_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) < 0 ? errno : 0;
 }

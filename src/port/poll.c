@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include "port/poll.h"
+#include "port/simnet.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,6 +65,7 @@ static int open_set(void) {
 }
 
 int port_poll_add(int fd, uint64_t tag, unsigned what, int how) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_poll_add(fd, tag, what, how);
   struct epoll_event ev = { .data.u64 = tag };
   ev.events = how == PORT_EDGE ? EPOLLET : how == PORT_ONCE ? EPOLLONESHOT : 0;
   if (what & PORT_READ) ev.events |= EPOLLIN | EPOLLRDHUP;
@@ -72,6 +74,7 @@ int port_poll_add(int fd, uint64_t tag, unsigned what, int how) {
 }
 
 int port_poll_remove(int fd) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_poll_remove(fd);
   struct epoll_event ev = { 0 };
   return epoll_ctl(set_fd, EPOLL_CTL_DEL, fd, &ev) == 0 ? 0 : errno;
 }
@@ -113,6 +116,7 @@ static int wait_ns(struct epoll_event *ev, int n, uint64_t deadline) {
 
 int port_poll(port_ready *r, int n) {
   struct epoll_event ev[MOST];
+  if (PORT_UNLIKELY(port_sim_on)) return port_sim_poll(r, n);
   if (set_fd < 0) return 0;
   int got = epoll_wait(set_fd, ev, n < MOST ? n : MOST, 0), called;
   return got > 0 ? take(ev, got, r, &called) : 0;
@@ -169,6 +173,7 @@ static int open_set(void) {
 }
 
 int port_poll_add(int fd, uint64_t tag, unsigned what, int how) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_poll_add(fd, tag, what, how);
   struct kevent ev[2];
   unsigned short flags = EV_ADD | (how == PORT_EDGE ? EV_CLEAR : how == PORT_ONCE ? EV_ONESHOT : 0);
   int n = 0;
@@ -178,6 +183,7 @@ int port_poll_add(int fd, uint64_t tag, unsigned what, int how) {
 }
 
 int port_poll_remove(int fd) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_poll_remove(fd);
   struct kevent ev;
   EV_SET(&ev, fd, EVFILT_READ, EV_DELETE, 0, 0, NULL);
   kevent(set_fd, &ev, 1, NULL, 0, NULL);        /* either may not be there */
@@ -209,6 +215,7 @@ static int collect(port_ready *r, int n, const struct timespec *limit, int *call
 int port_poll(port_ready *r, int n) {
   static const struct timespec none;
   int called;
+  if (PORT_UNLIKELY(port_sim_on)) return port_sim_poll(r, n);
   return set_fd < 0 ? 0 : collect(r, n, &none, &called);
 }
 
@@ -231,7 +238,8 @@ const int port_error_exists = EEXIST;
 
 int port_ready_now(int fd, unsigned what, unsigned *ready) {
   struct pollfd p = { .fd = fd };
-  *ready = 0;
+  *ready = PORT_UNLIKELY(port_is_sim(fd)) ? port_sim_ready(fd) & what : 0;
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_has(fd) ? 0 : EBADF;
   if (what & PORT_READ) p.events |= POLLIN | POLLPRI;
   if (what & PORT_WRITE) p.events |= POLLOUT;
   if (poll(&p, 1, 0) < 0) return errno == EINTR ? 0 : errno;
@@ -243,11 +251,15 @@ int port_ready_now(int fd, unsigned what, unsigned *ready) {
 }
 
 int port_copy(int fd, int *copy) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_duplicate(fd, copy);
   *copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
   return *copy < 0 ? errno : 0;
 }
 
-void port_close(int fd) { close(fd); }
+void port_close(int fd) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) port_sim_close(fd);
+  else close(fd);
+}
 
 int port_poll_open(void) {
   int err = 0;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "port/errors.h"
 #include "port/resolve.h"
+#include "port/simnet.h"
 
 _Static_assert(sizeof(struct sockaddr_storage) <= PORT_ADDRESS_MAX, "an address fits");
 
@@ -40,6 +41,7 @@ int port_resolve(const port_query *q, port_address *out, int max, const char **c
   static const int families[] = { AF_UNSPEC, AF_INET, AF_INET6 };
   struct addrinfo hints, *list;
   int n = 0;
+  if (PORT_UNLIKELY(port_sim_on) && (n = port_sim_resolve(q, out, max)) > 0) return n;
   memset(&hints, 0, sizeof hints);
   hints.ai_family = families[q->family];
   hints.ai_socktype = q->datagram ? SOCK_DGRAM : SOCK_STREAM;

@@ -1,5 +1,6 @@
 /* sockopt: see sockopt.h; a table, and the few kinds of values. */
 #include "port/sockopt.h"
+#include "port/simnet.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -56,12 +57,17 @@ const port_sockopt *port_sockopt_find(const char *name, int where) {
 int port_sockopt_get(int fd, const port_sockopt *o, int *value) {
   socklen_t len = sizeof *value;
   *value = 0;
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_option_get(fd, o->level, o->id, value);
   return result(getsockopt(fd, o->level, o->id, value, &len));
 }
 
-int port_sockopt_set(int fd, const port_sockopt *o, int value) { return result(setsockopt(fd, o->level, o->id, &value, sizeof value)); }
+int port_sockopt_set(int fd, const port_sockopt *o, int value) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_option_set(fd, o->level, o->id, value);
+  return result(setsockopt(fd, o->level, o->id, &value, sizeof value));
+}
 
 int port_sockopt_linger_get(int fd, int *on, int *seconds) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_linger_get(fd, on, seconds);
   struct linger l = { 0, 0 };
   socklen_t len = sizeof l;
   int err = result(getsockopt(fd, SOL_SOCKET, SO_LINGER, &l, &len));
@@ -71,6 +77,7 @@ int port_sockopt_linger_get(int fd, int *on, int *seconds) {
 }
 
 int port_sockopt_linger_set(int fd, int on, int seconds) {
+  if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_linger_set(fd, on, seconds);
   struct linger l = { on, seconds };
   return result(setsockopt(fd, SOL_SOCKET, SO_LINGER, &l, sizeof l));
 }

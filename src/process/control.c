@@ -280,6 +280,11 @@ mr_proc *mr_owner(mr_proc *p) {
   port_acquire(&lock);
   bond *found = find(p, NULL, TIE_OWNED, 1);
   mr_proc *owner = found ? found->end[0].of : NULL;
+  if (owner && atomic_load(&owner->status) >= PROC_DONE) {
+    /* Its end is published; mr_control_ended has yet to come here. Who has learnt of that end must find it so. */
+    atomic_store(&atomic_load(&p->control)->orphan, 1);
+    owner = NULL;
+  }
   if (owner) mr_retain(&owner->shared);
   port_unlock(&lock);
   return owner;

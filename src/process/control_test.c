@@ -42,6 +42,8 @@ static void test_ties_are_made_once_and_dissolve(const test_host *h) {
   /* the end of an owner, and of a linked one; what is over is tied to nobody */
   CHECK(mr_tie(a, b, TIE_OWNED) == MR_OK && mr_tie(b, c, TIE_LINKED) == MR_OK);
   CHECK(mr_kill(a, NULL) == 1);
+  while (atomic_load(&a->status) < PROC_DONE) port_pause();
+  CHECK(mr_owner(b) == NULL && mr_orphaned(b));           /* at once: a's end is published before its ties are cut */
   while (mr_job_ends(&c->job) != JOB_OVER) port_sleep(100000);
   CHECK(mr_kill(a, NULL) == 0 && mr_cancel(b, mr_why_new(WHY_CANCELLED), NULL) == 0);
   CHECK(mr_orphaned(b) && !mr_orphaned(a) && !mr_orphaned(c) && mr_owner(b) == NULL);

@@ -127,6 +127,7 @@ int mr_park(lua_State *L, mr_fiber *f, uint64_t deadline, lua_KContext ctx, lua_
 
 /* To the end of the queue. In places that can't yield there is nothing to do: others have workers of their own. */
 int mr_yield(lua_State *L, mr_fiber *f, lua_KContext ctx, lua_KFunction k) {
+  if (PORT_UNLIKELY(mr_lua_of(f)->relief != NULL)) mr_fiber_relieve(f);          /* siblings run, as when it waits */
   if ((f->job->host && f == f->job->first) || !mr_can_yield(f, L)) {
     if (f->job->host) mr_host_bar(f, L);
     if (!mr_crew_step(f->job)) port_yield();

@@ -17,11 +17,15 @@
  * the seeds let it, one to three times: who sleeps, and is due first, within a second, goes on at once. Not more often, not later, and never whose
  * wait has a limit: a test's limits are there for the case that something is wrong, and are not to be over because everything was delayed; and who
  * sleeps for an hour means for ever.
+ * Reads and writes of sockets are cut by half of the seeds, whatever else these do: half of them up to three times, the others at random. Numbers for that are drawn
+ * apart: so a program without sockets runs as if there were none.
  */
 #include "run/rt.h"
 #include "run/clock.h"
+#include "run/poll.h"
 #include "run/replay.h"
 #include "run/waitable.h"
+#include "port/simnet.h"
 #include "port/virtual.h"
 
 #include <stdio.h>
@@ -47,6 +51,8 @@ static struct {
   uint64_t rng;
   int strategy, changes, odds;
   uint32_t change[CHANGES];
+  uint64_t cut_rng;
+  unsigned cuts, cut_odds;           /* so many reads and writes will be cut at most; one in how many */
   unsigned early, early_odds;        /* so many times a sleeper will go on before its time; one in how many points */
   uint64_t last;                     /* who runs, or ran last */
   uint64_t lowest;                   /* priorities below all that were drawn: falls */
@@ -72,8 +78,10 @@ static unit *unit_of(uint64_t id) {
   return u;
 }
 
-static uint64_t draw(void) { return port_virtual_mix(r.rng += 0x9e3779b97f4a7c15u); }
-static unsigned below(unsigned n) { return (unsigned)((draw() >> 32) * n >> 32); }
+static uint64_t draw(uint64_t *rng) { return port_virtual_mix(*rng += 0x9e3779b97f4a7c15u); }
+static unsigned below_of(uint64_t *rng, unsigned n) { return (unsigned)((draw(rng) >> 32) * n >> 32); }
+static unsigned below(unsigned n) { return below_of(&r.rng, n); }
+static unsigned cut_below(unsigned n) { return below_of(&r.cut_rng, n); }
 
 /* 1 … 2^HORIZON, each power of two as likely as the next. */
 static uint32_t draw_point(void) {
@@ -90,6 +98,13 @@ static void choose_strategy(void) {
   r.odds = 2 << below(4);
   r.early = below(2) ? 1 + below(3) : 0;
   r.early_odds = 2u << below(5);
+}
+
+static void choose_cuts(void) {
+  r.cut_rng = port_virtual_mix(r.s->seed);
+  unsigned kind = cut_below(4), few = 1 + cut_below(3);
+  r.cuts = r.strategy == FOLLOW || kind < 2 ? 0 : kind == 2 ? few : UINT32_MAX;
+  r.cut_odds = kind == 2 ? 2u << cut_below(5) : 2u << cut_below(3);
 }
 
 /* ---- the list ---- */
@@ -137,10 +152,12 @@ static const char *number(const char *p, uint64_t *n, uint64_t most) {
   return p;
 }
 
+static int is_kind(char c) { return c == REPLAY_NEXT || c == REPLAY_CASE || c == REPLAY_CUT; }
+
 static const char *deviation(const char *p, mr_deviation *d) {
   uint64_t point = 0;
   if ((p = number(p, &d->unit, UINT64_MAX)) == NULL || *p++ != '.') return NULL;
-  if ((p = number(p, &point, UINT32_MAX)) == NULL || (*p != REPLAY_NEXT && *p != REPLAY_CASE)) return NULL;
+  if ((p = number(p, &point, UINT32_MAX)) == NULL || !is_kind(*p)) return NULL;
   d->point = (uint32_t)point;
   d->kind = (uint32_t)*p++;
   return number(p, &d->value, UINT64_MAX);
@@ -165,6 +182,28 @@ void mr_replay_text(const mr_deviation *d, char text[64]) {
   snprintf(text, 64, "%llu.%u%c%llu", (unsigned long long)d->unit, d->point, (int)d->kind, (unsigned long long)d->value);
 }
 
+/* ---- how much of a read or a write ---- */
+
+/* A byte, all but one, or anything. */
+static size_t draw_cut(size_t n) {
+  if (r.cuts == 0 || cut_below(r.cut_odds)) return n;
+  if (r.cuts != UINT32_MAX) r.cuts--;
+  switch (cut_below(3)) {
+    case 0: return 1;
+    case 1: return n - 1;
+    default: return 1 + cut_below((unsigned)(n - 1));
+  }
+}
+
+/* It is a point of the unit's, but none at which others could go on: that is when its operation is over. */
+static size_t cut(size_t n) {
+  uint32_t point = ++unit_of(r.last)->point;
+  size_t k = r.strategy == FOLLOW ? (size_t)listed(REPLAY_CUT, point, n) : draw_cut(n);
+  if (k == 0 || k >= n) return n;
+  note(REPLAY_CUT, point, k);
+  return k;
+}
+
 /* ---- start and end ---- */
 
 void mr_replay_begin(mr_schedule *s) {
@@ -177,6 +216,8 @@ void mr_replay_begin(mr_schedule *s) {
   if (!r.unit) abort();
   port_virtual_seed(s->seed);
   choose_strategy();
+  choose_cuts();
+  port_sim_begin(cut);
 }
 
 void mr_replay_go(void) {
@@ -207,6 +248,7 @@ static void add(mr_fiber *f) {
 /* What is due first, as it would be first in a queue; then who waited longest. */
 static void gather(mr_worker *w) {
   mr_fiber *f;
+  while (port_sim_news) mr_poll(w, 0);
   mr_fire_due(w, 0);
   while ((f = mr_queue_take(&w->queue)) != NULL) add(f);
   while ((f = mr_queue_take(&mr_rt.queue)) != NULL) add(f);

@@ -4,13 +4,15 @@
  * There is one worker, and what runs gives way at *points* only: where it waits, yields or ends, after each of mare's operations, and after a great
  * many instructions without any. Processes share nothing but what these operations do, so a switch anywhere else could not be seen. Whenever there is a
  * choice, *who goes on next*, it is made here: by a strategy drawn from a seed, or by a list. So are which case of select goes first, and when time
- * passes: when nothing is ready the clock jumps to the next timer (port/virtual.h).
+ * passes: when nothing is ready the clock jumps to the next timer (port/virtual.h). And how much of a read or a write of a socket goes through: sockets are those of
+ * a network inside the program (port/simnet.h).
  *
  * A *unit* is what sits in run queues, named by its job's id: a process, as its fibers take turns in a fixed order. A choice is named by the unit that
  * ran last and by the number of its point: "process 3, after its point 7". That stays the same when what other processes did before is changed, so a
  * list of choices can be shortened. The *default* is that who runs goes on, and that of those who wait the one goes on that has waited longest. A
  * *deviation* is a choice that is not the default; the list of them is a schedule:
  *   17:1.4=2,3.7+1     seed 17; after point 4 of process 1 process 2 goes on; at point 7 of process 3 select begins with its second case
+ *   17:2.5~3           at point 5 of process 2 only 3 bytes of a read or a write go through; the default is as many as there are
  * "17" alone: what the strategy of seed 17 chooses. "17:" and 0: never anything but the default. The seed also gives each process its random numbers.
  *
  * All of this happens on the one thread that runs something. Nothing of it is reached unless mr_replay_on is set before the start.
@@ -21,7 +23,7 @@
 #include "run/fiber.h"
 #include "run/worker.h"
 
-enum { REPLAY_NEXT = '=', REPLAY_CASE = '+', REPLAY_PLACE = 128 };
+enum { REPLAY_NEXT = '=', REPLAY_CASE = '+', REPLAY_CUT = '~', REPLAY_PLACE = 128 };
 typedef struct mr_deviation { uint64_t unit, value; uint32_t point, kind; } mr_deviation;
 
 /* A schedule, and what came of it. In memory that several OS processes may share. */

@@ -109,6 +109,15 @@ local function without(list, from, to)
   return table.move(list, to + 1, #list, #rest + 1, rest)
 end
 
+-- Without those by which reads and writes are cut: a switch is easier to follow.
+local function uncut(list)
+  local rest = {}
+  for _, choice in ipairs(list) do
+    if not choice:find("~", 1, true) then rest[#rest + 1] = choice end
+  end
+  return rest
+end
+
 -- As few of list's as give the same outcome, as far as leaving out neighbours finds it; and how many runs that took.
 local function shorten(seed, list, outcome)
   local tries = 0
@@ -119,6 +128,8 @@ local function shorten(seed, list, outcome)
   end
   if not fails(list) then return nil, tries end
   if fails {} then return {}, tries end
+  local whole = uncut(list)
+  if #whole < #list and fails(whole) then list = whole end
   local size = #list // 2
   while size >= 1 and tries < MOST_TRIES do
     local at, shorter = 1, false
@@ -165,7 +176,7 @@ end
 -- ---- what is printed ----
 
 local function quote(word)
-  if word:find "^[%w_./:=,+@%%-]+$" then return word end
+  if word:find "^[%w_./:=,+@%%-][%w_./:=,+@%%~-]*$" then return word end
   return "'" .. word:gsub("'", "'\\''") .. "'"
 end
 
@@ -196,6 +207,9 @@ local function explained(choice, place)
   local unit, point, kind, value = choice:match "^(%d+)%.(%d+)(.)(%d+)$"
   if unit == "0" then return ("  %-10s at first process %s goes on"):format(choice, value) end
   local after = ("point %s of process %s%s"):format(point, unit, place and place ~= "" and " (" .. place .. ")" or "")
+  if kind == "~" then
+    return ("  %-10s at %s, %s through, the rest later"):format(choice, after, value == "1" and "1 byte goes" or value .. " bytes go")
+  end
   if kind == "+" then return ("  %-10s at %s, select begins with case %d"):format(choice, after, value + 1) end
   return ("  %-10s after %s, process %s goes on"):format(choice, after, value)
 end

@@ -192,7 +192,7 @@ local worded = {
     if not plan.trace_size then return ("--trace-size needs a size between 1M and 64G, as 256M, got '%s'"):format(text) end
   end,
   ["--seed"] = function(plan, text)
-    if not text:find("^%d+$") and not text:find("^%d+:[%d.,=+]*$") then
+    if not text:find("^%d+$") and not text:find("^%d+:[%d.,=+~]*$") then
       return ("--seed needs a number, perhaps with choices behind it as in 17:1.4=2, got '%s'"):format(text)
     end
     plan.seed = text
