@@ -1,6 +1,6 @@
 # What `make install` puts where, besides the program and the module: the C header with what pkg-config and CMake need to find it and
 # Lua's, and the types for editors. mare.h links nothing, so neither file names a library.
-install(FILES include/mare.h DESTINATION include)
+install(FILES include/mare.h include/luaproc.h DESTINATION include)
 install(DIRECTORY types/ DESTINATION share/mare/types)
 
 set(mare_lua_flag "")

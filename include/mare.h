@@ -48,13 +48,15 @@ extern "C" {
 #error "mare needs Lua 5.4"
 #endif
 
-#define MARE_API_VERSION 3                 /* 2: fd_wait, host_descriptor, host_step; 3: buffers */
+#define MARE_API_VERSION 3                 /* 2: fd_wait, host_descriptor, host_step; 3: buffers, transfer_register */
 #ifndef MARE_API_MINIMUM
 #define MARE_API_MINIMUM MARE_API_VERSION
 #endif
 #define MARE_API_FIELD "mare.api"          /* in the registry: a light userdata */
 #define MARE_FOREVER (-1.0)
 #define MARE_UNBOUNDED (-1.0)              /* as a capacity */
+
+struct mare_transfer;
 
 typedef struct mare_api {
   unsigned version;                        /* MARE_API_VERSION of the mare that runs */
@@ -116,21 +118,55 @@ typedef struct mare_api {
   void *(*buffer_change)(lua_State *L, int idx, size_t *n);                  /* those of an open one, to be written. [raises if it is no open one] */
   void (*buffer_seal)(lua_State *L, int idx);                                /* [raises] */
 
-  void *(*reserved[8])(void);
+  /* ---- userdata; since version 3, NULL before ---- */
+  /*
+   * From now on userdata whose metatable luaL_newmetatable made under that name can be sent, in every state of the program. The rule is
+   * static and constant. For libraries of others; one's own say it by the metatable's field MARE_TRANSFER_FIELD. [raises]
+   */
+  void (*transfer_register)(lua_State *L, const char *name, const struct mare_transfer *rule);
+  void *(*reserved[7])(void);
 } mare_api;
 
 /*
- * Userdata that can be sent: reserved, mare 0.1 ignores it and refuses the userdata with an error that names it. The metatable's field
- * MARE_TRANSFER_FIELD will hold a light userdata that points to one of these, static and constant.
+ * Userdata that can be sent. The metatable's field MARE_TRANSFER_FIELD holds a light userdata that points to one of these, static and constant;
+ * or it is registered for the metatable's name by transfer_register. The metatable must be one of luaL_newmetatable, as the receiver finds
+ * its own by the name.
+ *
+ * MARE_MOVE: one process has it. When a message with it is sealed, `pack` takes out of the block what it stands for. Then the block is zero and
+ * the userdata a husk: every use of it raises an error. The receiver gets a userdata of the same size and with the same user values; its block
+ * is zero, `unpack` puts the object in, and then it gets its metatable. Without `pack` the bytes of the block travel: they are the object, and
+ * the receiver's block already holds them when `unpack` is called, to mend pointers into itself.
+ *
+ * MARE_SHARE: all processes have it; the block refers to an object that counts its references, whatever thread counts. `pack` takes one, `unpack`
+ * takes another for the new userdata, `drop` gives back what pack took. A state has at most one userdata of it.
  */
 #define MARE_TRANSFER_FIELD "__transfer"
+#define MARE_TRANSFER_VERSION 1
+enum { MARE_MOVE = 0, MARE_SHARE = 1 };
 typedef struct mare_transfer {
-  unsigned version;                        /* 1 */
-  const char *module;                      /* what the receiver must have required before `unpack` */
-  /* Takes what the userdata at idx stands for out of it, leaving a husk; 0, or a message is pushed and nothing has changed. */
+  unsigned version;                        /* MARE_TRANSFER_VERSION */
+  unsigned way;                            /* MARE_MOVE or MARE_SHARE */
+  const char *module;                      /* what the receiver requires if it has no metatable of that name yet, or NULL */
+  size_t size;                             /* the size of the userdata, as the rule knows it: others are refused; 0: any */
+  /*
+   * Why it can't go now, in static words that end "userdata 'x' …"'s sentence after a colon; NULL: it can. May be NULL. It may look at the block
+   * and at user values; the state may not allocate anything.
+   */
+  const char *(*busy)(lua_State *L, int idx);
+  /* 0, or 1: no memory, and nothing has changed. May be NULL (MARE_MOVE). The state may not allocate anything. */
   int (*pack)(lua_State *L, int idx, void **object);
-  void (*unpack)(lua_State *L, void *object);          /* pushes a userdata that owns the object. [raises: the object is dropped then] */
-  void (*drop)(void *object);                          /* the message died on its way; called on any thread */
+  /* In the receiver, before `unpack`, for what may allocate or fail: the userdata has its place but neither bytes nor metatable. May be NULL.
+   * The message can die, or be received once more, after it. [raises] */
+  void (*ready)(lua_State *L, int idx, void *object);
+  /* The object is the userdata's. May be NULL (MARE_MOVE without pack). It may not raise, and the state may not allocate anything. */
+  void (*unpack)(lua_State *L, int idx, void *object);
+  /* The message was not sent after all: the block has the bytes it had before pack; what else pack did is to be undone. May be NULL. */
+  void (*back)(lua_State *L, int idx, void *object);
+  /*
+   * Nobody will receive it: the end of the object, on any thread. NULL: the metatable's __gc, a C function without upvalues, is called in an
+   * empty state made for this, with a userdata as `unpack` makes it.
+   */
+  void (*drop)(void *object);
 } mare_transfer;
 
 /* The table, or NULL where mare was not required yet or is older than MARE_API_MINIMUM. */

@@ -72,11 +72,12 @@ describe("make install", function()
       install(folder)
       write(folder .. "/m.c", [[
         #include <mare.h>
+        #include <luaproc.h>
         int luaopen_m(lua_State *L) { lua_pushinteger(L, (lua_Integer)mare_api_require(L)->version); return 1; }
       ]])
       local pc = { env = { PKG_CONFIG_PATH = folder .. "/lib/pkgconfig" } }
       succeeds("cc -shared -fPIC -Wall -Werror $(pkg-config --cflags mare) -o " .. folder .. "/m.so " .. folder .. "/m.c", pc)
-      assert.equal("2\n", succeeds({ "lua5.4", "-e", "print((require 'm'))" },
+      assert.equal("3\n", succeeds({ "lua5.4", "-e", "print((require 'm'))" },
         { env = { LUA_CPATH = folder .. "/?.so;" .. folder .. "/lib/lua/5.4/?.so" } }))
       succeeds("cc -c -Wall -Werror -I" .. folder .. "/include -o " .. folder .. "/m.o " .. folder .. "/m.c")
       assert.matches("^%d+%.%d+", succeeds({ "pkg-config", "--modversion", "mare" }, pc))

@@ -32,6 +32,7 @@ describe("wait_fd", function()
     assert.equal("w", mare.wait_fd(a, "w"))
     assert.error_matches(function() mare.wait_fd(mare.channel.new(), "w") end, "or an object with a method getfd or fd, expected")
     assert.equal("w", mare.wait_fd({ getfd = function() return b:fd() end }, "w"))
+    assert.equal("w", mare.wait_fd({ getfd = function() return b:fd() + 0.0 end }, "w"))     -- as LuaSocket's
     a:close()
     b:close()
   end)

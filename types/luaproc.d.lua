@@ -56,9 +56,15 @@ function luaproc.getnumworkers() end
 ---@param n integer
 function luaproc.recycle(n) end
 
----Not supported: rules for moving userdata.
----@return nil
----@return string message
-function luaproc.regudata() end
+---Registers a library's transfer functions for its userdata, by the names of their metatables; all of them, or none.
+---@param library { transffuncs: fun(): table<string, { send: function, recv: function }> }
+---@return true? ok
+---@return string? message
+function luaproc.regudata(library) end
+
+---What `regudata(luaproc)` registers: files of io and LuaSocket's TCP sockets. They move anyway.
+---@return table<string, table>
+---@nodiscard
+function luaproc.transffuncs() end
 
 return luaproc

@@ -349,6 +349,18 @@ function work.octets()
   assert(a == buffer.of "abc" and #b == 2000)
 end
 
+function work.moving()                           -- files of io; what is lost on the way is closed
+  local c = channel.new(1)
+  local f = io.tmpfile() or error("not enough memory", 0)
+  c:send { f, list = { f } }
+  local t = c:receive()
+  assert(t[1] == t.list[1])
+  local g = joined(process.spawn(function(h) h:write "text" return h end, t[1]))
+  assert(not pcall(function() return t[1].close end))
+  g:seek "set"
+  assert(g:read "a" == "text" and g:close())
+end
+
 function work.programs()
   local h = ok(subprocess.spawn { "/bin/cat", stdin = "pipe", env = { OOM = "yes" } })
   local guard <close> = setmetatable({}, { __close = function()   -- luacheck: ignore guard

@@ -5,6 +5,7 @@
  * module parks, yields and fails as Lua code does.
  */
 #include "module/module.h"
+#include "module/rules.h"
 #include "channel/channel.h"
 #include "module/buflib.h"
 
@@ -258,6 +259,7 @@ static const mare_api api = {
   .buffer_bytes = buffer_bytes,
   .buffer_change = buffer_change,
   .buffer_seal = buffer_seal,
+  .transfer_register = mr_rules_register,
 };
 
 void mr_embed_open(lua_State *L) {

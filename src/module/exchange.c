@@ -281,7 +281,7 @@ static int deliver_top(lua_State *L, mr_fiber *f, mr_wait *peer) {
   lua_pushlightuserdata(L, &mail);
   lua_pushlightuserdata(L, f);
   if (lua_pcall(L, 3, 0, 0) != LUA_OK) {         /* the receiver is ours to wake, whatever happens */
-    mr_mail_back(&mail);
+    mr_mail_back(L, &mail);
     mr_ready(peer->fiber, MR_AGAIN, f);
     return lua_error(L);
   }
@@ -310,16 +310,16 @@ static int put(lua_State *L, mr_fiber *f, mr_channel *c, mr_mail *m, uint64_t de
         mr_ready(peer->fiber, MR_WOKEN, f);
         /* fall through */
       case CH_DONE: return sent(L, f);
-      case CH_CLOSED: mr_mail_back(m); return w->end(L, EXCHANGE_CLOSED);
-      case CH_NOMEM: mr_mail_back(m); return mr_raise(L, MR_ENOMEM);
+      case CH_CLOSED: mr_mail_back(L, m); return w->end(L, EXCHANGE_CLOSED);
+      case CH_NOMEM: mr_mail_back(L, m); return mr_raise(L, MR_ENOMEM);
       default: break;
     }
     if (deadline == 0) {
-      mr_mail_back(m);
+      mr_mail_back(L, m);
       return w->end(L, EXCHANGE_BLOCKED);
     }
     if ((err = mr_wait_open(f, L)) != MR_OK) {
-      mr_mail_back(m);
+      mr_mail_back(L, m);
       return mr_raise(L, err);
     }
     open = 1;
@@ -379,7 +379,7 @@ int mr_exchange_sent(lua_State *L, mr_fiber *f, const mr_words *w) {
     mr_lua_of(f)->mail.kind = MAIL_NONE;
     return put(L, f, c, &m, f->deadline, w);
   }
-  mr_mail_back(&mr_lua_of(f)->mail);
+  mr_mail_back(L, &mr_lua_of(f)->mail);
   mr_raise_reason(L, f, r);
   return w->end(L, r == MR_CLOSED ? EXCHANGE_CLOSED : EXCHANGE_TIMEOUT);
 }

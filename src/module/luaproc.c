@@ -4,6 +4,7 @@
  * Its processes are mare's, members of one group: by that they find the global `luaproc`, which is made when they first use it (lazy.c), by
  * that a failure is printed as luaproc did, and by that `wait` knows when all have ended. They have no handles.
  */
+#include "module/rules.h"
 #include "module/station.h"
 #include "state/state.h"
 #include "process/group.h"
@@ -142,20 +143,13 @@ static int l_recycle(lua_State *L) {
   return 0;
 }
 
-/* luaproc.regudata(…) -> nil, message: the extended version's rules are C functions for another interface */
-static int l_regudata(lua_State *L) {
-  lua_pushnil(L);
-  lua_pushliteral(L, "transfer functions for userdata are not supported; see docs/luaproc.md");
-  return 2;
-}
-
 /* ---- the module ---- */
 
 static const luaL_Reg functions[] = {
   { "newproc", l_newproc }, { "wait", l_wait }, { "send", mr_station_send }, { "receive", mr_station_receive },
   { "newchannel", mr_station_new }, { "delchannel", mr_station_delete }, { "setnumworkers", l_setnumworkers },
   { "getnumworkers", l_getnumworkers }, { "recycle", l_recycle }, { "barrier", mr_station_barrier },
-  { "regudata", l_regudata }, { NULL, NULL }
+  { "regudata", mr_rules_regudata }, { "transffuncs", mr_rules_transffuncs }, { NULL, NULL }
 };
 
 static int known(lua_State *L) {                /* the field at 2 of the module at 1 is made */

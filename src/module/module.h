@@ -127,6 +127,7 @@ int        mr_integer_field(lua_State *L, int idx, const char *who, const char *
 uint64_t   mr_deadline_field(lua_State *L, int idx, const char *who, const char *field);
 int        mr_arguments_field(lua_State *L, int idx);      /* pushes the values of spawn's field args; how many */
 
+void mr_rules_install(void);                     /* rules.c: likewise, by it */
 void mr_setup(void);                           /* once, before anything else: hooks and types */
 void mr_check_forked(lua_State *L);            /* raises in a child of fork() */
 void mr_embed_open(lua_State *L);              /* makes the table of include/mare.h known to C modules of this state */

@@ -124,6 +124,9 @@ static int descriptor(lua_State *L, int idx) {
       lua_pushvalue(L, idx);
       lua_call(L, 1, 1);
     }
+    int exact;
+    lua_Integer n = lua_tointegerx(L, -1, &exact);       /* LuaSocket's is a float */
+    if (exact && lua_type(L, -1) == LUA_TNUMBER) lua_pushinteger(L, n), lua_replace(L, -2);
     lua_replace(L, idx);
   }
   luaL_argcheck(L, lua_isinteger(L, idx), idx, "a descriptor (an integer), or an object with a method getfd or fd, expected");

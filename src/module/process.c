@@ -145,7 +145,7 @@ mr_proc *mr_spawn_begin(lua_State *L, mr_spawn *s, int n, int *err) {
   if (p) return p;
   if (s->budget) mr_budget_give(s->budget, mr_spawn_bytes(s)), mr_budget_release(s->budget);
   if (s->package) mr_inherit_release(s->package);
-  if (s->start) mr_message_back(s->start);
+  if (s->start) mr_message_back(L, s->start);
   if (over) lua_pushstring(L, mr_proc_over(over, text));
   if (bad || over) *err = MR_OK;                 /* it is on top */
   return NULL;

@@ -84,13 +84,13 @@ static void unlink_fiber(mr_fiber *f) {
   for (int i = 0; i < s->n; i++) mr_mail_drop(&s->order[i]->c.mail);
 }
 
-static void take_back(set *s) {
-  for (int i = 0; i < s->n; i++) mr_mail_back(&s->order[i]->c.mail);
+static void take_back(lua_State *L, set *s) {
+  for (int i = 0; i < s->n; i++) mr_mail_back(L, &s->order[i]->c.mail);
 }
 
 static int l_set_gc(lua_State *L) {
   set *s = mr_gc_own(L, sizeof *s, l_set_gc);
-  if (s) take_back(s);
+  if (s) take_back(L, s);
   return 0;
 }
 
@@ -212,7 +212,7 @@ static set *collect(lua_State *L) {
 /* ---- waiting ---- */
 
 static int select_results(lua_State *L, set *s, const case_ *k, int n) {
-  if (s->packed) take_back(s);                   /* what the other cases offered */
+  if (s->packed) take_back(L, s);                   /* what the other cases offered */
   lua_pushinteger(L, k->key);
   lua_insert(L, -n - 1);
   return n + 1;
@@ -251,7 +251,7 @@ static int select_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   if (n >= 0) return n;
   if (s->no_memory) return mr_raise(L, MR_ENOMEM);
   if ((n = ask(L, s)) >= 0 || !s->has_default) return n;
-  if (s->packed) take_back(s);
+  if (s->packed) take_back(L, s);
   lua_pushliteral(L, "default");
   lua_getfield(L, 1, "default");
   return 2;
@@ -283,7 +283,7 @@ static int select_give_up(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   (void)L;
   (void)w;
   (void)why;
-  if (s->packed) take_back(s);
+  if (s->packed) take_back(L, s);
   return MR_AWAIT_TIMEOUT;
 }
 

@@ -318,6 +318,7 @@ static void setup(void) {
   mr_modules_setup();
   mr_share_valid = is_box;
   mr_hooks.forked = forked;
+  mr_rules_install();
 }
 
 /* Several hosts may come at once, each on its own thread. */

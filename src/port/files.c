@@ -71,6 +71,11 @@ void *port_library(const char *path, int global, const char **err) {
   return lib;
 }
 
+void port_pin(const void *address) {
+  Dl_info info;
+  if (dladdr(address, &info) && info.dli_fname) (void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 port_function port_symbol(void *library, const char *name, const char **err) {
   void *p = dlsym(library, name);
   port_function f = NULL;

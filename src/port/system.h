@@ -77,6 +77,7 @@ int   port_program_path(char *path, size_t size);         /* of the running prog
 /* ---- libraries: never unloaded ---- */
 void *port_library(const char *path, int global, const char **err);
 typedef void (*port_function)(void);
+void  port_pin(const void *address);                      /* the library that has the address stays, whoever else loaded it */
 port_function port_symbol(void *library, const char *name, const char **err);
 
 #endif

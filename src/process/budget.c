@@ -13,7 +13,7 @@ mr_message *mr_proc_seal(lua_State *L, mr_proc *p, mr_packer *k, mr_budget **ove
   lua_gc(L, LUA_GCCOLLECT, 0);                   /* the view may be void now: what it read through weak tables is gone */
   mr_heap_settle(p->heap);
   if ((*over = mr_message_count(m)) == NULL) return m;
-  mr_message_back(m);
+  mr_message_back(L, m);
   return NULL;
 }
 

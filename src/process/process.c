@@ -209,8 +209,8 @@ void mr_mail_drop(mr_mail *m) {
   m->kind = MAIL_NONE;
 }
 
-void mr_mail_back(mr_mail *m) {
-  if (m->kind == MAIL_MESSAGE) mr_message_back(m->u.m);
+void mr_mail_back(lua_State *L, mr_mail *m) {
+  if (m->kind == MAIL_MESSAGE) mr_message_back(L, m->u.m);
   m->kind = MAIL_NONE;
 }
 

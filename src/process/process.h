@@ -175,7 +175,7 @@ mr_message *mr_proc_seal(lua_State *L, mr_proc *p, mr_packer *k, mr_budget **ove
 mr_budget *mr_proc_take(lua_State *L, mr_proc *p, mr_budget *b, size_t n);
 const char *mr_proc_over(mr_budget *over, char buf[200]);   /* what to say then; over NULL: the system has no memory */
 void     mr_mail_drop(mr_mail *m);
-void     mr_mail_back(mr_mail *m);                /* its sender's: see mr_message_back */
+void     mr_mail_back(lua_State *L, mr_mail *m);              /* its sender's: see mr_message_back */
 extern const mr_sharetype *mr_proc_type;         /* set by module/: how a handle is pushed */
 mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err);  /* holds one reference for the caller */
 void     mr_proc_destroy(mr_shared *o);          /* the destroy of handles' type */

@@ -88,7 +88,7 @@ static inline int l_spawn(lua_State *L) {
   over = test_budget_for(L, mr_proc_of(f), &s);
   mr_proc *p = over ? NULL : mr_proc_spawn(&s, f, &err);
   if (!p) {
-    mr_message_back(s.start);
+    mr_message_back(L, s.start);
     return over ? luaL_error(L, "%s", mr_proc_over(over, text)) : mr_raise(L, err);
   }
   lua_pushlightuserdata(L, p);

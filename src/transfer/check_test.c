@@ -59,7 +59,7 @@ static void freed_twice(void) {
 
 static void taken_back_after_it_was_received(void) {
   atomic_fetch_add(&thing.epoch, 1);
-  mr_message_back(m);
+  mr_message_back(L, m);
 }
 
 static void object_out_of_range(void) {
@@ -88,7 +88,7 @@ int main(void) {
   CHECK_DIES(taken_back_after_it_was_received, "atomic_load(&v->epoch) == atomic_load(&v->sealed)");
   CHECK_DIES(object_out_of_range, "word < u->m->nobjects");
   CHECK_DIES(packed_under_a_lock, "it may sleep, or run Lua, under a lock");
-  mr_message_back(m);
+  mr_message_back(L, m);
   CHECK(atomic_load(&thing.shared.refs) == 1 && atomic_load(&thing.epoch) == 0);
   mr_packer_free(p);
   lua_close(L);

@@ -88,6 +88,17 @@ static void say_in_function(mr_packer *p) {
   }
 }
 
+/* Stack: [..., child, userdata]. */
+static void say_in_userdata(mr_packer *p) {
+  lua_State *L = p->L;
+  for (int i = 1; lua_getiuservalue(L, -1, i) != LUA_TNONE; i++) {
+    int same = lua_rawequal(L, -1, -3);
+    lua_pop(L, 1);
+    if (same) { say(p, ".<user value %d>", i); return; }
+  }
+  lua_pop(L, 1);
+}
+
 static void say_root(mr_packer *p, int first, int n, const char *root) {
   int i = 0;
   while (i < n - 1 && !lua_rawequal(p->L, first + i, -1)) i++;
@@ -111,6 +122,7 @@ static void say_path(mr_packer *p, int first, int n, const char *root) {
     mr_push_object(p, child);
     mr_push_object(p, at);
     if (p->objects[at].tt == RAW_FUNCTION) say_in_function(p);
+    else if (p->objects[at].tt == RAW_USERDATA) say_in_userdata(p);
     else say_in_table(p);
     lua_pop(p->L, 2);
   }

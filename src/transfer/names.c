@@ -240,7 +240,7 @@ int mr_pack_shared(mr_packer *p, uint32_t number) {
   mr_push_object(p, number);
   if (!lua_getmetatable(L, -1)) return mr_fail(p, number, NULL);           /* explain.c finds the words */
   mr_read(p, lua_gettop(L), &meta);
-  if (!mr_field_find(p, &meta, "__share", &type) || type.tt != RAW_LIGHT) return mr_fail(p, number, NULL);
+  if (!mr_field_find(p, &meta, "__share", &type) || type.tt != RAW_LIGHT) return mr_pack_cargo(p, number);
   const void *block = lua_touserdata(L, -2);
   size_t size = lua_rawlen(L, -2);
   if (size < sizeof(mr_shared *) || (mr_share_valid && !mr_share_valid(block, size))) return mr_fail(p, number, NULL);
@@ -248,7 +248,7 @@ int mr_pack_shared(mr_packer *p, uint32_t number) {
   if (!o) return mr_fail(p, number, "object was finalised already and cannot be sent any more");
   if (o->type->stays) return mr_fail(p, number, o->type->stays);
   if (o->type->moves) {
-    if (p->still) return mr_fail(p, number, p->still);
+    if (p->stays) return mr_fail(p, number, p->still ? p->still : "object moves, and this is no message that one process receives");
     if (mr_share_valid && mr_share_valid(block, size) < 0) return mr_fail(p, number, "object was moved to another process");
     const char *busy = o->type->busy ? o->type->busy(o) : NULL;
     if (busy) return mr_fail(p, number, busy);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include "transfer/packet.h"
 #include "transfer/code.h"
+#include "transfer/cargo.h"
 
 uint64_t mr_pack_string(mr_packer *p, const char *text, size_t length) {
   uint64_t key = (uint64_t)text;
@@ -179,17 +180,30 @@ static int pack_all(mr_packer *p, int first, int n) {
     r = mr_pack_section(p, klass++);
   }
   if (!r && PORT_UNLIKELY(p->nameless)) { p->need = NEED_IDS; return PACK_AGAIN; }
+  if (!r && PORT_UNLIKELY(p->nstrangers)) { p->need = NEED_CARGO; return PACK_AGAIN; }
   return r;
+}
+
+/* Those that were met get ready; the others, for which there was no room, get room. May run Lua, and pack. */
+static void prepare_cargo(lua_State *L, int strangers, uint32_t waiting, uint32_t all, uint64_t serial) {
+  for (uint32_t i = 1; i <= waiting; i++) {
+    lua_rawgeti(L, strangers, i);
+    mr_cargo_prepare(L, lua_gettop(L), serial);
+    lua_pop(L, 1);
+  }
+  lua_createtable(L, (int)(all - waiting), 0);
+  lua_replace(L, strangers);
 }
 
 /*
  * Makes what the last attempt lacked; the collector may step here. Classes without id take two more attempts: one into a
  * table large enough for all of them.
  */
-static void prepare(lua_State *L, const mr_packer *p, int anchor, int newborn) {
+static void prepare(lua_State *L, const mr_packer *p, int anchor, int newborn, uint64_t serial) {
   switch (p->need) {
     case NEED_ANCHOR: lua_createtable(L, 16, 0); lua_replace(L, anchor); break;
     case NEED_CODE: mr_code_prepare(L); break;
+    case NEED_CARGO: prepare_cargo(L, newborn + 1, p->nwaiting, p->nstrangers, serial); break;
     default:
       mr_class_newborn(L, newborn, p->nnewborn);
       lua_createtable(L, (int)(p->nameless - p->nnewborn), 0);
@@ -198,14 +212,32 @@ static void prepare(lua_State *L, const mr_packer *p, int anchor, int newborn) {
 }
 
 static PORT_NOINLINE void start_again(mr_packer *p, int top) {
-  lua_settop(p->L, top + 2);                   /* places for the anchor and the newborn */
+  static atomic_uint_least64_t serials;
+  lua_State *L = p->L;
+  lua_settop(L, top + 3);                      /* places for the anchor, the newborn and the strangers */
   uint32_t room = p->need == NEED_IDS ? p->nameless - p->nnewborn : p->maxnewborn;
-  prepare(p->L, p, top + 1, top + 2);
+  uint32_t more = p->need == NEED_CARGO ? p->nstrangers - p->nwaiting : p->maxstrangers;
+  uint64_t serial = p->need == NEED_CARGO && !p->serial ? atomic_fetch_add(&serials, 1) + 1 : p->serial;
+  uint8_t stays = p->stays;
+  const char *still = p->still;
+  int (*judge)(mr_packer *) = p->judge;      /* what is prepared may run code, which may pack */
+  prepare(L, p, top + 1, top + 2, serial);
+  p->L = L;
+  p->raw = mr_layout;
   mr_packer_reset(p);
-  if (lua_istable(p->L, top + 1)) p->anchor = top + 1;
-  if (lua_istable(p->L, top + 2)) p->newborn = top + 2;
+  if (lua_istable(L, top + 1)) p->anchor = top + 1;
+  if (lua_istable(L, top + 2)) p->newborn = top + 2;
+  if (lua_istable(L, top + 3)) p->strangers = top + 3;
   p->maxnewborn = room;
+  p->maxstrangers = more;
+  p->serial = serial;
+  p->stays = stays;
+  p->still = still;
+  p->judge = judge;
 }
+
+/* What others may read as well, or nobody at all. */
+static int may_move(const char *root) { return strcmp(root, "reason") != 0 && strncmp(root, "package", 7) != 0; }
 
 #ifdef MR_CHECKS
 /* What the state has allocated, -1 in a finaliser: raw reading must leave it as it is. */
@@ -238,8 +270,10 @@ static int pack_as(mr_packer *p, lua_State *L, int first, int n, const char *roo
   p->raw = mr_layout;
   first = lua_absindex(L, first);
   if (PORT_UNLIKELY(!lua_checkstack(L, LUA_MINSTACK))) { lua_settop(L, top); mr_raise_memory(L); }
-  p->maxnewborn = 0;
   mr_packer_reset(p);
+  p->maxnewborn = p->maxstrangers = 0;
+  p->serial = 0;
+  p->stays = still || !may_move(root);
   for (; (r = judged(p, first, n)) == PACK_AGAIN; again = 1) start_again(p, top);
   if (PORT_UNLIKELY(r)) {
     mr_explain(p, first, n, root);             /* leaves the text on top */

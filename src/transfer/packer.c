@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "transfer/packet.h"
+#include "transfer/cargo.h"
 
 struct mr_message {
   size_t size;
-  uint32_t nvalues, nstrings, nobjects, nmetas, nshapes, nclasses, nshared;
+  uint32_t nvalues, nstrings, nobjects, nmetas, nshapes, nclasses, nshared, ncargo;
   uint8_t needscode;
   uint32_t words[STREAMS];                     /* lengths of the streams */
   /* then: shared objects, streams in order, bytes of far strings */
@@ -111,10 +112,11 @@ void mr_packer_reset(mr_packer *p) {
   if (p->nshapes) memset(p->shapemap, 0, sizeof p->shapemap);
   p->shared.length = p->shapekeys.length = p->far.length = p->farsize = 0;
   p->nvalues = p->nstrings = p->nobjects = p->nmetas = p->nshapes = p->nclasses = p->nmap = 0;
-  p->section = p->nnewborn = p->nameless = 0;
+  p->section = p->nnewborn = p->nameless = p->nwaiting = p->nstrangers = p->ncargo = 0;
+  p->cargosize = 0;
   p->current = NOBODY;
   p->problem = NULL;
-  p->anchor = p->newborn = p->looked = p->needscode = p->moves = p->need = 0;
+  p->anchor = p->newborn = p->strangers = p->looked = p->needscode = p->moves = p->need = 0;
   if (PORT_UNLIKELY(++p->era == 0)) first_era(p);
   mr_packer_check(p);
 }
@@ -192,6 +194,17 @@ static size_t sealed_size(const mr_packer *p) {
   return size;
 }
 
+/* All userdata of others leave their sender, or none. */
+static PORT_NOINLINE int leave(mr_packer *p) {
+  mr_shared **shared = (mr_shared **)(void *)p->shared.at;
+  uint32_t n = (uint32_t)(p->shared.length / sizeof *shared), i = 0;
+  while (i < n && (!mr_is_cargo(shared[i]) || mr_cargo_leave(p->L, (mr_cargo *)shared[i]))) i++;
+  if (i == n) return 1;
+  while (i-- > 0)
+    if (mr_is_cargo(shared[i])) mr_cargo_back(p->L, (mr_cargo *)shared[i]);
+  return 0;
+}
+
 mr_message *mr_packer_seal(mr_packer *p) {
   mr_assert_unlocked();
   mr_packer_check(p);
@@ -202,7 +215,12 @@ mr_message *mr_packer_seal(mr_packer *p) {
   m->nvalues = p->nvalues; m->nstrings = p->nstrings; m->nobjects = p->nobjects;
   m->nmetas = p->nmetas; m->nshapes = p->nshapes; m->nclasses = p->nclasses;
   m->nshared = (uint32_t)(p->shared.length / sizeof(mr_shared *));
+  m->ncargo = p->ncargo;
   m->needscode = p->needscode;
+  if (PORT_UNLIKELY(p->ncargo) && !leave(p)) {
+    free(m);
+    return NULL;
+  }
   mr_shared **shared = (mr_shared **)(void *)(m + 1);
   if (m->nshared) memcpy(shared, p->shared.at, p->shared.length);
   for (uint32_t i = 0; i < m->nshared; i++) {
@@ -303,6 +321,7 @@ static mr_budget *too_small(mr_budget *b, size_t bytes) {
 
 mr_message *mr_packer_seal_in(mr_packer *p, mr_budget *b, mr_budget **over) {
   size_t size = sealed_size(p);
+  if (size) size += p->cargosize;
   if ((*over = too_small(b, size + CHARGE_MORE)) != NULL) return NULL;
   charge *c = size && room_for_charge(p) ? charge_new(b, size + CHARGE_MORE) : NULL;
   if (!c) return NULL;
@@ -331,16 +350,19 @@ void mr_message_free(mr_message *m) {
   mr_shared **shared = (mr_shared **)(void *)(m + 1);
   for (uint32_t i = 0; i < m->nshared; i++) {
     mr_movable *v = (mr_movable *)shared[i];
-    if (PORT_UNLIKELY(shared[i]->type->moves) && atomic_load(&v->epoch) == atomic_load(&v->sealed)) shared[i]->type->dropped(shared[i]);
+    if (PORT_UNLIKELY(mr_is_cargo(shared[i]))) mr_cargo_lose((mr_cargo *)shared[i]);
+    else if (PORT_UNLIKELY(shared[i]->type->moves) && atomic_load(&v->epoch) == atomic_load(&v->sealed)) shared[i]->type->dropped(shared[i]);
     mr_release(shared[i]);
   }
   free(m);
 }
 
-void mr_message_back(mr_message *m) {
+void mr_message_back(lua_State *L, mr_message *m) {
   mr_shared **shared = (mr_shared **)(void *)(m + 1);
   for (uint32_t i = 0; i < m->nshared; i++)
-    if (shared[i]->type->moves) {
+    if (mr_is_cargo(shared[i])) {
+      mr_cargo_back(L, (mr_cargo *)shared[i]);
+    } else if (shared[i]->type->moves) {
       mr_movable *v = (mr_movable *)shared[i];
       mr_assert(atomic_load(&v->epoch) == atomic_load(&v->sealed));            /* nobody has received it */
       atomic_fetch_sub(&v->epoch, 1);
@@ -350,7 +372,7 @@ void mr_message_back(mr_message *m) {
 
 int mr_unpack(lua_State *L, const mr_message *m) {
   message_check(m);
-  mr_parts parts = { m->nvalues, m->nstrings, m->nobjects, m->nmetas, m->nshapes, m->nclasses, { 0 } };
+  mr_parts parts = { m->nvalues, m->nstrings, m->nobjects, m->nmetas, m->nshapes, m->nclasses, m->ncargo, { 0 } };
   const char *at = (const char *)(m + 1) + m->nshared * sizeof(mr_shared *);
   for (int i = 0; i < STREAMS; i++) {
     parts.at[i] = at;
@@ -360,7 +382,7 @@ int mr_unpack(lua_State *L, const mr_message *m) {
 }
 
 int mr_unpack_view(lua_State *L, const mr_packer *p) {
-  mr_parts parts = { p->nvalues, p->nstrings, p->nobjects, p->nmetas, p->nshapes, p->nclasses, { 0 } };
+  mr_parts parts = { p->nvalues, p->nstrings, p->nobjects, p->nmetas, p->nshapes, p->nclasses, p->ncargo, { 0 } };
   for (int i = 0; i < STREAMS; i++) parts.at[i] = p->s[i].at;
   return mr_unpack_parts(L, &parts);
 }

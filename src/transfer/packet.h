@@ -31,18 +31,18 @@ enum { TAG_STRING = 0x80, TAG_OBJECT = 0x81, TAG_UPVALUE = 0x82 };
 #define PAIR_HIGH(w)       ((uint32_t)((w) >> 32))
 #define PAD8(n)            (((n) + 7) & ~(size_t)7)
 
-enum mr_kind { KIND_TABLE, KIND_FUNCTION, KIND_CFUNCTION, KIND_MODULE, KIND_GLOBALS, KIND_SHARED, KIND_CLASS };
+enum mr_kind { KIND_TABLE, KIND_FUNCTION, KIND_CFUNCTION, KIND_MODULE, KIND_GLOBALS, KIND_SHARED, KIND_CLASS, KIND_CARGO };
 
 typedef struct mr_def {
   uint8_t kind;
   uint8_t uniform;                             /* tables: every array value has this tag, and no tags are stored; 0 = mixed */
-  uint16_t nup;                                /* functions */
+  uint16_t nup;                                /* functions; cargo: user values */
   uint32_t narr;                               /* tables: array values; modules and C functions: string slot of the module;
                                                   classes: their number */
   union {
     struct { uint32_t npairs, shape; } hash;   /* tables; shape: 0, or where in `shape` the keys are, in words, + 1 */
     uint64_t word;                             /* C functions: string slot of the field + 1, 0 = the module itself */
-    mr_shared *object;                         /* shared objects; functions: their code */
+    mr_shared *object;                         /* shared objects, cargo; functions: their code */
   } u;
 } mr_def;
 
@@ -51,7 +51,7 @@ enum { STR, DEF, BODY, SHAPE, META, CLASS, STREAMS };
 /* What unpacking reads; a view points into the packer, a message into its own block. */
 typedef struct mr_parts {
   uint32_t nvalues, nstrings, nobjects, nmetas;
-  uint32_t nshapes, nclasses;
+  uint32_t nshapes, nclasses, ncargo;
   const char *at[STREAMS];
 } mr_parts;
 
@@ -103,7 +103,7 @@ struct mr_packer {
   uint32_t section;                            /* 0, or the number + 1 of the class whose section is written */
   uint32_t current;                            /* the object being read, or NOBODY */
   uint32_t failed; const char *problem;        /* the object that can't travel, and why */
-  const char *still;                           /* NULL, or why nothing may be in this message that moves */
+  const char *still;                           /* the words for that, or NULL */
   mr_mapslot *map; uint32_t mapmask, nmap;     /* address -> number, of this era only */
   uint32_t era;
   mr_text texts[TEXTS];
@@ -115,16 +115,21 @@ struct mr_packer {
   uint32_t loadedhint, codehint;               /* where things were in the registry last time */
   int newborn;                                 /* stack index of a table for classes without id, 0 = none */
   uint32_t nnewborn, maxnewborn, nameless;     /* in there, room in there, and how many have no id */
+  int strangers;                               /* the same for userdata of other libraries, to be made ready (cargo.c) */
+  uint32_t nwaiting, maxstrangers, nstrangers, ncargo;
+  size_t cargosize;                            /* what it keeps outside of the message */
+  uint64_t serial;                             /* of this pack, once it has made some ready; else 0 */
+  char words[320];                             /* a text for `problem` */
   uint64_t globals;                            /* address of the sender's globals */
   uint8_t searches, filtered;                  /* objects looked for without the filter; it has been filled */
   uint64_t modules[8];                         /* filter over the addresses in package.loaded */
-  uint8_t needscode, need, moves, large;              /* large: some buffer is too large to be kept */
+  uint8_t needscode, need, moves, stays, large;              /* stays: nothing may move; large: some buffer is too large to be kept */
 };
 
 /* Results inside pack: 0, or one of these, handed up unchanged. */
 enum { PACK_FAILED = 1, PACK_AGAIN = 2 };
 /* What PACK_AGAIN asks to have prepared; only there may the sender's collector step. */
-enum { NEED_ANCHOR = 1, NEED_CODE, NEED_IDS };
+enum { NEED_ANCHOR = 1, NEED_CODE, NEED_IDS, NEED_CARGO };
 
 /*
  * As mr_pack, of the one table at idx, which is to be frozen: tables are neither classes nor, the outermost one, modules; none has a metatable.
@@ -219,6 +224,11 @@ int  mr_pack_cfunction(mr_packer *p, uint32_t number);
 int  mr_pack_shared(mr_packer *p, uint32_t number);
 void mr_push_module(lua_State *L, int name);                     /* receiver: pushes the module whose name is at that index */
 void mr_push_cfunction(lua_State *L);                            /* receiver: [module, field or nil] -> [that function], or an error */
+
+/* cargo.c */
+int  mr_pack_cargo(mr_packer *p, uint32_t number);
+void mr_type_metatable_keep(lua_State *L, const void *key);      /* takes the metatable on top */
+int  mr_type_metatable_push(lua_State *L, const void *key);      /* it, or nil; no allocation */
 
 /* fields.c: the string keys of a table, without metamethods and without allocation */
 typedef struct mr_fields { const raw_table *t; uint32_t i; int at; mr_value key, value; } mr_fields;

@@ -94,7 +94,8 @@ int         mr_message_needs_code(const mr_message *m);   /* so errors other tha
 int         mr_unpack_view(lua_State *L, const mr_packer *p);
 int         mr_unpack(lua_State *L, const mr_message *m);
 void        mr_message_free(mr_message *m);    /* drops the references it holds */
-void        mr_message_back(mr_message *m);    /* the same by the sender: nobody has seen it, what it moved is the sender's again */
+/* The same by the sender, in its state: nobody has seen it, what it moved is the sender's again. Allocates nothing there. */
+void        mr_message_back(lua_State *L, mr_message *m);
 size_t      mr_message_size(const mr_message *m);
 
 /* ---- scalars: what needs no packing; 16 bytes ---- */
@@ -132,7 +133,5 @@ static inline void mr_scalar_push(lua_State *L, const mr_scalar *s) {
     default: lua_pushnil(L);
   }
 }
-
-/* Public rule for foreign userdata, reserved: field "__transfer" of a metatable, a light userdata (see include/mare.h). */
 
 #endif

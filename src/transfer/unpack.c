@@ -10,6 +10,7 @@
 #include <string.h>
 #include "transfer/packet.h"
 #include "transfer/code.h"
+#include "transfer/cargo.h"
 
 #define STACK_SLOTS 40                         /* more slots than these are kept in a table */
 #define TEMPLATES   16
@@ -94,6 +95,7 @@ static void make_object(unpacker *u, const mr_def *d) {
     case KIND_CLASS: make_class(u, d); break;
     case KIND_FUNCTION: mr_code_load(L, d->u.object); break;
     case KIND_GLOBALS: lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS); break;
+    case KIND_CARGO: mr_cargo_make(L, (mr_cargo *)d->u.object); break;
     case KIND_SHARED: d->u.object->type->push(L, d->u.object); break;
     case KIND_MODULE:
       push_slot(u, d->narr);
@@ -340,6 +342,17 @@ static void fill_function(unpacker *u, const mr_def *d, uint32_t slot) {
   lua_pop(L, 1);
 }
 
+/* What was shared and is here already keeps the values it has. */
+static void fill_cargo(unpacker *u, const mr_def *d, uint32_t slot) {
+  mr_block b = next_block(u, d->nup);
+  push_slot(u, slot);
+  for (int i = 0; i < d->nup; i++) {
+    push_value(u, b.tags[i], b.words[i]);
+    lua_setiuservalue(u->L, -2, i + 1);
+  }
+  lua_pop(u->L, 1);
+}
+
 static void skip_values(unpacker *u, const mr_def *d) {
   size_t n = d->narr, pairs = d->u.hash.npairs;
   u->body += d->uniform ? 8 * n : PAD8(n) + 8 * n;
@@ -352,6 +365,7 @@ static void fill_range(unpacker *u, const range *r) {
   for (uint32_t i = r->objects; i < r->lastobject; i++, d++) {
     if (d->kind == KIND_TABLE) fill_table(u, d, object_slot(u, i));
     else if (d->kind == KIND_FUNCTION) fill_function(u, d, object_slot(u, i));
+    else if (d->kind == KIND_CARGO && d->nup) fill_cargo(u, d, object_slot(u, i));
   }
 }
 
@@ -401,6 +415,18 @@ static void finish(unpacker *u) {
   }
 }
 
+/* The last step, which can't fail: from now on they are the receiver's. Those that share stand in sections, too, and are there already. */
+static PORT_NOINLINE void arrive(unpacker *u) {
+  range r = range_of(u, -1);
+  const mr_def *d = r.def;
+  for (uint32_t i = r.objects; i < r.lastobject; i++, d++) {
+    if (d->kind != KIND_CARGO) continue;
+    push_slot(u, object_slot(u, i));
+    mr_cargo_arrive(u->L, lua_gettop(u->L), (mr_cargo *)d->u.object);
+    lua_pop(u->L, 1);
+  }
+}
+
 static int unpack_scalars(lua_State *L, const mr_parts *m) {
   uint32_t n = m->nvalues;
   const uint8_t *tags = (const uint8_t *)m->at[BODY];
@@ -431,6 +457,7 @@ static void unpack_graph(unpacker *u, uint32_t nslots) {
   if (u->m->nmetas || u->m->nclasses) finish(u);
   find_slots(u, nslots);
   for (uint32_t i = 0; i < n; i++) push_value(u, b.tags[i], b.words[i]);
+  if (PORT_UNLIKELY(u->m->ncargo)) arrive(u);
 }
 
 /* Tables for slots and for the state of classes, below the results; how many values they are is returned. */

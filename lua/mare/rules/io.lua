@@ -1,0 +1,2 @@
+-- Files of io and io.popen: lauxlib.h's luaL_Stream.
+return { ["FILE*"] = { native = "file" } }
