@@ -1,5 +1,5 @@
--- messages strings SIZE COUNT | buffers SIZE COUNT | slices SIZE COUNT | frozen SIZE COUNT | integers N COUNT | records N COUNT: one process sends, another
--- receives. buffers: the same one each time; slices: each time another buffer, with the same bytes.
+-- messages WHAT SIZE COUNT: one process sends, another receives. WHAT: strings, buffers (the same one each time), slices (each time
+-- another buffer with the same bytes), frozen, integers, records.
 local mare = require "mare"
 local measure = require "measure"
 
