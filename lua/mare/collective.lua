@@ -92,7 +92,7 @@ local FIELDS = { members = function(n) if not whole(n) then return "a whole numb
 
 --- Calls f(member, …) in n processes, the members of a group, and gives a list of their first results by rank.
 function collective.run(n, f, ...)
-  local options, args = n, nil
+  local options, args = n, table.pack(...)
   if type(n) == "table" then
     request.check(options, FIELDS, "collective.run")
     args = options.args or {}
@@ -100,7 +100,7 @@ function collective.run(n, f, ...)
   else
     if not whole(n) then request.fail("collective.run: a number of members expected, got %s", tostring(n)) end
     if type(f) ~= "function" then request.fail("collective.run: a function expected, got %s", type(f)) end
-    options, args = { members = n, main = f }, table.pack(...)
+    options = { members = n, main = f }
   end
   if not options.members or not options.main then request.fail("collective.run: 'members' and 'main' must be there") end
   local where = request.where()

@@ -350,6 +350,29 @@ function work.servants()                         -- the servant shares the memor
   if not done then exception(e) end
 end
 
+-- Operations of one member in turn; a value that found no memory leaves the group, so that the other doesn't wait.
+local function member(g)
+  local sum = g:allreduce({ g.rank, 2, 3.5 }, "+")[1] + #g:allgather { g.rank } + g:alltoall({ 10, 20 })[1] + g:scan(g.rank, "+")
+  g:barrier()
+  sum = sum + g:allreduce({ g.rank }, function(a, b) return { a[1] + b[1] } end)[1]
+  return sum + #g:broadcast(("x"):rep(100))
+end
+local function in_group(g)
+  local left <close> = setmetatable({}, { __close = function(_, err) if err ~= nil then g:leave() end end })   -- luacheck: ignore left
+  return member(g)
+end
+
+function work.collectives()
+  local members = mare.collective.group(2)
+  local other = fiber.spawn(in_group, members[2])
+  local done, result = pcall(in_group, members[1])
+  local there, e = other:wait(PATIENCE)
+  for _, pair in ipairs { { done, result }, { there, e } } do
+    if not pair[1] and not mare.error.is(pair[2], "collective") then error(pair[2], 0) end
+  end
+  if not done then error(result, 0) end
+end
+
 function finish()                                -- luacheck: ignore
   if enough then enough:close() end
 end

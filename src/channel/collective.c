@@ -26,6 +26,8 @@ struct mr_comm {
   unsigned char failed;
   mr_wait waiters;                   /* head */
   places set[2];
+  mr_numbers **spare;                /* owned: `nspare` blocks for the next round, of n at most */
+  int nspare;
   char text[300];                    /* why it has failed */
 };
 
@@ -42,6 +44,8 @@ static void comm_free(mr_comm *c) {
     mr_given_drop(&c->set[s].result);
     free(c->set[s].at);
   }
+  while (c->nspare > 0) free(c->spare[--c->nspare]);
+  free(c->spare);
   free(c);
 }
 
@@ -50,10 +54,11 @@ static mr_comm *comm_new(int n) {
   if (!c) return NULL;
   c->n = n;
   mr_waitq_init(&c->waiters);
+  c->spare = calloc((size_t)n, sizeof *c->spare);
   for (int s = 0; s < 2; s++)
     if ((c->set[s].at = calloc((size_t)n, sizeof(place))) != NULL)
       for (int i = 0; i < n; i++) c->set[s].at[i].level = -1;
-  if (c->set[0].at && c->set[1].at) return c;
+  if (c->spare && c->set[0].at && c->set[1].at) return c;
   comm_free(c);
   return NULL;
 }
@@ -181,6 +186,43 @@ void mr_comm_failure(mr_member *m, char *text, size_t size) {
   m->busy = 0;
   port_unlock(&m->comm->lock);
 }
+
+/* ---- blocks ---- */
+
+enum { SPARE_LEAST = 4096, SPARE_MOST = 16 << 20 };      /* bytes: smaller ones malloc has at hand, larger ones are not kept */
+
+mr_numbers *mr_comm_numbers(mr_member *m, size_t n, int kind) {
+  mr_comm *c = m->comm;
+  mr_numbers *a = NULL;
+  size_t bytes = mr_numbers_bytes(n, kind);
+  if (bytes >= SPARE_LEAST) {
+    port_acquire(&c->lock);
+    if (c->nspare > 0 && c->spare[c->nspare - 1]->bytes >= bytes) a = c->spare[--c->nspare];
+    port_unlock(&c->lock);
+  }
+  if (!a) return mr_numbers_new(n, kind);
+  a->n = n;
+  a->kind = (unsigned char)kind;
+  return a;
+}
+
+/* g goes; its block may be kept. */
+static void spare(mr_comm *c, mr_given *g) {
+  if (g->kind == GIVEN_NUMBERS && g->u.a->bytes >= SPARE_LEAST && g->u.a->bytes <= SPARE_MOST) {
+    mr_numbers *small = NULL;
+    port_acquire(&c->lock);
+    if (c->nspare == c->n && c->spare[c->n - 1]->bytes < g->u.a->bytes) small = c->spare[--c->nspare];
+    if (c->nspare < c->n) {
+      c->spare[c->nspare++] = g->u.a;
+      g->kind = GIVEN_NOTHING;
+    }
+    port_unlock(&c->lock);
+    free(small);
+  }
+  mr_given_drop(g);
+}
+
+void mr_comm_folded(mr_member *m, mr_given *g) { spare(m->comm, g); }
 
 /* ---- the rounds ---- */
 
@@ -316,14 +358,14 @@ void mr_comm_unwait(mr_member *m, mr_wait *w) {
 static void empty(mr_comm *c, places *set) {
   for (int i = 0; i < c->n; i++) {
     place *p = &set->at[i];
-    if (p->given.kind > GIVEN_SCALAR) mr_given_drop(&p->given);
+    if (p->given.kind > GIVEN_SCALAR) spare(c, &p->given);
     p->given.kind = GIVEN_NOTHING;
     if (!p->list) continue;
     for (int j = 0; j < c->n; j++) mr_given_drop(&p->list[j]);
     free(p->list);
     p->list = NULL;
   }
-  mr_given_drop(&set->result);
+  spare(c, &set->result);
 }
 
 void mr_comm_took(mr_member *m) {

@@ -31,8 +31,9 @@ typedef struct mr_call { unsigned char what, fold; int root; } mr_call;      /* 
 
 /* A list of numbers or booleans, of one kind, or scalars of several. Outside all heaps, owned by whoever holds the pointer. */
 enum { NUMBERS_INTEGER, NUMBERS_FLOAT, NUMBERS_MIXED };
-typedef struct mr_numbers { size_t n; unsigned char kind; union { lua_Integer *i; lua_Number *d; mr_scalar *s; void *at; } u; } mr_numbers;
+typedef struct mr_numbers { size_t n, bytes; unsigned char kind; union { lua_Integer *i; lua_Number *d; mr_scalar *s; void *at; } u; } mr_numbers;
 mr_numbers *mr_numbers_new(size_t n, int kind);        /* NULL: no memory */
+size_t mr_numbers_bytes(size_t n, int kind);           /* of the elements; 0: too many */
 
 /* A contribution, or a result: owned. */
 enum { GIVEN_NOTHING, GIVEN_SCALAR, GIVEN_NUMBERS, GIVEN_MESSAGE };
@@ -40,8 +41,8 @@ typedef struct mr_given { unsigned char kind; union { mr_scalar s; mr_numbers *a
 void mr_given_drop(mr_given *g);
 int  mr_given_copy(mr_given *to, const mr_given *g);   /* of scalars and numbers. 0: no memory */
 
-/* left = left fold right; right is used up. NULL, or why not: then both are as they were. */
-const char *mr_fold(int fold, mr_given *left, mr_given *right);
+/* left = left fold right. NULL, or why not: then both are as they were. */
+const char *mr_fold(int fold, mr_given *left, const mr_given *right);
 
 typedef struct mr_comm mr_comm;
 typedef struct mr_member {
@@ -90,5 +91,9 @@ void         mr_comm_failure(mr_member *m, char *text, size_t size);
 mr_given *mr_comm_place(mr_member *m, int rank);
 mr_given *mr_comm_list(mr_member *m, int rank);          /* what rank gave to each */
 mr_given *mr_comm_result(mr_member *m);
+
+/* Large lists are as large in the next round: blocks are used again. NULL: no memory. */
+mr_numbers *mr_comm_numbers(mr_member *m, size_t n, int kind);
+void        mr_comm_folded(mr_member *m, mr_given *g);                     /* g is used up */
 
 #endif

@@ -12,11 +12,16 @@ const char *const mr_fold_names[FOLDS] = { "", "+", "*", "max", "min", "band", "
 
 enum { INTEGER = 0x10 | LUA_TNUMBER };
 
-mr_numbers *mr_numbers_new(size_t n, int kind) {
+size_t mr_numbers_bytes(size_t n, int kind) {
   size_t each = kind == NUMBERS_MIXED ? sizeof(mr_scalar) : 8;
-  if (n > (SIZE_MAX - sizeof(mr_numbers)) / each) return NULL;
-  mr_numbers *a = malloc(sizeof *a + n * each);
+  return n > SIZE_MAX / 32 ? 0 : n ? n * each : each;
+}
+
+mr_numbers *mr_numbers_new(size_t n, int kind) {
+  size_t bytes = mr_numbers_bytes(n, kind);
+  mr_numbers *a = bytes ? malloc(sizeof *a + bytes) : NULL;
   if (!a) return NULL;
+  a->bytes = bytes;
   a->n = n;
   a->kind = (unsigned char)kind;
   a->u.at = a + 1;
@@ -35,7 +40,7 @@ int mr_given_copy(mr_given *to, const mr_given *g) {
   const mr_numbers *a = g->u.a;
   to->u.a = mr_numbers_new(a->n, a->kind);
   if (!to->u.a) return to->kind = GIVEN_NOTHING, 0;
-  memcpy(to->u.a->u.at, a->u.at, a->n * (a->kind == NUMBERS_MIXED ? sizeof(mr_scalar) : 8));
+  memcpy(to->u.a->u.at, a->u.at, mr_numbers_bytes(a->n, a->kind));
   return 1;
 }
 
@@ -155,11 +160,9 @@ static const char *fold_lists(int fold, mr_given *left, const mr_numbers *b) {
   return NULL;
 }
 
-const char *mr_fold(int fold, mr_given *left, mr_given *right) {
-  const char *why = NULL;
+const char *mr_fold(int fold, mr_given *left, const mr_given *right) {
   if (left->kind != right->kind) return "a list and a single value can't be folded";
-  if (left->kind == GIVEN_SCALAR) fold_scalars(fold, &left->u.s, &right->u.s);
-  else why = fold_lists(fold, left, right->u.a);
-  if (!why) mr_given_drop(right);
-  return why;
+  if (left->kind == GIVEN_NUMBERS) return fold_lists(fold, left, right->u.a);
+  fold_scalars(fold, &left->u.s, &right->u.s);
+  return NULL;
 }

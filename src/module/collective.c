@@ -125,13 +125,13 @@ static const char *wanted(int fold) {
 }
 
 /* All of one kind, read where they lie. NULL: they are not, or there is no memory. */
-static mr_numbers *read_raw(lua_State *L, int idx, size_t n) {
+static mr_numbers *read_raw(lua_State *L, mr_member *m, int idx, size_t n) {
   const raw_table *t = lua_topointer(L, idx);
   if (!mr_layout || n == 0 || raw_arraysize(t) < n) return NULL;
   const raw_value *a = t->array;
   uint8_t tt = a[0].tt;
   if (tt != RAW_INT && tt != RAW_FLT) return NULL;
-  mr_numbers *to = mr_numbers_new(n, tt == RAW_INT ? NUMBERS_INTEGER : NUMBERS_FLOAT);
+  mr_numbers *to = mr_comm_numbers(m, n, tt == RAW_INT ? NUMBERS_INTEGER : NUMBERS_FLOAT);
   if (!to) return NULL;
   uint64_t *words = to->u.at;
   uint8_t other = 0;
@@ -171,7 +171,7 @@ static int l_read(lua_State *L) {
 }
 
 /* The value at idx, for this operation. */
-static void give_numbers(lua_State *L, int idx, int fold, mr_given *g) {
+static void give_numbers(lua_State *L, mr_member *m, int idx, int fold, mr_given *g) {
   g->kind = GIVEN_NOTHING;
   if (mr_scalar_get(L, idx, &g->u.s)) {
     if (!fits(fold, &g->u.s)) luaL_error(L, "'%s' takes %s, or lists of them, got %s", mr_fold_names[fold], wanted(fold), luaL_typename(L, idx));
@@ -179,7 +179,7 @@ static void give_numbers(lua_State *L, int idx, int fold, mr_given *g) {
     return;
   }
   if (!lua_istable(L, idx)) luaL_error(L, "'%s' takes %s, or lists of them, got %s", mr_fold_names[fold], wanted(fold), luaL_typename(L, idx));
-  mr_numbers *a = of_booleans(fold) ? NULL : read_raw(L, idx, lua_rawlen(L, idx));
+  mr_numbers *a = of_booleans(fold) ? NULL : read_raw(L, m, idx, lua_rawlen(L, idx));
   if (a && of_bits(fold) && a->kind == NUMBERS_FLOAT) {
     free(a);
     a = NULL;
@@ -199,10 +199,11 @@ static void give_numbers(lua_State *L, int idx, int fold, mr_given *g) {
   }
 }
 
-static void push_numbers(lua_State *L, const mr_numbers *a) {
-  lua_createtable(L, (int)a->n, 0);
-  if (mr_layout && a->n && a->kind != NUMBERS_MIXED) {       /* nothing that the collector knows is written */
-    raw_value *to = ((const raw_table *)lua_topointer(L, -1))->array;
+/* Into the table on top. */
+static void write_numbers(lua_State *L, const mr_numbers *a) {
+  const raw_table *t = lua_topointer(L, -1);
+  if (mr_layout && a->n && a->kind != NUMBERS_MIXED && raw_arraysize(t) >= a->n) {       /* nothing that the collector knows is written */
+    raw_value *to = t->array;
     const uint64_t *words = a->u.at;
     uint8_t tt = a->kind == NUMBERS_INTEGER ? RAW_INT : RAW_FLT;
     for (size_t i = 0; i < a->n; i++) {
@@ -221,11 +222,16 @@ static void push_numbers(lua_State *L, const mr_numbers *a) {
 
 /* ---- to Lua ---- */
 
-static void push_given(lua_State *L, const mr_given *g) {
+/* `into`: a table at that index, which a list is to be written into; 0: a new one. */
+static void push_given(lua_State *L, const mr_given *g, int into) {
   luaL_checkstack(L, 8, NULL);
   switch (g->kind) {
     case GIVEN_SCALAR: mr_scalar_push(L, &g->u.s); break;
-    case GIVEN_NUMBERS: push_numbers(L, g->u.a); break;
+    case GIVEN_NUMBERS:
+      if (into) lua_pushvalue(L, into);
+      else lua_createtable(L, (int)g->u.a->n, 0);
+      write_numbers(L, g->u.a);
+      break;
     case GIVEN_MESSAGE: mr_unpack(L, g->u.m); break;
     default: lua_pushnil(L);
   }
@@ -246,19 +252,19 @@ static const mr_given *single(mr_member *m) {
   }
 }
 
-/* member: one value */
+/* member, the table to write into or nil: one value */
 static int l_results(lua_State *L) {
   mr_member *m = lua_touserdata(L, 1);
   const mr_given *one = single(m);
   if (one) {
-    push_given(L, one);
+    push_given(L, one, lua_istable(L, 2) ? 2 : 0);
     return 1;
   }
   int n = mr_comm_size(m);
   lua_createtable(L, n, 0);
   for (int i = 0; i < n; i++) {
-    push_given(L, m->call.what == CALL_ALLTOALL ? &mr_comm_list(m, i)[m->rank] : mr_comm_place(m, i));
-    lua_rawseti(L, 2, i + 1);
+    push_given(L, m->call.what == CALL_ALLTOALL ? &mr_comm_list(m, i)[m->rank] : mr_comm_place(m, i), 0);
+    lua_rawseti(L, 3, i + 1);
   }
   return 1;
 }
@@ -282,12 +288,14 @@ static int take_results(lua_State *L, mr_member *m) {
   }
   lua_pushcfunction(L, l_results);
   lua_pushlightuserdata(L, m);
-  int status = lua_pcall(L, 1, 1, 0);
+  if (m->call.what < CALL_REDUCE) lua_pushnil(L);
+  else lua_pushvalue(L, 3);
+  int status = lua_pcall(L, 2, 1, 0);
   mr_comm_took(m);                               /* also without memory: the others go on */
   return status == LUA_OK ? 1 : lua_error(L);
 }
 
-/* ---- waiting: the member stays at 1, its value at 2 ---- */
+/* ---- waiting: the member stays at 1, its value at 2, in a reduction the table for the result at 3 ---- */
 
 static int round_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   mr_member *m = o;
@@ -316,11 +324,13 @@ static const mr_waitclass meeting = { .run = { .op = "wait for the other members
 /* ---- operations ---- */
 
 static const char *fold_up(mr_member *m, int fold) {
-  if (!mr_comm_left(m)) return mr_fold(fold, &m->mine, &m->other);
-  const char *why = mr_fold(fold, &m->other, &m->mine);
+  int left = mr_comm_left(m);
+  const char *why = left ? mr_fold(fold, &m->other, &m->mine) : mr_fold(fold, &m->mine, &m->other);
   if (why) return why;
-  m->mine = m->other;
+  mr_given used = left ? m->mine : m->other;
+  if (left) m->mine = m->other;
   m->other.kind = GIVEN_NOTHING;
+  mr_comm_folded(m, &used);
   return NULL;
 }
 
@@ -333,6 +343,7 @@ static const char *fold_places(mr_member *m, int fold) {
       mr_given_drop(&prefix);
       return why;
     }
+    mr_comm_folded(m, mr_comm_place(m, i));
     *mr_comm_place(m, i) = prefix;
   }
   return NULL;
@@ -458,15 +469,22 @@ static int reduce(lua_State *L, int what, int rooted) {
   mr_call call = { .what = (unsigned char)what };
   call.fold = (unsigned char)fold_arg(L, 3);
   if (rooted) call.root = root_arg(L, m, 4);
-  lua_settop(L, 3);
-  if (call.fold >= FOLD_CONCAT) return by_function(L, &call);
-  give_numbers(L, 2, call.fold, &g);
+  int into = rooted ? 5 : 4;
+  if (!lua_isnoneornil(L, into)) luaL_checktype(L, into, LUA_TTABLE);
+  lua_settop(L, into);
+  if (call.fold >= FOLD_CONCAT) {
+    luaL_argcheck(L, lua_isnil(L, into), into, "only lists of numbers, folded by an operation with a name, are written into a table");
+    lua_settop(L, 3);
+    return by_function(L, &call);
+  }
+  lua_replace(L, 3);
+  give_numbers(L, m, 2, call.fold, &g);
   return run(L, m, &call, &g, NULL);
 }
 
-/* member:reduce(v, op [, root]) -> the result in root, nil elsewhere */
+/* member:reduce(v, op [, root [, into]]) -> the result in root, nil elsewhere */
 static int l_reduce(lua_State *L) { return reduce(L, CALL_REDUCE, 1); }
-/* member:allreduce(v, op) -> the result; scan: of the ranks up to this one; exscan: below it, nil in the first */
+/* member:allreduce(v, op [, into]) -> the result; scan: of the ranks up to this one; exscan: below it, nil in the first */
 static int l_allreduce(lua_State *L) { return reduce(L, CALL_ALLREDUCE, 0); }
 static int l_scan(lua_State *L) { return reduce(L, CALL_SCAN, 0); }
 static int l_exscan(lua_State *L) { return reduce(L, CALL_EXSCAN, 0); }
@@ -591,7 +609,7 @@ static mr_member *member_in(lua_State *L) {
 /* (member) -> the neighbour's value, whether it is the left one */
 static int l_other(lua_State *L) {
   mr_member *m = member_in(L);
-  push_given(L, &m->other);
+  push_given(L, &m->other, 0);
   mr_given_drop(&m->other);
   lua_pushboolean(L, mr_comm_left(m));
   return 2;
@@ -619,7 +637,7 @@ static int l_place(lua_State *L) {
   mr_member *m = member_in(L);
   place = mr_comm_place(m, place_arg(L, m));
   if (lua_gettop(L) < 3) {
-    push_given(L, place);
+    push_given(L, place, 0);
     return 1;
   }
   give(L, mr_self_fiber(L), 3, "result", 1, &g);
@@ -644,7 +662,7 @@ static int l_fail(lua_State *L) {
 /* (member) -> what the round gives, when it is over */
 static int l_result(lua_State *L) {
   mr_member *m = member_in(L);
-  lua_settop(L, 1);
+  lua_settop(L, 3);
   return mr_await(L, mr_self_fiber(L), &meeting, m, UINT64_MAX);
 }
 

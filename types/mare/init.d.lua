@@ -20,6 +20,7 @@
 ---@field scope fun(f: fun(scope: mare.scope, ...: any): ..., ...: any): ... what `require "mare.scope"` gives: `process.scope`
 ---@field server mare.serverlib what `require "mare.server"` gives
 ---@field supervisor mare.supervisorlib what `require "mare.supervisor"` gives
+---@field collective mare.collectivelib what `require "mare.collective"` gives
 ---@field signal mare.signallib what `require "mare.signal"` gives
 local mare = {}
 
