@@ -116,4 +116,4 @@ function collective.run(n, f, ...)
   return run.results
 end
 
-return collective
+return require "mare.near".guard(collective)

@@ -21,6 +21,7 @@
 ---@field server mare.serverlib what `require "mare.server"` gives
 ---@field supervisor mare.supervisorlib what `require "mare.supervisor"` gives
 ---@field collective mare.collectivelib what `require "mare.collective"` gives
+---@field parallel mare.parallellib what `require "mare.parallel"` gives
 ---@field signal mare.signallib what `require "mare.signal"` gives
 local mare = {}
 
