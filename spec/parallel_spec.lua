@@ -254,7 +254,8 @@ describe("workers", function()
     local handle = process.spawn(function()
       local function ids()
         local found = {}
-        for _, id in ipairs(parallel.map(numbers(4), function() mare.sleep(0.005) return process.self().id end, { chunk = 1 })) do found[id] = true end
+        local function who() mare.sleep(0.005) return process.self().id end
+        for _, id in ipairs(parallel.map(numbers(4), who, { chunk = 1 })) do found[id] = true end
         return found
       end
       local first, second = ids(), ids()

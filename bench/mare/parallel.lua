@@ -1,4 +1,4 @@
--- parallel WORKERS ITEMS STEPS: parallel.map over ITEMS integers, each a loop of STEPS. "items" with workers, "loop" without: the same in one process.
+-- parallel WORKERS ITEMS STEPS: parallel.map over ITEMS integers, each a loop of STEPS: "items". The same in a plain loop: "loop".
 local mare = require "mare"
 local measure = require "measure"
 
@@ -16,4 +16,5 @@ measure.rate("items", count, "items/s", function() mare.parallel.map(list, work,
 measure.rate("loop", count, "items/s", function()
   local results = {}
   for i = 1, count do results[i] = work(list[i]) end
+  assert(#results == count)
 end)

@@ -78,7 +78,7 @@ end
 
 local function begin(run, options, members, args)
   for rank, member in ipairs(members) do
-    local handle = request.pass("^argument%[(%d+)%]", function(i) return ("argument[%d]"):format(i + 1) end, pcall(process.spawn, {
+    local handle = request.pass("^argument%[1%]", "argument[2]", pcall(process.spawn, {
       main = options.main, args = table.move(args, 1, args.n, 2, { member, n = args.n + 1 }), owned = true,
       name = (options.name or "member") .. " " .. rank, memory = options.memory, priority = options.priority, heap = options.heap,
     }))

@@ -22,6 +22,7 @@
 ---@field supervisor mare.supervisorlib what `require "mare.supervisor"` gives
 ---@field collective mare.collectivelib what `require "mare.collective"` gives
 ---@field parallel mare.parallellib what `require "mare.parallel"` gives
+---@field pipeline mare.pipelinelib what `require "mare.pipeline"` gives
 ---@field signal mare.signallib what `require "mare.signal"` gives
 local mare = {}
 
