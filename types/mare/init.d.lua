@@ -23,6 +23,7 @@
 ---@field collective mare.collectivelib what `require "mare.collective"` gives
 ---@field parallel mare.parallellib what `require "mare.parallel"` gives
 ---@field pipeline mare.pipelinelib what `require "mare.pipeline"` gives
+---@field pool mare.poollib what `require "mare.pool"` gives
 ---@field signal mare.signallib what `require "mare.signal"` gives
 local mare = {}
 
