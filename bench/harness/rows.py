@@ -4,7 +4,7 @@ An experiment is a set of labelled commands ("mare 2" = mare with two workers); 
 turn, and every figure of a finding comes from one repetition, so that neighbours on the machine hit both sides alike.
 Counts are chosen so that a program takes some 0.3-0.5 s.
 """
-from . import io_rows, luaproc_rows, seeing_rows, supervised_rows
+from . import io_rows, luaproc_rows, seeing_rows, supervised_rows, together_rows
 from .commands import c, erlang, go, lua, mare
 from .model import Experiment, Finding, ratio
 
@@ -232,4 +232,5 @@ def experiments(steps):
         *[message_size(*s) for s in ((10, 200000), (104, 200000), (1048, 200000), (10485, 100000), (104857, 20000),
                                      (1048576, 2000), (10485760, 200))],
         *io_rows.experiments(), *luaproc_rows.experiments(), *supervised_rows.experiments(), *seeing_rows.experiments(),
+        *together_rows.experiments(),
     ]
