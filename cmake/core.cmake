@@ -1,6 +1,6 @@
 # The sources, once for executables (an object library per layer) and once for the shared module.
 # A test links its own layer and those above it in this list, and so shows that these can do without the others.
-set(mare_layers port base observe lua heap run transfer process channel io cdr state module)
+set(mare_layers port base observe lua heap run transfer share process channel io cdr state module)
 
 # Lua files travel inside the binaries.
 file(GLOB_RECURSE lua_files CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/lua/*.lua)
@@ -49,6 +49,7 @@ foreach(layer ${mare_layers})
 endforeach()
 # Values travel without a scheduler, too: src/run asks for a body, which src/process has.
 list(REMOVE_ITEM objects_transfer $<TARGET_OBJECTS:core_run>)
+list(REMOVE_ITEM objects_share $<TARGET_OBJECTS:core_run>)
 
 # Only src/port (and the program's main) may see more than C11. Defined empty, so that a file may repeat it.
 file(GLOB os_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/port/*.c)

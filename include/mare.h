@@ -48,7 +48,7 @@ extern "C" {
 #error "mare needs Lua 5.4"
 #endif
 
-#define MARE_API_VERSION 2                 /* 2: fd_wait, host_descriptor, host_step */
+#define MARE_API_VERSION 3                 /* 2: fd_wait, host_descriptor, host_step; 3: buffers */
 #ifndef MARE_API_MINIMUM
 #define MARE_API_MINIMUM MARE_API_VERSION
 #endif
@@ -101,6 +101,21 @@ typedef struct mare_api {
   /* For hosts with a loop of their own: a descriptor that is readable while host_step has something to do. [raises] */
   int (*host_descriptor)(lua_State *L);
   int (*host_step)(lua_State *L);          /* runs the host's fibers that are ready; how many. Never waits. [raises] */
+
+  /* ---- buffers: bytes outside all heaps (mare.buffer); since version 3, NULL before ---- */
+  void (*buffer_push)(lua_State *L, const void *bytes, size_t n);            /* pushes a sealed one, a copy. [raises] */
+  /* Pushes an open one of n zeros; where they are, to be written until Lua is called again. [raises] */
+  void *(*buffer_new)(lua_State *L, size_t n);
+  /*
+   * Pushes a sealed one that has these very bytes, which nobody may change from now on. When the last process has dropped it, drop is called, on any
+   * thread, and may not touch Lua; also when this raises. drop NULL: free(bytes). [raises]
+   */
+  void (*buffer_adopt)(lua_State *L, void *bytes, size_t n, void (*drop)(void *ud, void *bytes, size_t n), void *ud);
+  /* The bytes of the buffer at idx, NULL if it is none; of a sealed one they stay as long as it is alive, of an open one until Lua is called again. */
+  const void *(*buffer_bytes)(lua_State *L, int idx, size_t *n);
+  void *(*buffer_change)(lua_State *L, int idx, size_t *n);                  /* those of an open one, to be written. [raises if it is no open one] */
+  void (*buffer_seal)(lua_State *L, int idx);                                /* [raises] */
+
   void *(*reserved[8])(void);
 } mare_api;
 

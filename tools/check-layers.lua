@@ -5,7 +5,8 @@ local src = arg[1] or "src"
 
 -- Folders of one rank know nothing of each other.
 local ranks = {
-  port = 1, base = 2, observe = 3, lua = 4, heap = 5, run = 6, transfer = 7, process = 8, channel = 9, io = 10, cdr = 10, state = 11, module = 12,
+  port = 1, base = 2, observe = 3, lua = 4, heap = 5, run = 6, transfer = 7, share = 8, process = 9, channel = 10, io = 11, cdr = 11,
+  state = 12, module = 13,
 }
 local public = { ["mare.h"] = true } -- include/
 local os_headers = {

@@ -77,6 +77,37 @@ static int l_channels(lua_State *L) {
   return 0;
 }
 
+static int dropped;
+static void drop_static(void *ud, void *bytes, size_t n) { dropped += ud == &dropped && bytes && n == 5; }
+
+static int l_buffers(lua_State *L) {
+  size_t n;
+  mare->buffer_push(L, "a\0b", 3);
+  CHECK(memcmp(mare->buffer_bytes(L, -1, &n), "a\0b", 3) == 0 && n == 3);
+  lua_pushliteral(L, "abc");
+  CHECK(!mare->buffer_bytes(L, -1, &n) && !mare->buffer_bytes(L, 99, NULL));
+  char *p = mare->buffer_new(L, 4);
+  CHECK(memcmp(p, "\0\0\0\0", 4) == 0);
+  memcpy(p, "wxyz", 4);
+  p = mare->buffer_change(L, -1, &n);
+  CHECK(n == 4 && p[3] == 'z');
+  p[0] = 'W';
+  mare->buffer_seal(L, -1);
+  lua_setglobal(L, "B");
+  run(L, "assert(tostring(B) == 'Wxyz' and B:sealed())");
+  CHECK(mare->buffer_new(L, 0) != NULL);
+  static char text[] = "given";
+  mare->buffer_adopt(L, text, 5, drop_static, &dropped);
+  lua_setglobal(L, "B");
+  run(L, "assert(select(2, require 'mare'.process.spawn(function(b) return b:slice(2) end, B):wait()) == require 'mare.buffer'.of 'iven')");
+  CHECK(!dropped);
+  run(L, "B = nil collectgarbage() collectgarbage()");
+  CHECK(dropped == 1);
+  mare->buffer_adopt(L, strdup("malloc's"), 8, NULL, NULL);
+  CHECK(memcmp(mare->buffer_bytes(L, -1, &n), "malloc's", 8) == 0 && n == 8);
+  return 0;
+}
+
 static int l_mistake(lua_State *L) {
   lua_settop(L, 1);
   mare->channel_send(L, 1, 0, MARE_FOREVER, 0, NULL);
@@ -146,6 +177,7 @@ int main(void) {
   CHECK(strcmp(mare->error_text(1), "not enough memory") == 0);
   protect(L, l_processes);
   protect(L, l_channels);
+  protect(L, l_buffers);
   CHECK(mare->host_join(L) == LUA_OK);
 
   lua_State *other = open_state();               /* no path is needed for a second one */

@@ -2,7 +2,7 @@
 -- result, that says there is no memory; then the next run works, and nothing is left open. What a work keeps between runs stands above it.
 local mare = require "mare"
 local channel, fiber, timer, process = mare.channel, mare.fiber, mare.timer, mare.process
-local net, file, subprocess, signal = require "mare.net", mare.file, mare.subprocess, mare.signal
+local buffer, net, file, subprocess, signal = mare.buffer, require "mare.net", mare.file, mare.subprocess, mare.signal
 
 local PATIENCE = 10                            -- seconds; what exceeds them is a wake-up that was lost, and fails
 
@@ -212,6 +212,75 @@ function work.files()
   ok(file.list("/proc/self/fd"))
 end
 
+function work.buffers()
+  local b = buffer.new(10):append("one", 2, buffer.of("three"))
+  b:pack("<s4z", ("x"):rep(100), "zero")
+  local slice = b:slice(11, 13)
+  for _ = 1, 5 do b:append(b) end
+  b:put(1, "first")
+  assert(slice:sub() == "one" and #buffer.new(slice):append("more") == 7 and b:find("first") == 1)
+  local v = buffer.new(64):doubles()
+  v:put(1, { 1, 2, 3 })
+  v:fill(4, 4)
+  assert(v:table()[8] == 4 and v[2] == 2 and tostring(v):find "8 numbers")
+  local c = channel.new(2)
+  local size = #b
+  local sent, why = pcall(function() ok(c:send { b, b:slice(1, 3) }) end)
+  if not sent then
+    assert(#b:append("!") == size + 1)         -- it is still ours
+    error(why, 0)
+  end
+  local t = ok(c:receive(PATIENCE))
+  assert(#t[1] == size and t[2]:sub() == "fir")
+  assert(t[1]:seal():sealed() and #t[1] == size)
+  local sums = joined(process.spawn(function(whole) return #whole, whole end, t[1]))
+  assert(sums == size)
+  assert(#ok(buffer.map("/proc/self/exe", 4096, 5000)) == 5000)
+end
+
+function work.buffers_outside()
+  local large = buffer.new(150000):fill(97):seal()
+  local f, path
+  local guard <close> = setmetatable({}, { __close = function()   -- luacheck: ignore guard
+    if path then os.remove(path) end
+    if f then f:close() end
+  end })
+  f, path = ok(file.temp())
+  ok(f:write(large))
+  ok(f:seek("set", 0))
+  assert(#ok(f:read_buffer(100)) == 100)
+  assert(#ok(f:read_buffer("a")) == 149900)
+  assert(ok(file.read_buffer(path)) == large)
+  ok(file.write(path, buffer.new "short"))
+  with({ ok(net.listen("127.0.0.1:0")) }, function(things)
+    local host, port = things[1]:address()
+    things[2] = ok(net.connect(host, port, { timeout = PATIENCE }))
+    things[3] = ok(things[1]:accept(PATIENCE))
+    local reader = fiber.spawn(function()
+      local first = ok(things[3]:read_buffer(5, PATIENCE))
+      local rest = ok(things[3]:read_buffer(150000, PATIENCE))
+      return first:sub() .. #rest .. #ok(things[3]:read_buffer("a", PATIENCE))
+    end)
+    local sent, why = pcall(function()
+      ok(things[2]:write("<", buffer.new "one>", large))
+      ok(things[2]:shutdown("write"))
+    end)
+    if not sent then things[2]:close() end
+    local got, value = pcall(joined, reader)
+    if not sent then error(why, 0) end
+    if not got then error(value, 0) end
+    assert(value == "<one>1500000")
+  end)
+end
+
+local octets = { kind = "sequence", element = { kind = "octet" } }
+local program = require "mare.orb.cdr".environment({ buffers = true }):program { octets, octets }
+function work.octets()
+  local bytes = program:encode(1 | 2 << 1 | 8, buffer.of "abc", buffer.new(2000))
+  local a, b = program:decode(bytes, 1, 1 | 2 << 1 | 8)
+  assert(a == buffer.of "abc" and #b == 2000)
+end
+
 function work.programs()
   local h = ok(subprocess.spawn { "/bin/cat", stdin = "pipe", env = { OOM = "yes" } })
   local guard <close> = setmetatable({}, { __close = function()   -- luacheck: ignore guard
@@ -236,6 +305,7 @@ function work.budgets()
   local c, own = channel.new(math.huge), 4 << 20
   local p = process.spawn { memory = { own, tree = true }, main = function(n)
     local process = require "mare".process -- luacheck: ignore process
+    assert(#require "mare".buffer.new(1000):append("x"):seal() == 1001)
     c:send({ "in a queue", n })
     c:send(n)
     local child = process.spawn(function(x) c:send(("x"):rep(x)) return { x } end, 100)

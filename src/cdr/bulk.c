@@ -19,11 +19,14 @@ mr_bulk *mr_bulk_at(lua_State *L, int idx) {
 
 static void let_go(mr_bulk *b) {
   char *block = b->block;
+  mr_store *store = b->store;
   if (b->owed) b->owed->bytes -= b->len;
   b->block = NULL;
+  b->store = NULL;
   b->p = NULL;
   b->len = 0;
-  free(block);
+  if (store) mr_store_release(store);
+  else free(block);
 }
 
 void mr_bulk_free(mr_bulk *b) {
@@ -117,7 +120,7 @@ void mr_bulk_fill(lua_State *L, mr_bulk *b, char *block, const char *p, size_t l
 
 mr_bulk *mr_bulk_push(lua_State *L) {
   mr_bulk *b = lua_newuserdatauv(L, sizeof *b, 0);
-  *b = (mr_bulk){ (uintptr_t)&tag ^ (uintptr_t)b, NULL, NULL, 0, NULL, 0 };
+  *b = (mr_bulk){ (uintptr_t)&tag ^ (uintptr_t)b, NULL, NULL, 0, NULL, 0, NULL };
   set_metatable(L, "mare.orb.bulk", came);
   b->owed = push_owed(L);
   b->owed->refs++;
@@ -125,12 +128,23 @@ mr_bulk *mr_bulk_push(lua_State *L) {
   return b;
 }
 
+void mr_bulk_octets(lua_State *L, const char *s, size_t n) {
+  mr_bulk *b = n >= MR_BULK_FROM / 4 ? mr_bulk_at(L, 2) : NULL;
+  if (!b || !b->p || s < b->p || s + n > b->p + b->len) {
+    mr_buffer_push_new(L, mr_buffer_copy(s, n));
+    return;
+  }
+  if (!b->store) b->store = mr_store_adopt(b->block, (void *)(size_t)b->p, b->len, mr_store_free_block, NULL);
+  mr_buffer_push_new(L, b->store ? mr_buffer_part(b->store, (const unsigned char *)s, n) : NULL);
+}
+
 static int l_list_len(lua_State *L) {
   lua_Unsigned n = 0;
   luaL_checktype(L, 1, LUA_TTABLE);
   for (int i = 1; i <= 3; i++) {
     lua_rawgeti(L, 1, i);
-    n += lua_rawlen(L, -1);
+    const mr_buffer *b = mr_buffer_get(L, -1);
+    n += b ? b->length : lua_rawlen(L, -1);
     lua_pop(L, 1);
   }
   lua_pushinteger(L, (lua_Integer)n);
@@ -140,7 +154,12 @@ static int l_list_len(lua_State *L) {
 static int l_list_tostring(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
-  for (int i = 1; i <= 3; i++) lua_rawgeti(L, 1, i);
+  for (int i = 1; i <= 3; i++) {
+    lua_rawgeti(L, 1, i);
+    const mr_buffer *b = mr_buffer_get(L, -1);
+    if (b) lua_pushlstring(L, (const char *)b->bytes, b->length);
+    if (b) lua_remove(L, -2);
+  }
   lua_concat(L, 3);
   return 1;
 }

@@ -1,5 +1,6 @@
 /* get_text: characters and strings of all kinds, from bytes to Lua, where they are UTF-8; but for the narrow ones of a program with ISO 8859-1. */
 #include "cdr/get.h"
+#include "cdr/bulk.h"
 #include "cdr/text.h"
 
 enum { DATA_CONVERSION = 1 };
@@ -41,6 +42,7 @@ void mr_get_octets(mr_dec *d, const mr_type *t) {
   if (!s) return;
   if (!t->fixed && t->n && n > t->n) mr_dec_raise(d, "MARSHAL", 0, "a sequence longer than its type allows");
   if (t->kind == TK_CHARS && !(d->codec & CDR_FROM_LATIN)) push_converted(d, s, n);
+  else if (t->kind == TK_OCTETS && d->env->buffers) mr_bulk_octets(d->L, s, n);
   else lua_pushlstring(d->L, s, n);
 }
 

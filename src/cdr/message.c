@@ -93,9 +93,13 @@ int mr_program_decode(lua_State *L, const mr_program *p, int codec, const char *
 
 /* ---- messages ---- */
 
-/* Whether the last value is a large one whose bytes on the wire are those of the Lua string at idx. */
+/* Whether the last value is a large one whose bytes on the wire are those of the Lua string, or sealed buffer, at idx. */
 static int is_bulk(const mr_enc *e, const mr_program *p, int idx) {
   const mr_type *t = p->types[p->n - 1];
+  if (t->kind == TK_OCTETS && lua_type(e->L, idx) == LUA_TUSERDATA && !t->n && !t->fixed) {
+    const mr_buffer *b = mr_buffer_get(e->L, idx);             /* a sealed one: it goes out as it is */
+    return b && !mr_buffer_is_open(b) && b->length >= MR_BULK_FROM && b->length < (size_t)1 << 30;
+  }
   if (t->n || t->fixed || lua_type(e->L, idx) != LUA_TSTRING || lua_rawlen(e->L, idx) < MR_BULK_FROM || lua_rawlen(e->L, idx) >= (size_t)1 << 30) return 0;
   if (t->kind == TK_OCTETS) return 1;
   if (t->kind != TK_STRING) return 0;
@@ -107,7 +111,8 @@ static int is_bulk(const mr_enc *e, const mr_program *p, int idx) {
 /* All but the last value has been written: the message's pieces, see bulk.h. */
 static void push_pieces(mr_enc *e, int text, int idx) {
   lua_State *L = e->L;
-  size_t n = lua_rawlen(L, idx);
+  const mr_buffer *b = mr_buffer_get(L, idx);
+  size_t n = b ? b->length : lua_rawlen(L, idx);
   mr_out_u32(&e->o, (uint32_t)(n + (size_t)text));
   mr_out_patch32(&e->o, GIOP_SIZE_AT, (uint32_t)(mr_out_length(&e->o) + n + (size_t)text - GIOP_HEADER));
   mr_out_push(&e->o);

@@ -6,7 +6,7 @@
 
 /*
  * Each pushes the bytes; the values begin at the stack index `first`.
- * With CDR_BULK a message whose last value is a large string or sequence of octets is a list of three strings (bulk.h).
+ * With CDR_BULK a message whose last value is a large string or sequence of octets is a list of three strings (bulk.h), the second of which may be a buffer.
  */
 void mr_program_encode(lua_State *L, const mr_program *p, int codec, int first, int nvalues);
 void mr_program_request(lua_State *L, const mr_program *p, const char *head, size_t length, size_t idat, uint32_t id, int codec, int first,

@@ -1,6 +1,7 @@
 /* put_text: characters and strings of all kinds, from Lua to bytes (CORBA 3.3 part 2, 9.3.1.6, 9.3.2.7). */
 #include "cdr/put.h"
 #include "cdr/text.h"
+#include "share/buffer.h"
 
 enum { DATA_CONVERSION = 1 };
 
@@ -80,10 +81,21 @@ int mr_put_string(mr_enc *e, const mr_type *t, mr_val v) {
   return 0;
 }
 
+/* The bytes of a buffer; NULL: v is none. Nothing runs until they are copied. */
+static const char *buffer_bytes(mr_enc *e, mr_val v, size_t *n) {
+  if (v.tt != RAW_USERDATA) return NULL;
+  mr_push_val(e, v);
+  const mr_buffer *b = mr_buffer_get(e->L, -1);
+  lua_pop(e->L, 1);
+  if (b) *n = b->length;
+  return b ? (const char *)b->bytes : NULL;
+}
+
 int mr_put_octets(mr_enc *e, const mr_type *t, mr_val v) {
   size_t n;
-  if (!is_string(v)) return mr_wrong(e, t->kind == TK_CHARS ? "string of characters" : "string of octets", v);
-  const char *s = mr_val_text(e, v, &n);
+  const char *s = t->kind == TK_OCTETS ? buffer_bytes(e, v, &n) : NULL;
+  if (!s && !is_string(v)) return mr_wrong(e, t->kind == TK_CHARS ? "string of characters" : "string of octets", v);
+  if (!s) s = mr_val_text(e, v, &n);
   if (t->kind == TK_CHARS && (e->codec & CDR_FROM_LATIN) && !mr_text_ascii(s, n)) return no_byte(e);
   mr_out_room(&e->o, n + 4 + OUT_SLACK);
   if (!t->fixed) mr_out_pad(&e->o, 4);

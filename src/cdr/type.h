@@ -84,6 +84,7 @@ typedef struct mr_cdr_env {
   const void *fields;                          /* the address of its list */
   uint64_t seal;
   uint32_t serial;
+  int buffers;                                 /* octets are decoded as buffers */
   const mr_type *any, *choice;                 /* the tables that stand for an any (_anytype, _anyval), for a union (_switch, _field, _value) */
 } mr_cdr_env;
 

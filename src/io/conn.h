@@ -54,6 +54,7 @@ typedef struct mr_conn {
   unsigned char accepted;            /* just now: no state has it yet */
   struct {                           /* of the fiber that reads */
     unsigned char kind;
+    unsigned char buffer;            /* given as a buffer */
     size_t n;                        /* of WANT_COUNT: bytes; of WANT_UNTIL: how many at most; of WANT_FRAME: bytes, 0 until that is known */
     size_t seen;                     /* bytes of `in` that were looked at in vain */
     const mr_framing *framing;       /* of WANT_FRAME */

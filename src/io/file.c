@@ -149,6 +149,16 @@ void mr_file_consume(mr_file *f, const mr_want *w, size_t len) {
   f->size = 0;
 }
 
+#define WORTH 16384                    /* bytes from which giving a block away is cheaper than a copy */
+
+char *mr_file_give(mr_file *f, size_t len) {
+  char *block = f->buf;
+  if (len < WORTH || len != f->end - f->start || f->start != 0 || len < f->size / 2) return NULL;
+  f->buf = NULL;
+  f->size = f->start = f->end = f->seen = 0;
+  return block;
+}
+
 /* ---- position and writing ---- */
 
 /* The system's position is behind what was read ahead. */

@@ -14,6 +14,7 @@
 
 #include "io/request.h"
 #include "port/fs.h"
+#include "share/buffer.h"
 #include "transfer/transfer.h"
 
 enum { FILE_IDLE, FILE_BUSY, FILE_CLOSED };
@@ -30,7 +31,7 @@ typedef struct mr_file {
 } mr_file;
 
 enum { READ_SOME, READ_COUNT, READ_LINE, READ_LINE_END, READ_ALL };
-typedef struct mr_want { int what; size_t count; } mr_want;
+typedef struct mr_want { int what; size_t count; int buffer; } mr_want;   /* buffer: as one, for who takes it */
 
 typedef enum {
   /* with a claimed file */
@@ -47,7 +48,8 @@ typedef struct mr_fileop {
   mr_file *file;                       /* referenced; claimed until mr_fileop_settle. Result of OP_OPEN and OP_TEMP, or NULL */
   mr_want want;
   unsigned how;                        /* PORT_FS_* for open and spill; else a flag */
-  char *data;                          /* malloc'd: to write, or the result of slurp and list */
+  char *data;                          /* malloc'd: to write, or the result of slurp and list; or in `store` */
+  mr_store *store;                     /* referenced: what is written lies there; or NULL */
   size_t len, done;
   port_fs_info info;
   char *path, *other;                  /* within text */
@@ -66,6 +68,8 @@ int        mr_file_ready(mr_file *f, const mr_want *w);
 /* (claimed) What is wanted out of the buffer, as far as it is there: *len bytes at *p, valid until the next read. 0: nothing, the end. */
 int        mr_file_slice(mr_file *f, const mr_want *w, const char **p, size_t *len);
 void       mr_file_consume(mr_file *f, const mr_want *w, size_t len);    /* the slice was used */
+/* (claimed) Instead: the slice is all there is in the read-ahead buffer, which becomes the caller's (malloc's). NULL: it is not, or a copy is cheaper. */
+char      *mr_file_give(mr_file *f, size_t len);
 int        mr_file_seek(mr_file *f, int64_t offset, int from, int64_t *pos);     /* (claimed) 0 or an errno value; does not block */
 /* (claimed) Writes a small piece if that does not block: how much of it. */
 size_t     mr_file_write_now(mr_file *f, const char *p, size_t len);

@@ -111,7 +111,8 @@ static void destroy(mr_request *r) {
   mr_fileop *o = (mr_fileop *)r;
   if (o->op == OP_TEMP && o->worked && !o->error && o->file) port_fs_remove(o->path);   /* nobody has got it: too late, or no memory */
   mr_fileop_settle(o);
-  free(o->data);
+  if (o->store) mr_store_release(o->store);
+  else free(o->data);
   free(o);
 }
 

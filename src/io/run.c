@@ -55,7 +55,8 @@ static void destroy(mr_request *q) {
   mr_run *r = (mr_run *)q;
   for (int i = 0; i < RUN_PIPES; i++) {
     end_flow(&r->flow[i]);
-    free(r->flow[i].data);
+    if (r->flow[i].store) mr_store_release(r->flow[i].store);
+    else free(r->flow[i].data);
   }
   if (r->child) {
     if (!r->stays) mr_child_kill(r->child, PORT_KILL);

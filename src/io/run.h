@@ -10,6 +10,7 @@
 #include "io/child.h"
 #include "io/request.h"
 #include "run/poll.h"
+#include "share/buffer.h"
 
 enum { RUN_IN, RUN_OUT, RUN_ERR, RUN_PIPES };
 enum { PIPE_OWN = -10 };                         /* in program.fd: a pipe to us */
@@ -17,7 +18,8 @@ enum { PIPE_OWN = -10 };                         /* in program.fd: a pipe to us 
 typedef struct mr_flow {
   int fd;                                        /* our end, -1: none, or done */
   mr_watch *watch;
-  char *data;                                    /* malloc'd: to feed, or collected */
+  char *data;                                    /* malloc'd, or in `store`: to feed, or collected */
+  mr_store *store;                               /* referenced, or NULL */
   size_t len, size, done;
   mr_wait node;
 } mr_flow;

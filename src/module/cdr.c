@@ -279,6 +279,9 @@ static int l_environment(lua_State *L) {
   take_function(L, 3, "fail", ENV_FAIL);
   if (lua_rawgeti(L, 3, ENV_FAIL) != LUA_TFUNCTION) { lua_pushcfunction(L, l_fail); lua_rawseti(L, 3, ENV_FAIL); }
   lua_settop(L, 3);
+  lua_getfield(L, 1, "buffers");
+  env->buffers = lua_toboolean(L, -1);
+  lua_settop(L, 3);
   make_tables(L, 3);
   env->any = make_own(L, env, 3, ENV_ANY, "_anytype", "_anyval", NULL);
   env->choice = make_own(L, env, 3, ENV_CHOICE, "_switch", "_field", "_value");

@@ -4,6 +4,7 @@
  * All strings are copied into one block (run->text), as the program is started by another thread.
  */
 #include "module/subprocess.h"
+#include "module/buflib.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -103,12 +104,14 @@ static int stream(lua_State *L, const char *name, const char *field, int usual) 
 static void input(lua_State *L, mr_run *r) {
   size_t len;
   if (lua_getfield(L, 1, "input") != LUA_TNIL) {
-    if (lua_type(L, -1) != LUA_TSTRING) luaL_error(L, "run: 'input' must be a string, got %s", luaL_typename(L, -1));
+    const char *s = mr_piece_get(L, -1, &len);
+    if (!s) luaL_error(L, "run: 'input' must be a string or buffer, got %s", luaL_typename(L, -1));
     if (r->program.fd[0] != PIPE_OWN) luaL_error(L, "run: 'input' needs 'stdin' to be a pipe");
-    const char *s = lua_tolstring(L, -1, &len);
     mr_flow *p = &r->flow[RUN_IN];
-    if (len > 0 && (p->data = malloc(len)) == NULL) mr_raise(L, MR_ENOMEM);
-    if (len > 0) memcpy(p->data, s, len);
+    p->store = mr_piece_store(L, -1);
+    if (p->store) p->data = (char *)(size_t)s;   /* it is only read */
+    else if (len > 0 && (p->data = malloc(len)) == NULL) mr_raise(L, MR_ENOMEM);
+    else if (len > 0) memcpy(p->data, s, len);
     p->len = len;
   }
   lua_pop(L, 1);

@@ -4,6 +4,7 @@
  * Everything an operation remembers while it waits is in the connection (`want`, `job`), which is alive because its userdata is at index 1.
  */
 #include "module/net.h"
+#include "module/buflib.h"
 #include "io/tls.h"
 #include "io/context.h"
 #include "port/errors.h"
@@ -59,13 +60,20 @@ static void break_off(mr_conn *c, mr_fiber *f) {
   pass_turn(c, f);
 }
 
+/* The string or sealed buffer at idx; nothing, if a program has finalised that buffer. */
+static inline const char *piece(lua_State *L, int idx, size_t *len) {
+  const char *p = mr_piece_get(L, idx, len);
+  if (PORT_UNLIKELY(!p)) *len = 0;
+  return p;
+}
+
 static int gather(lua_State *L, mr_conn *c, port_slice *s, size_t *total) {
   int n = 0;
   *total = 0;
   if (c->out.len) s[n++] = (port_slice){ mr_bytes_at(&c->out), c->out.len };
   for (int i = c->job.index; i <= c->job.last && n < PORT_SLICES; i++) {
     size_t len, off = i == c->job.index ? c->job.offset : 0;
-    const char *p = lua_tolstring(L, i, &len);
+    const char *p = piece(L, i, &len);
     if (len > off) s[n++] = (port_slice){ p + off, len - off };
   }
   for (int i = 0; i < n; i++) *total += s[i].len;
@@ -78,7 +86,9 @@ static void advance(lua_State *L, mr_conn *c, size_t r) {
   r -= held;
   c->job.done += r;
   while (c->job.index <= c->job.last) {
-    size_t left = lua_rawlen(L, c->job.index) - c->job.offset;
+    size_t len;
+    piece(L, c->job.index, &len);
+    size_t left = len > c->job.offset ? len - c->job.offset : 0;
     if (r < left) break;
     r -= left;
     c->job.index++;
@@ -89,14 +99,16 @@ static void advance(lua_State *L, mr_conn *c, size_t r) {
 
 /* All of it fits into the buffer: 1, and it is there. */
 static int hold(lua_State *L, mr_conn *c) {
-  port_slice s[PORT_SLICES];
   size_t total = 0, len;
-  for (int i = c->job.index; i <= c->job.last; i++) total += lua_rawlen(L, i);
+  for (int i = c->job.index; i <= c->job.last; i++) {
+    piece(L, i, &len);
+    total += len;
+  }
   if (c->out.len + total > c->buffered) return 0;
   if (!mr_bytes_reserve(&c->out, c->out.len ? total : c->buffered)) return 0;
   for (int i = c->job.index; i <= c->job.last; i++) {
-    s[0].p = lua_tolstring(L, i, &len);
-    mr_bytes_add(&c->out, s[0].p, len);
+    const char *p = piece(L, i, &len);
+    mr_bytes_add(&c->out, p, len);
   }
   return 1;
 }
@@ -213,11 +225,12 @@ static int job_start(lua_State *L, mr_fiber *f, mr_conn *c, int kind, int last, 
 static int write_as(lua_State *L, mr_fiber *f) {
   mr_conn *c = mr_check_conn(L, 1);
   int top = lua_gettop(L);
-  for (int i = 2; i <= top; i++) luaL_checklstring(L, i, NULL);
+  for (int i = 2; i <= top; i++)
+    if (lua_type(L, i) != LUA_TSTRING) mr_piece_fix(L, i);
   return job_start(L, f, c, JOB_WRITE, top, mr_deadline_after(c->patience));
 }
 
-/* connection:write(string…) -> true | nil, message, code, bytes of them that were sent */
+/* connection:write(string | buffer…) -> true | nil, message, code, bytes of them that were sent */
 static int l_conn_write(lua_State *L) { return write_as(L, mr_self_fiber(L)); }
 static int l_process_write(lua_State *L) { return write_as(L, mr_fiber_here(L)); }
 
@@ -403,6 +416,7 @@ static const luaL_Reg meta[] = { { "__tostring", l_conn_tostring }, { "__close",
 
 static const luaL_Reg methods[] = {
   { "read", mr_read_method },
+  { "read_buffer", mr_read_buffer_method },
   { "read_until", mr_read_until_method },
   { "write", l_conn_write },
   { "flush", l_conn_flush },

@@ -6,8 +6,10 @@
  */
 #include "module/module.h"
 #include "channel/channel.h"
+#include "module/buflib.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "mare.h"
 
@@ -166,6 +168,61 @@ static int call_integer(lua_State *L, const char *name) {
 static int host_descriptor(lua_State *L) { return call_integer(L, "descriptor"); }
 static int host_step(lua_State *L) { return call_integer(L, "step"); }
 
+/* ---- buffers ---- */
+
+static void *buffer_new(lua_State *L, size_t n) {
+  luaL_checkstack(L, 10, NULL);
+  mr_buffer_push_open(L, n);
+  return (void *)(size_t)mr_buffer_here(L, -1)->bytes;
+}
+
+static void buffer_push(lua_State *L, const void *bytes, size_t n) {
+  luaL_checkstack(L, 10, NULL);
+  mr_buffer_push_copy(L, bytes, n);
+}
+
+/* What a module gave, to be dropped by its function. */
+typedef struct lent { void (*drop)(void *ud, void *bytes, size_t n); void *ud, *bytes; size_t n; } lent;
+
+static void drop_lent(mr_store *s) {
+  lent *l = s->block;
+  if (l->drop) l->drop(l->ud, l->bytes, l->n);
+  else free(l->bytes);
+  free(l);
+}
+
+static void buffer_adopt(lua_State *L, void *bytes, size_t n, void (*drop)(void *ud, void *bytes, size_t n), void *ud) {
+  lent *l = lua_checkstack(L, 10) ? malloc(sizeof *l) : NULL;
+  if (!l) {
+    if (drop) drop(ud, bytes, n);
+    else free(bytes);
+    mr_raise(L, MR_ENOMEM);
+  }
+  *l = (lent){ drop, ud, bytes, n };
+  mr_buffer_adopt_by(L, l, bytes, n, drop_lent, NULL);
+}
+
+static const void *buffer_bytes(lua_State *L, int idx, size_t *n) {
+  const mr_buffer *b = mr_buffer_here(L, idx);
+  if (!b) return NULL;
+  if (n) *n = b->length;
+  return b->bytes;
+}
+
+static void *buffer_change(lua_State *L, int idx, size_t *n) {
+  luaL_checkstack(L, 10, NULL);
+  mr_buffer *b = mr_buffer_edit_all(L, lua_absindex(L, idx));
+  if (n) *n = b->length;
+  return mr_buffer_at(b, 0);
+}
+
+static void buffer_seal(lua_State *L, int idx) {
+  luaL_checkstack(L, 10, NULL);
+  lua_pushvalue(L, idx);
+  mr_buffer_seal_at(L, lua_gettop(L));
+  lua_pop(L, 1);
+}
+
 /* ---- the table ---- */
 
 static double clock_now(void) { return (double)port_now() * 1e-9; }
@@ -195,6 +252,12 @@ static const mare_api api = {
   .fd_wait = fd_wait,
   .host_descriptor = host_descriptor,
   .host_step = host_step,
+  .buffer_push = buffer_push,
+  .buffer_new = buffer_new,
+  .buffer_adopt = buffer_adopt,
+  .buffer_bytes = buffer_bytes,
+  .buffer_change = buffer_change,
+  .buffer_seal = buffer_seal,
 };
 
 void mr_embed_open(lua_State *L) {

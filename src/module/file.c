@@ -5,6 +5,7 @@
  * gone before it ends.
  */
 #include "module/filelib.h"
+#include "module/buflib.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -32,6 +33,17 @@ static int done_data(lua_State *L, mr_request *r) {
   mr_fileop *o = (mr_fileop *)r;
   if (o->error) return mr_file_fail(L, o->path, o->error);
   lua_pushlstring(L, o->data, o->len);
+  return 1;
+}
+
+/* The block that was read becomes the buffer's. */
+static int done_buffer(lua_State *L, mr_request *r) {
+  mr_fileop *o = (mr_fileop *)r;
+  if (o->error) return mr_file_fail(L, o->path, o->error);
+  char *block = o->data;
+  o->data = NULL;
+  luaL_checkstack(L, 10, NULL);
+  mr_buffer_adopt(L, block, block, o->len);
   return 1;
 }
 
@@ -113,29 +125,37 @@ static int flag(lua_State *L, int idx, const char *word) {
   return 1;
 }
 
-/* file.read(path[, seconds]) -> string | nil, message, code */
-static int l_read(lua_State *L) {
+static int slurp(lua_State *L, mr_finish finish, const char *name) {
   const char *path = mr_check_name(L, 1);
   uint64_t deadline = mr_deadline(L, 2);
-  mr_file_op(L, OP_SLURP, path, NULL, done_data);
-  return run(L, deadline, "file.read");
+  mr_file_op(L, OP_SLURP, path, NULL, finish);
+  return run(L, deadline, name);
 }
 
-void mr_file_data(lua_State *L, mr_fileop *o, const char *s, size_t len) {
-  if (len == 0) return;
-  if ((o->data = malloc(len)) == NULL) mr_raise(L, MR_ENOMEM);
-  memcpy(o->data, s, len);
-  o->len = len;
-}
+/* file.read(path[, seconds]) -> string | nil, message, code */
+static int l_read(lua_State *L) { return slurp(L, done_data, "file.read"); }
+/* file.read_buffer(path[, seconds]) -> sealed buffer | nil, message, code */
+static int l_read_buffer(lua_State *L) { return slurp(L, done_buffer, "file.read_buffer"); }
 
-/* file.write(path, data[, "append"[, seconds]]) -> true | nil, message, code */
-static int l_write(lua_State *L) {
+void mr_file_data(lua_State *L, mr_fileop *o, int idx, size_t from) {
   size_t len;
-  const char *path = mr_check_name(L, 1), *data = luaL_checklstring(L, 2, &len);
+  const char *s = mr_piece_get(L, idx, &len);
+  if (!s || len <= from) return;
+  o->store = mr_piece_store(L, idx);
+  o->len = len - from;
+  if (o->store) o->data = (char *)(size_t)s + from;
+  else if ((o->data = malloc(o->len)) == NULL) mr_raise(L, MR_ENOMEM);
+  else memcpy(o->data, s + from, o->len);
+}
+
+/* file.write(path, string | buffer[, "append"[, seconds]]) -> true | nil, message, code */
+static int l_write(lua_State *L) {
+  const char *path = mr_check_name(L, 1);
+  mr_piece_check(L, 2);
   int append = flag(L, 3, "append");
   uint64_t deadline = mr_deadline(L, 4);
   mr_fileop *o = mr_file_op(L, OP_SPILL, path, NULL, done_ok);
-  mr_file_data(L, o, data, len);
+  mr_file_data(L, o, 2, 0);
   o->how = PORT_FS_WRITE | PORT_FS_CREATE | (append ? PORT_FS_APPEND : PORT_FS_TRUNCATE);
   return run(L, deadline, "file.write");
 }
@@ -176,13 +196,13 @@ static int l_rename(lua_State *L) {
 }
 
 static const luaL_Reg functions[] = {
-  { "read", l_read },   { "write", l_write },   { "open", mr_file_open },  { "temp", mr_file_temp },     { "stat", l_stat },
+  { "read", l_read },   { "read_buffer", l_read_buffer },   { "write", l_write },   { "open", mr_file_open },  { "temp", mr_file_temp },     { "stat", l_stat },
   { "list", l_list },   { "mkdir", l_mkdir },   { "remove", l_remove },    { "rename", l_rename },       { NULL, NULL }
 };
 
 int luaopen_mare_file(lua_State *L) {
   mr_host_ensure(L);
-  lua_createtable(L, 0, 10);
+  lua_createtable(L, 0, 11);
   mr_set_functions(L, functions);
   mr_module_guard(L);
   return 1;

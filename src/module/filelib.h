@@ -6,7 +6,8 @@
 #include "io/file.h"
 
 mr_fileop *mr_file_op(lua_State *L, mr_fop op, const char *path, const char *other, mr_finish finish);   /* pushes a hold with it */
-void mr_file_data(lua_State *L, mr_fileop *o, const char *s, size_t len);     /* what to write: a copy */
+/* What to write: the string or buffer at idx, from `from` on. A string is copied, a buffer lends what it has now. */
+void mr_file_data(lua_State *L, mr_fileop *o, int idx, size_t from);
 int  mr_file_fail(lua_State *L, const char *path, int err);                   /* nil, message, code */
 
 int mr_file_open(lua_State *L);

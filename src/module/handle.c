@@ -6,6 +6,7 @@
  * before. The file is given back meanwhile, so another fiber's call may come in between; each is whole in itself.
  */
 #include "module/filelib.h"
+#include "module/buflib.h"
 
 #include <errno.h>
 #include <string.h>
@@ -80,7 +81,7 @@ int mr_file_temp(lua_State *L) {
 /* ---- reading ---- */
 
 static mr_want want_of(lua_State *L, int idx) {
-  mr_want w = { READ_SOME, 0 };
+  mr_want w = { READ_SOME, 0, 0 };
   if (lua_type(L, idx) == LUA_TNUMBER) {
     lua_Integer n = luaL_checkinteger(L, idx);
     luaL_argcheck(L, n >= 0, idx, "a count of bytes expected, not a negative number");
@@ -102,7 +103,18 @@ static int l_push_bytes(lua_State *L) {
   return 1;
 }
 
-/* Pushes what is wanted out of the buffer. An error for memory leaves it there and the file claimed: *status tells. */
+static int l_push_copy(lua_State *L) {
+  mr_buffer_push_copy(L, lua_touserdata(L, 1), (size_t)lua_tointeger(L, 2));
+  return 1;
+}
+
+static int l_push_block(lua_State *L) {
+  void *block = lua_touserdata(L, 1);
+  mr_buffer_adopt(L, block, block, (size_t)lua_tointeger(L, 2));
+  return 1;
+}
+
+/* Pushes what is wanted out of the buffer. An error for memory leaves it to be read again, and the file claimed: *status tells. */
 static int push_slice(lua_State *L, mr_file *f, const mr_want *w, int *status) {
   const char *p;
   size_t len;
@@ -113,11 +125,14 @@ static int push_slice(lua_State *L, mr_file *f, const mr_want *w, int *status) {
     lua_pushliteral(L, "EOF");
     return 3;
   }
-  lua_pushcfunction(L, l_push_bytes);
-  lua_pushlightuserdata(L, (void *)p);
+  char *block = w->buffer ? mr_file_give(f, len) : NULL;
+  lua_pushcfunction(L, block ? l_push_block : w->buffer ? l_push_copy : l_push_bytes);
+  lua_pushlightuserdata(L, block ? (void *)block : (void *)(size_t)p);
   lua_pushinteger(L, (lua_Integer)len);
   *status = lua_pcall(L, 2, 1, 0);
-  if (*status == LUA_OK) mr_file_consume(f, w, len);
+  if (*status == LUA_OK && !block) mr_file_consume(f, w, len);
+  int64_t pos;
+  if (*status != LUA_OK && block) port_fs_seek(f->fd, -(int64_t)len, PORT_FS_CURRENT, &pos);   /* the block is gone: it is read again */
   return 1;
 }
 
@@ -154,6 +169,14 @@ static int read(lua_State *L, mr_file *f, mr_want w, uint64_t deadline) {
 static int l_file_read(lua_State *L) {
   mr_file *f = file_check(L);
   mr_want w = want_of(L, 2);
+  return read(L, f, w, mr_deadline(L, 3));
+}
+
+/* file:read_buffer([count | "l" | "L" | "a"[, seconds]]) -> sealed buffer | nil, message, code */
+static int l_file_read_buffer(lua_State *L) {
+  mr_file *f = file_check(L);
+  mr_want w = want_of(L, 2);
+  w.buffer = 1;
   return read(L, f, w, mr_deadline(L, 3));
 }
 
@@ -203,12 +226,13 @@ static int done_write(lua_State *L, mr_request *r) {
   return n;
 }
 
-/* file:write(data[, seconds]) -> true | nil, message, code */
+/* file:write(string | buffer[, seconds]) -> true | nil, message, code */
 static int l_file_write(lua_State *L) {
   size_t len;
   mr_file *f = file_check(L);
-  const char *data = luaL_checklstring(L, 2, &len);
+  mr_piece_check(L, 2);
   uint64_t deadline = mr_deadline(L, 3);
+  const char *data = mr_piece_get(L, 2, &len);
   int err = mr_file_claim(f);
   if (err) return fail_claim(L, f, err);
   size_t done = mr_file_write_now(f, data, len);
@@ -217,8 +241,9 @@ static int l_file_write(lua_State *L) {
     lua_pushboolean(L, 1);
     return 1;
   }
+  mr_piece_fix(L, 2);                            /* so that the rest is the rest */
   mr_fileop *o = mr_file_op(L, OP_WRITE, NULL, NULL, done_write);
-  mr_file_data(L, o, data + done, len - done);
+  mr_file_data(L, o, 2, done);
   if ((err = mr_fileop_use(o, f)) != 0) return fail_claim(L, f, err);
   return mr_hold_await(L, lua_gettop(L), MR_FILES, deadline, "write");
 }
@@ -279,7 +304,7 @@ static int l_file_tostring(lua_State *L) {
 
 static const luaL_Reg meta[] = { { "__tostring", l_file_tostring }, { "__close", l_file_leave }, { NULL, NULL } };
 static const luaL_Reg methods[] = {
-  { "read", l_file_read }, { "lines", l_file_lines }, { "write", l_file_write }, { "seek", l_file_seek },
+  { "read", l_file_read }, { "read_buffer", l_file_read_buffer }, { "lines", l_file_lines }, { "write", l_file_write }, { "seek", l_file_seek },
   { "sync", l_file_sync }, { "close", l_file_close }, { "path", l_file_path },   { NULL, NULL }
 };
 

@@ -32,8 +32,13 @@ typedef struct mr_class {
   const mr_waitclass *wait;      /* what select does with it; NULL: it can't be waited for */
 } mr_class;
 
-/* The userdata of the object in this state: the one that exists, or a new one. */
-void       mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class);
+/* The userdata of the object in this state: the one that exists, or a new one; then 1. */
+int        mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class);
+/* Two userdata of one class, both ours: each stands for the other's object from now on. */
+void       mr_shared_exchange(lua_State *L, int i, int j);
+/* The state holds n more bytes outside of all heaps, of which its collector does not know. May collect garbage. */
+void       mr_outside_held(lua_State *L, size_t n);
+void       mr_outside_collect(lua_State *L);   /* the system has no memory: gives back what the state's garbage holds of it, unless the program has stopped that */
 /* Pushes a method of the class, nil if there is none; remembers it in the metatable at idx. */
 void       mr_class_method(lua_State *L, int idx, const mr_class *class, const char *name);
 /* A field (2) that an object of the class doesn't have: nil, or an error that suggests one of `fields` (may be NULL) or methods. */

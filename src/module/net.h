@@ -52,6 +52,7 @@ int  mr_push_conn(lua_State *L, mr_conn *c);                    /* takes the ref
 mr_conn *mr_check_conn(lua_State *L, int idx);
 int  mr_read_method(lua_State *L);                              /* methods of connections (read.c) */
 int  mr_read_fast(lua_State *L);
+int  mr_read_buffer_method(lua_State *L);
 int  mr_read_until_method(lua_State *L);
 /* One message of a protocol, of at most `limit` bytes; `seconds` is an index. The connection is at 1; a tail call. */
 int  mr_read_frame(lua_State *L, mr_fiber *f, mr_conn *c, const mr_framing *framing, size_t limit, size_t room, int seconds);

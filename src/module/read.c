@@ -5,6 +5,7 @@
  * connection's own buffer. What is wanted lies in `want`.
  */
 #include "module/net.h"
+#include "module/buflib.h"
 #include <string.h>
 
 enum { MOST_AWAITED = 1 << 18 };               /* bytes */
@@ -23,7 +24,8 @@ static int is_taken(const mr_conn *c) { return c->reading || c->lost; }
 
 static int give(lua_State *L, mr_conn *c, const char *p, size_t n) {
   c->lost = 1;
-  lua_pushlstring(L, p, n);
+  if (PORT_UNLIKELY(c->want.buffer)) mr_buffer_push_copy(L, p, n);
+  else lua_pushlstring(L, p, n);
   c->lost = 0;
   return 1;
 }
@@ -35,7 +37,22 @@ static mr_pattern pattern_of(lua_State *L, const mr_conn *c) {
   return p;
 }
 
+enum { WORTH = 16384 };                            /* bytes from which taking their block over is cheaper than a copy */
+
+/* The block in which the bytes lie becomes a buffer's. */
+static int taken_over(lua_State *L, mr_conn *c, size_t n) {
+  mr_bytes b = c->in;
+  if (n < WORTH || n != b.len || n < b.cap / 2) return 0;
+  memset(&c->in, 0, sizeof c->in);
+  c->lost = 1;
+  luaL_checkstack(L, 10, NULL);
+  mr_buffer_adopt(L, b.data, b.data + b.head, n);
+  c->lost = 0;
+  return 1;
+}
+
 static int adopted(lua_State *L, mr_conn *c, size_t n) {
+  if (PORT_UNLIKELY(c->want.buffer)) return taken_over(L, c, n);
   const mr_framing *how = c->want.kind == WANT_FRAME ? c->want.framing : NULL;
   if (!how || !how->large || n < how->large || n != c->in.len) return 0;
   c->lost = 1;
@@ -72,15 +89,18 @@ static int at_end(lua_State *L, mr_conn *c) {
 static int is_counted(const mr_conn *c) { return c->want.kind == WANT_COUNT || c->want.kind == WANT_FRAME; }
 
 static int is_large(const mr_conn *c) {
-  return c->want.kind == WANT_ALL ? c->in.len > 0 : is_counted(c) && c->want.n > MR_SCRATCH && c->in.len > 0;
+  return c->want.kind == WANT_ALL ? c->in.len > 0 : is_counted(c) && c->want.n > MR_SCRATCH && (c->in.len > 0 || c->want.buffer);
 }
 
 /* As much more than has come may be allocated because a frame's beginning says so. */
 #define TRUSTED ((size_t)1 << 20)
+/* So much at once for a buffer that the program asks for: its bytes never move. */
+#define ASKED ((size_t)64 << 20)
 
 static long fetch_in_place(mr_conn *c) {
   size_t room = c->in.len < MR_SCRATCH ? MR_SCRATCH : c->in.len;
   if (c->want.kind == WANT_FRAME && room < TRUSTED) room = 16 * room < TRUSTED ? 16 * room : TRUSTED;
+  if (c->want.buffer && is_counted(c) && c->want.n <= ASKED) room = c->want.n;
   if (is_counted(c) && room > c->want.n - c->in.len) room = c->want.n - c->in.len;
   if (c->in.cap - c->in.head - c->in.len >= MR_SCRATCH / 4 && c->want.kind == WANT_ALL) room = c->in.cap - c->in.head - c->in.len;
   if (!mr_bytes_reserve(&c->in, room)) return -ENOMEM;
@@ -237,19 +257,24 @@ static int read_kind(lua_State *L, mr_conn *c) {
   }
 }
 
-static int read_as(lua_State *L, mr_fiber *f) {
+static int read_as(lua_State *L, mr_fiber *f, int buffer) {
   mr_conn *c = mr_check_conn(L, 1);
   size_t n = c->want.n;
+  if (PORT_LIKELY(!is_taken(c))) c->want.buffer = (unsigned char)buffer;
   if (PORT_LIKELY(lua_gettop(L) == 1)) return read_begin(L, f, c, WANT_SOME, 3);
   int kind = read_kind(L, c);
   if (is_taken(c)) c->want.n = n;                /* somebody else's */
+  else if (buffer && kind == WANT_COUNT && c->want.n == 0 && c->fd >= 0) return mr_buffer_push_copy(L, "", 0), 1;
   else if (kind == WANT_COUNT && c->want.n == 0 && c->fd >= 0) return lua_pushliteral(L, ""), 1;
   return read_begin(L, f, c, kind, 3);
 }
 
 /* connection:read([bytes | "l" | "L" | "a"[, seconds]]) -> string | nil, message, code */
-int mr_read_method(lua_State *L) { return read_as(L, mr_self_fiber(L)); }
-int mr_read_fast(lua_State *L) { return read_as(L, mr_fiber_here(L)); }
+int mr_read_method(lua_State *L) { return read_as(L, mr_self_fiber(L), 0); }
+int mr_read_fast(lua_State *L) { return read_as(L, mr_fiber_here(L), 0); }
+
+/* connection:read_buffer([bytes | "l" | "L" | "a"[, seconds]]) -> sealed buffer | nil, message, code */
+int mr_read_buffer_method(lua_State *L) { return read_as(L, mr_self_fiber(L), 1); }
 
 /* connection:read_until(pattern[, most[, seconds]]) -> string that ends with it | nil, message, code */
 int mr_read_until_method(lua_State *L) {
@@ -259,6 +284,7 @@ int mr_read_until_method(lua_State *L) {
   lua_Number most = luaL_optnumber(L, 3, 1e15);
   luaL_argcheck(L, length > 0, 2, "the pattern can't be empty");
   luaL_argcheck(L, most >= 1, 3, "at least one byte must be allowed");
+  if (!is_taken(c)) c->want.buffer = 0;
   if (!is_taken(c)) c->want.n = most > 1e15 ? (size_t)1e15 : (size_t)most;
   return read_begin(L, mr_self_fiber(L), c, WANT_UNTIL, 4);
 }
@@ -266,6 +292,7 @@ int mr_read_until_method(lua_State *L) {
 /* A message that is within the limit but beyond the room stays where it is: nil, its size, "ENOBUFS". */
 int mr_read_frame(lua_State *L, mr_fiber *f, mr_conn *c, const mr_framing *framing, size_t limit, size_t room, int seconds) {
   if (PORT_LIKELY(!is_taken(c))) {
+    c->want.buffer = 0;
     c->want.framing = framing;
     c->want.limit = limit;
     c->want.room = room;

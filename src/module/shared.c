@@ -174,7 +174,7 @@ static mr_proc *owner_of(lua_State *L) {
   return p;
 }
 
-void mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
+int mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
   mr_check_forked(L);
   luaL_checkstack(L, 8, NULL);
   push_weak(L);
@@ -185,7 +185,7 @@ void mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
     atomic_fetch_add(&((mr_movable *)(void *)o)->epoch, 1);   /* only this userdata owns it now */
   } else if (known) {
     lua_remove(L, -2);
-    return;
+    return 0;
   }
   lua_pop(L, 1);
   mr_proc *p = owner_of(L);
@@ -202,6 +202,45 @@ void mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
   lua_pushvalue(L, -1);
   lua_rawsetp(L, -3, o);
   lua_remove(L, -2);
+  return 1;
+}
+
+void mr_shared_exchange(lua_State *L, int i, int j) {
+  i = lua_absindex(L, i);
+  j = lua_absindex(L, j);
+  mr_box *a = lua_touserdata(L, i), *b = lua_touserdata(L, j), kept = *a;
+  push_weak(L);
+  lua_pushvalue(L, j);
+  lua_rawsetp(L, -2, a->object);
+  lua_pushvalue(L, i);
+  lua_rawsetp(L, -2, b->object);
+  lua_pop(L, 1);
+  mr_late_exchange(owner_of(L), a->object, b->object);
+  *a = *b;
+  *b = kept;
+}
+
+/*
+ * The collector counts a userdata of some bytes where megabytes hang on it. So garbage is collected whenever a state has come to hold more outside
+ * of its heap than OUTSIDE, and than it has in it: what that costs is then little beside what was made or received.
+ */
+#define OUTSIDE ((size_t)32 << 20)
+
+static PORT_NOINLINE void collect_outside(lua_State *L, mr_proc *p) {
+  if (mr_lua_in_finaliser(L) || p->outside < (size_t)lua_gc(L, LUA_GCCOUNT) << 10) return;
+  p->outside = 0;
+  mr_outside_collect(L);
+}
+
+void mr_outside_collect(lua_State *L) {
+  if (!mr_lua_in_finaliser(L) && lua_gc(L, LUA_GCISRUNNING)) lua_gc(L, LUA_GCCOLLECT);
+}
+
+void mr_outside_held(lua_State *L, size_t n) {
+  mr_proc *p = mr_in_process(L) ? mr_proc_here(L) : mr_host_of(L);
+  if (!p) return;
+  p->outside += n;
+  if (PORT_UNLIKELY(p->outside >= OUTSIDE)) collect_outside(L, p);
 }
 
 static int l_push(lua_State *L) {

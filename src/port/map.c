@@ -82,6 +82,33 @@ void port_map_close(port_map *m) {
   m->at = NULL;
 }
 
+static int part_of(port_part *m, int fd, uint64_t offset, uint64_t length) {
+  struct stat st;
+  if (fstat(fd, &st) != 0) return errno;
+  if (!S_ISREG(st.st_mode)) return S_ISDIR(st.st_mode) ? EISDIR : ENOTSUP;
+  uint64_t size = st.st_size > 0 ? (uint64_t)st.st_size : 0, page = (uint64_t)sysconf(_SC_PAGESIZE);
+  if (offset >= size || length == 0) return 0;
+  if (length > size - offset) length = size - offset;
+  uint64_t before = offset % page;
+  if (length > SIZE_MAX / 2) return EOVERFLOW;
+  void *at = mmap(NULL, (size_t)(length + before), PROT_READ, MAP_SHARED, fd, (off_t)(offset - before));
+  if (at == MAP_FAILED) return errno;
+  *m = (port_part){ at, (size_t)(length + before), (char *)at + before, (size_t)length };
+  return 0;
+}
+
+int port_map_part_open(port_part *m, const char *path, uint64_t offset, uint64_t length) {
+  int fd;
+  *m = (port_part){ NULL, 0, NULL, 0 };
+  do fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); while (fd < 0 && errno == EINTR);
+  if (fd < 0) return errno;
+  int err = part_of(m, fd, offset, length);
+  close(fd);
+  return err;
+}
+
+void port_map_part_close(void *at, size_t size) { munmap(at, size); }
+
 /* "from-to rights offset device inode   path" */
 static int mapped_path(const char *line, const char *ending, char *path, size_t size) {
   const char *p = strchr(line, '/');

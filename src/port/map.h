@@ -20,6 +20,15 @@ int  port_map_read(const port_map *m, size_t from, void *to, size_t len);   /* w
 void port_map_close(port_map *m);
 /* The first file, mapped by a running program, whose path ends so. ESRCH: there is no such program, or it has none. */
 int  port_map_find(long pid, const char *ending, char *path, size_t size);
+
+/* ---- a part of a file, to be read as it is ---- */
+typedef struct port_part { void *at; size_t size; void *bytes; size_t len; } port_part;   /* at, size: what is mapped; len 0: nothing is */
+/*
+ * From `offset`, `length` bytes at most, fewer if the file ends before. A regular file, else ENOTSUP. Who makes the file shorter makes what was
+ * behind its new end a trap (SIGBUS) for who reads there.
+ */
+int  port_map_part_open(port_part *m, const char *path, uint64_t offset, uint64_t length);
+void port_map_part_close(void *at, size_t size);
 long port_pid(void);
 
 #endif

@@ -476,6 +476,13 @@ int mr_late_keep(mr_proc *p, mr_shared *o) {
   return 1;
 }
 
+void mr_late_exchange(mr_proc *p, mr_shared *a, mr_shared *b) {
+  for (struct mr_late *l = p->late; l; l = l->next) {
+    if (l->object == a) l->object = b;
+    else if (l->object == b) l->object = a;
+  }
+}
+
 void mr_late_drop(mr_proc *p) {
   while (p->late) {
     struct mr_late *l = p->late;

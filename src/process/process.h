@@ -116,6 +116,7 @@ struct mr_proc {
   char *name;                        /* owned, or NULL */
   char *text, *trace;                /* of a failure: the error as text, its traceback; owned */
   size_t limit;                      /* bytes, 0 = none; with a budget never 0 */
+  size_t outside;                    /* bytes outside of heaps that its state came to hold since these made it collect garbage: module/shared.c */
   mr_budget *budget;                 /* referenced; NULL: none. See budget.h */
   size_t charged;                    /* what is taken from it for the record and its texts, and until there is a heap for that */
   const void *lazy[2];               /* (owner) tables of the state that fill themselves: globals, loaded modules. A host's: its registry */
@@ -188,6 +189,7 @@ void     mr_proc_observe(mr_proc *p);
  * will be dropped at its end; 0: it does not; -1: no memory.
  */
 int      mr_late_keep(mr_proc *p, mr_shared *o);
+void     mr_late_exchange(mr_proc *p, mr_shared *a, mr_shared *b);   /* each of two objects is what the other was, to their userdata */
 void     mr_late_drop(mr_proc *p);
 /*
  * The last named objects that a process has found, each with a reference, so that it finds them again without a lock (module/station.c).

@@ -128,6 +128,8 @@ static void say_userdata(mr_packer *p) {
   else say(p, "userdata cannot be sent; ");
   if (named && name.length == 5 && memcmp((const char *)name.bits, "FILE*", 5) == 0)
     say(p, "close over its name and open it in the receiver");
+  else if (named && name.length == 16 && memcmp((const char *)name.bits, "view of a buffer", 16) == 0)
+    say(p, "send the buffer and make the view in the receiver");
   else say(p, "send what it is made from and make it in the receiver");
 }
 

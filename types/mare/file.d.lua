@@ -32,9 +32,17 @@ local file = {}
 ---@return string? code "ENOENT", "EACCES", "ENOTSUP": no file …
 function filelib.read(path, seconds) end
 
+---The same as a buffer, without a copy.
+---@param path string
+---@param seconds? number
+---@return mare.buffer? content sealed
+---@return string? message
+---@return string? code
+function filelib.read_buffer(path, seconds) end
+
 ---Makes the file, or replaces or continues it.
 ---@param path string
----@param data string
+---@param data string|mare.buffer
 ---@param how? '"append"'
 ---@param seconds? number
 ---@return true? written
@@ -107,13 +115,21 @@ function filelib.rename(from, to, seconds) end
 ---@return string? code "EOF" …
 function file:read(format, seconds) end
 
+---The same as a buffer.
+---@param format? integer|'"l"'|'"L"'|'"a"'
+---@param seconds? number
+---@return mare.buffer? data sealed
+---@return string? message
+---@return string? code
+function file:read_buffer(format, seconds) end
+
 ---@param format? integer|'"l"'|'"L"'
 ---@return fun(file: mare.file): string?
 ---@return mare.file
 ---@nodiscard
 function file:lines(format) end
 
----@param data string
+---@param data string|mare.buffer
 ---@param seconds? number
 ---@return true? written
 ---@return string? message

@@ -5,6 +5,7 @@
 ---@class mare
 ---@field version string version of the library
 ---@field process mare.processlib what `require "mare.process"` gives
+---@field buffer mare.bufferlib what `require "mare.buffer"` gives
 ---@field channel mare.channellib what `require "mare.channel"` gives
 ---@field select fun(cases: mare.cases): ... what `require "mare.select"` gives
 ---@field selector fun(cases: table): mare.Selector what `require "mare.selector"` gives

@@ -95,6 +95,14 @@ function server:fd() end
 ---@return string? code "EOF": the end of the stream
 function connection:read(what, seconds) end
 
+---The same as a buffer; from some 16 KB on its bytes are not copied.
+---@param what? integer|'"l"'|'"L"'|'"a"'
+---@param seconds? number
+---@return mare.buffer? data sealed
+---@return string? message
+---@return string? code
+function connection:read_buffer(what, seconds) end
+
 ---@param pattern string plain
 ---@param most? integer bytes; beyond them: nil, message, "EMSGSIZE"
 ---@param seconds? number
@@ -104,7 +112,7 @@ function connection:read(what, seconds) end
 function connection:read_until(pattern, most, seconds) end
 
 ---Sends all of it; waits while the peer takes no more.
----@param ... string|number
+---@param ... string|number|mare.buffer
 ---@return true? sent
 ---@return string? message
 ---@return string? code

@@ -17,6 +17,7 @@ local orblib = {}
 ---@field pcap? string a file that keeps what goes over the network
 ---@field include? string[] folders for #include
 ---@field limits? mare.orb.limits
+---@field octets? '"string"'|'"buffer"' what sequences and arrays of octets arrive as; buffers without a copy if they are long
 ---@field codeset? '"UTF-8"'|'"ISO-8859-1"' what strings go as wherever the peer can; without it what the specification's order gives
 
 ---@param options? mare.orb.options

@@ -22,7 +22,7 @@ local handle = {}
 ---@field stderr? '"pipe"'|'"inherit"'|'"null"'|'"stdout"'
 
 ---@class mare.subprocess.run: mare.subprocess.options
----@field input? string
+---@field input? string|mare.buffer
 ---@field timeout? number seconds; then the group is killed
 
 ---@class mare.subprocess.result

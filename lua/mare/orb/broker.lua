@@ -35,6 +35,7 @@ local function environment(self)
     resolve = function(id) return self.repository:lookup(id) end,
     reference_type = function(value) return self:reference_type(value) end,
     fail = invoke.fail,
+    buffers = self.options.octets == "buffer",
   }
 end
 

@@ -79,7 +79,7 @@ local defaults = { traceLevel = 1, giopMaxMsgSize = 64 << 20, maxGIOPVersion = "
 
 -- Fields of orb.init's table that are not omniORB's.
 local own = { args = true, port = true, host = true, timeout = true, connect_timeout = true, log = true, pcap = true, limits = true,
-              include = true, codeset = true }
+              include = true, codeset = true, octets = true }
 
 -- Of `limits`: what there may be.
 options.limits = { "arrive", "connections", "idle", "linger", "memory", "message", "pending", "reply", "requests", "resting", "share", "stall",
@@ -179,6 +179,9 @@ local function check_own(given)
   check_limits(given.limits)
   if given.codeset ~= nil and not code_set(given.codeset) then
     error(("orb.init: codeset is UTF-8 or ISO-8859-1, not '%s'"):format(tostring(given.codeset)), 0)
+  end
+  if given.octets ~= nil and given.octets ~= "string" and given.octets ~= "buffer" then
+    error(("orb.init: octets are a \"string\" or a \"buffer\", not '%s'"):format(tostring(given.octets)), 0)
   end
   local port = given.port
   if port ~= nil and not (math.type(port) == "integer" and port >= 0 and port <= 65535) then
