@@ -1,5 +1,4 @@
 -- mare.collective: MPI's operations, and what happens to a group when a member doesn't take part.
--- time limit: 240 s
 local mare = require "mare"
 local errors = require "mare.error"
 local proc = require "spec.support.proc"
@@ -141,6 +140,28 @@ describe("of its operations", function()
       return tostring(result == into) .. " " .. table.concat(into, " ")
     end))
     assert.has_error(function() collective.group(1)[1]:allreduce(1, math.max, {}) end)
+  end)
+
+  it("views of buffers are folded as lists are, into views", function()
+    assert.same({ "6.0 7.5 6.0 x", "6.0 7.5 6.0 x", "6.0 7.5 6.0 x" }, run(3, function(g)
+      local buffer = require "mare.buffer"
+      local v = buffer.new(16):doubles():put(1, { g.rank, 2.5 })
+      local sum = g:allreduce(v, "+")
+      local into = buffer.new(16):doubles()
+      assert(g:allreduce(v:buffer():seal():doubles(), "+", into) == into)
+      local whole = g:scan(buffer.new(8):integers():put(1, { g.rank }), "+")
+      assert(whole[1] == g.rank * (g.rank + 1) // 2 and g:allreduce(sum, "max", {})[2] == 7.5)
+      return ("%s %s %s %s"):format(sum[1], sum[2], into[1], sum:buffer() and "x")
+    end))
+    local g, buffer = collective.group(1)[1], require "mare.buffer"
+    local v = buffer.new(16):doubles()
+    assert.has_error(function() g:allreduce(v, "band") end)
+    assert.has_error(function() g:allreduce(buffer.new(8):view "f", "+") end)
+    assert.has_error(function() g:allreduce(v, "+", buffer.new(16):doubles():buffer():seal():doubles()) end)
+    assert.has_error(function() g:allreduce(v, "+", buffer.new(8):doubles()) end)
+    assert.has_error(function() g:allreduce(v, "+", buffer.new(16):integers()) end)
+    assert.has_error(function() g:allreduce(buffer.new(16), "+") end)
+    assert.equal(0.0, g:allreduce(v, "+")[2])
   end)
 
   it("a function gets lower ranks on its left, and the brackets are the same in every run", function()

@@ -1,5 +1,4 @@
 -- mare.pipeline: stages with processes of their own, bounded connectors between them.
--- time limit: 240 s
 local mare = require "mare"
 local errors = require "mare.error"
 local temporary = require "spec.support.temporary"

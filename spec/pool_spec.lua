@@ -1,5 +1,4 @@
 -- mare.pool: warm processes that hold something, lent to whoever needs it.
--- time limit: 240 s
 local mare = require "mare"
 local errors = require "mare.error"
 local proc = require "spec.support.proc"

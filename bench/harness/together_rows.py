@@ -16,10 +16,10 @@ def mpi(size, rounds, yields):
                    ENV)
 
 
-def allreduce(name, size, rounds, spinning):
-    made = {"mare 2": mare("allreduce", size, rounds, workers=2), "mpi yield": mpi(size, spinning, True), "mpi spin": mpi(size, spinning, False)}
-    work = f"allreduce of {MEMBERS} members, {name}"
-    return Experiment(f"allreduce-{size}", made, [
+def allreduce(name, size, rounds, spinning, kind=""):
+    made = {"mare 2": mare("allreduce", size, rounds, *kind.split(), workers=2), "mpi yield": mpi(size, spinning, True), "mpi spin": mpi(size, spinning, False)}
+    work = f"allreduce of {MEMBERS} members, {name}{', in buffers' if kind else ''}"
+    return Experiment(f"allreduce-{size}{'-' * bool(kind)}{kind}", made, [
         Finding(work, ratio("mare 2", "mpi yield", "rounds"), ">=", 1.0, mare=("mare 2",), peers=("mpi yield", "mpi spin"),
                 source="Open MPI, yielding when idle"),
         Finding(f"{work}, spinning", ratio("mare 2", "mpi spin", "rounds"), ">=", 1.0, mare=("mare 2",), peers=("mpi spin",), source="Open MPI"),
@@ -40,4 +40,5 @@ def parallel():
 
 def experiments():
     return [allreduce("8 B", 8, 200000, 5000), allreduce("1 KiB", 1024, 100000, 5000), allreduce("64 KiB", 65536, 5000, 1000),
-            allreduce("1 MiB", 1048576, 300, 100), parallel()]
+            allreduce("1 MiB", 1048576, 300, 100), allreduce("64 KiB", 65536, 5000, 1000, "view"), allreduce("1 MiB", 1048576, 300, 100, "view"),
+            parallel()]

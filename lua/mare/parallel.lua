@@ -2,8 +2,8 @@
 mare.parallel: work on many items on all cores. The items are cut into chunks, which a few processes take one after the other; what they give is put
 together in the order of the items.
 
- - How many items make a chunk is measured: it begins with one and aims at 2 ms, with enough chunks left for all to end at the same time. Reductions are cut
-   by the number of items alone, so that their brackets are the same in every run.
+ - How many items make a chunk is measured: it begins with one and aims at 2 ms, with enough chunks left for all to end at the same time. Reductions
+   are cut by the number of items alone, so that their brackets are the same in every run.
  - At most two chunks for each worker are on their way, so what is in memory besides the list is small.
  - Workers are kept for the next call of this process; they end a second after the last one. A call that fails or is left cancels its own.
  - Who ends for whatever reason is seen by the call's selector, so nobody waits for a result that never comes.
@@ -70,7 +70,8 @@ end
 local function bar(done, total, last)
   local width = 40
   local full = total > 0 and done * width // total or width
-  io.stderr:write(("\r[%s%s] %3d %%%s"):format(("#"):rep(full), (" "):rep(width - full), total > 0 and done * 100 // total or 100, last and "\n" or ""))
+  local percent = total > 0 and done * 100 // total or 100
+  io.stderr:write(("\r[%s%s] %3d %%%s"):format(("#"):rep(full), (" "):rep(width - full), percent, last and "\n" or ""))
 end
 
 -- A function that is told how much is done, or nil.
@@ -159,7 +160,8 @@ local function run(what, work, list, f, options, fixed)
   local count = math.min(options.workers or process.workers(), math.max(1, n // least))
   local tasks, results = channel.new(2 * count), channel.new(math.huge)
   local call <close> = setmetatable({ source = source, list = list, n = n, tasks = tasks, workers = {}, count = count, least = least, size = least,
-    fixed = options.chunk or fixed and math.max(least, (n + fixed - 1) // fixed), given = 0, sent = 0, out = 0, finished = 0, units = {}, firsts = {}, results = {}, counts = {} }, Call)
+    fixed = options.chunk or fixed and math.max(least, (n + fixed - 1) // fixed), given = 0, sent = 0, out = 0, finished = 0,
+    units = {}, firsts = {}, results = {}, counts = {} }, Call)
   if n == 0 then call.done = true return call end
   local selector, progress = mare.selector { results }, progress_of(options.progress)
   while call.given < n or call.out > 0 do
@@ -227,17 +229,17 @@ local named = {
 
 local STEPS = { start = "function", step = "function", merge = "function" }
 
---- All items folded by an associative function or "+", "*", "..", "max", "min"; nil if there are none. Or by { start =, step =, merge = }: each part begins
---- with start(), goes on with step(sum, item, index), and merge(a, b) joins two parts.
+--- All items folded by an associative function or "+", "*", "..", "max", "min"; nil if there are none. Or by { start =, step =, merge = }: each part
+--- begins with start(), goes on with step(sum, item, index), and merge(a, b) joins two parts.
 function parallel.reduce(list, op, options)
-  local f, merge, work = named[op] or op, nil, "fold"
+  local f, work = named[op] or op, "fold"
+  local merge = f
   if type(f) == "table" then
     request.check(f, STEPS, "parallel.reduce")
     if not f.step or not f.merge then request.fail "parallel.reduce: 'step' and 'merge' must be there" end
     merge, work = f.merge, "gather"
   else
     checked("reduce", f)
-    merge = f
   end
   local call = run("reduce", work, list, f, options, PARTS)
   local sum, any = nil, false

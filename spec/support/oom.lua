@@ -425,6 +425,7 @@ local function member(g)
   local sum = g:allreduce({ g.rank, 2, 3.5 }, "+")[1] + #g:allgather { g.rank } + g:alltoall({ 10, 20 })[1] + g:scan(g.rank, "+")
   g:barrier()
   sum = sum + g:allreduce({ g.rank }, function(a, b) return { a[1] + b[1] } end)[1]
+  sum = sum + g:allreduce(require "mare.buffer".new(8):integers(), "+")[1]
   return sum + #g:broadcast(("x"):rep(100))
 end
 local function in_group(g)

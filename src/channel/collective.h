@@ -52,6 +52,7 @@ typedef struct mr_member {
   unsigned round;                    /* (owner) in which it is, or the next one */
   unsigned char busy;                /* (owner) */
   mr_call call;                      /* (owner) of that round */
+  unsigned char view;                /* (owner) it gave a view of a buffer, and gets one */
   unsigned char left;                /* (lock) it was dropped */
   int start, level;                  /* (owner) while it folds: the subtree whose value is in `mine` */
   mr_given mine, other;              /* (owner) */

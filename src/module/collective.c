@@ -7,6 +7,7 @@
  */
 #include "channel/collective.h"
 #include "lua/layout.h"
+#include "module/buflib.h"
 #include "module/module.h"
 #include "process/control.h"
 
@@ -124,6 +125,21 @@ static const char *wanted(int fold) {
   return of_booleans(fold) ? "booleans" : of_bits(fold) ? "integers" : "numbers";
 }
 
+/* A view of doubles or of 64-bit integers: its numbers as they are now. */
+static mr_numbers *read_view(lua_State *L, mr_member *m, int idx, int fold) {
+  char type = mr_view_buffer(L, idx);
+  if (!type) return NULL;
+  int floats = type == 'd' || type == 'n';
+  if (!floats && type != 'j') luaL_error(L, "views are folded of doubles and of integers with 64 bits, got type '%c'", type);
+  if (of_booleans(fold) || (floats && of_bits(fold))) luaL_error(L, "'%s' takes %s, got a view of %s", mr_fold_names[fold], wanted(fold), floats ? "floats" : "integers");
+  const mr_buffer *b = mr_buffer_arg(L, -1);
+  mr_numbers *a = mr_comm_numbers(m, b->length / 8, floats ? NUMBERS_FLOAT : NUMBERS_INTEGER);
+  if (!a) mr_raise(L, MR_ENOMEM);
+  memcpy(a->u.at, b->bytes, a->n * 8);
+  lua_pop(L, 1);
+  return a;
+}
+
 /* All of one kind, read where they lie. NULL: they are not, or there is no memory. */
 static mr_numbers *read_raw(lua_State *L, mr_member *m, int idx, size_t n) {
   const raw_table *t = lua_topointer(L, idx);
@@ -178,6 +194,14 @@ static void give_numbers(lua_State *L, mr_member *m, int idx, int fold, mr_given
     g->kind = GIVEN_SCALAR;
     return;
   }
+  m->view = 0;
+  mr_numbers *seen = lua_isuserdata(L, idx) ? read_view(L, m, idx, fold) : NULL;
+  if (seen) {
+    m->view = 1;
+    g->u.a = seen;
+    g->kind = GIVEN_NUMBERS;
+    return;
+  }
   if (!lua_istable(L, idx)) luaL_error(L, "'%s' takes %s, or lists of them, got %s", mr_fold_names[fold], wanted(fold), luaL_typename(L, idx));
   mr_numbers *a = of_booleans(fold) ? NULL : read_raw(L, m, idx, lua_rawlen(L, idx));
   if (a && of_bits(fold) && a->kind == NUMBERS_FLOAT) {
@@ -222,12 +246,39 @@ static void write_numbers(lua_State *L, const mr_numbers *a) {
 
 /* ---- to Lua ---- */
 
+/* The same into a view of as many numbers of that kind, at idx. */
+static void write_view(lua_State *L, int idx, const mr_numbers *a) {
+  char type = mr_view_buffer(L, idx);
+  if (a->kind == NUMBERS_MIXED || (type != 'j') == (a->kind == NUMBERS_INTEGER)) luaL_error(L, "the result doesn't fit into a view of type '%c'", type);
+  mr_buffer *b = mr_buffer_edit_all(L, lua_gettop(L));
+  if (b->length / 8 != a->n) luaL_error(L, "the result has %d numbers, the view has %d", (int)a->n, (int)(b->length / 8));
+  if (a->n) memcpy(mr_buffer_at(b, 0), a->u.at, a->n * 8);
+  lua_pop(L, 1);
+}
+
+/* A view of a new buffer, which may be changed. */
+static void push_view(lua_State *L, const mr_numbers *a) {
+  mr_buffer_push_open(L, a->n * 8);
+  mr_view_push(L, -1, a->kind == NUMBERS_INTEGER ? 'j' : 'd');
+  write_view(L, lua_gettop(L), a);
+  lua_remove(L, -2);
+}
+
 /* `into`: a table at that index, which a list is to be written into; 0: a new one. */
-static void push_given(lua_State *L, const mr_given *g, int into) {
+static void push_given(lua_State *L, const mr_given *g, int into, int view) {
   luaL_checkstack(L, 8, NULL);
   switch (g->kind) {
     case GIVEN_SCALAR: mr_scalar_push(L, &g->u.s); break;
     case GIVEN_NUMBERS:
+      if (into && lua_isuserdata(L, into)) {
+        write_view(L, into, g->u.a);
+        lua_pushvalue(L, into);
+        break;
+      }
+      if (!into && view && g->u.a->kind != NUMBERS_MIXED) {
+        push_view(L, g->u.a);
+        break;
+      }
       if (into) lua_pushvalue(L, into);
       else lua_createtable(L, (int)g->u.a->n, 0);
       write_numbers(L, g->u.a);
@@ -257,13 +308,13 @@ static int l_results(lua_State *L) {
   mr_member *m = lua_touserdata(L, 1);
   const mr_given *one = single(m);
   if (one) {
-    push_given(L, one, lua_istable(L, 2) ? 2 : 0);
+    push_given(L, one, lua_isnil(L, 2) ? 0 : 2, m->view);
     return 1;
   }
   int n = mr_comm_size(m);
   lua_createtable(L, n, 0);
   for (int i = 0; i < n; i++) {
-    push_given(L, m->call.what == CALL_ALLTOALL ? &mr_comm_list(m, i)[m->rank] : mr_comm_place(m, i), 0);
+    push_given(L, m->call.what == CALL_ALLTOALL ? &mr_comm_list(m, i)[m->rank] : mr_comm_place(m, i), 0, 0);
     lua_rawseti(L, 3, i + 1);
   }
   return 1;
@@ -463,6 +514,14 @@ static int by_function(lua_State *L, const mr_call *call) {
   return by_function_k(L, LUA_OK, 0);
 }
 
+/* nil, a table, or a view that may be changed. */
+static void check_into(lua_State *L, int idx) {
+  if (lua_isnil(L, idx) || lua_istable(L, idx)) return;
+  if (!lua_isuserdata(L, idx) || !mr_view_buffer(L, idx)) luaL_typeerror(L, idx, "table or view");
+  mr_buffer_edit_all(L, lua_gettop(L));
+  lua_pop(L, 1);
+}
+
 static int reduce(lua_State *L, int what, int rooted) {
   mr_given g;
   mr_member *m = member_enter_check(L);
@@ -470,8 +529,8 @@ static int reduce(lua_State *L, int what, int rooted) {
   call.fold = (unsigned char)fold_arg(L, 3);
   if (rooted) call.root = root_arg(L, m, 4);
   int into = rooted ? 5 : 4;
-  if (!lua_isnoneornil(L, into)) luaL_checktype(L, into, LUA_TTABLE);
   lua_settop(L, into);
+  check_into(L, into);
   if (call.fold >= FOLD_CONCAT) {
     luaL_argcheck(L, lua_isnil(L, into), into, "only lists of numbers, folded by an operation with a name, are written into a table");
     lua_settop(L, 3);
@@ -609,7 +668,7 @@ static mr_member *member_in(lua_State *L) {
 /* (member) -> the neighbour's value, whether it is the left one */
 static int l_other(lua_State *L) {
   mr_member *m = member_in(L);
-  push_given(L, &m->other, 0);
+  push_given(L, &m->other, 0, 0);
   mr_given_drop(&m->other);
   lua_pushboolean(L, mr_comm_left(m));
   return 2;
@@ -637,7 +696,7 @@ static int l_place(lua_State *L) {
   mr_member *m = member_in(L);
   place = mr_comm_place(m, place_arg(L, m));
   if (lua_gettop(L) < 3) {
-    push_given(L, place, 0);
+    push_given(L, place, 0, 0);
     return 1;
   }
   give(L, mr_self_fiber(L), 3, "result", 1, &g);

@@ -65,25 +65,25 @@ function member:alltoall(list) end
 ---@param v any
 ---@param op mare.collective.op
 ---@param root? integer default 1
----@param into? table gets the elements of a list
+---@param into? table|userdata gets the elements of a list or view
 ---@return any? result in root
 function member:reduce(v, op, root, into) end
 
 ---@param v any
 ---@param op mare.collective.op
----@param into? table gets the elements of a list
+---@param into? table|userdata gets the elements of a list or view
 ---@return any result
 function member:allreduce(v, op, into) end
 
 ---@param v any
 ---@param op mare.collective.op
----@param into? table gets the elements of a list
+---@param into? table|userdata gets the elements of a list or view
 ---@return any result of ranks 1 to this one
 function member:scan(v, op, into) end
 
 ---@param v any
 ---@param op mare.collective.op
----@param into? table gets the elements of a list
+---@param into? table|userdata gets the elements of a list or view
 ---@return any? result of the ranks below this one; nil in rank 1
 function member:exscan(v, op, into) end
 

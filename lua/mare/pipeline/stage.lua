@@ -2,8 +2,8 @@
 mare.pipeline.stage: a process of a stage. It takes items from its connector and sends on what `run` makes of them, until the connector is closed and
 empty. The last process of a stage to come to that closes the next connector: each takes a token, and token 1 is the last one.
 
-An item in a connector is (number, value), (number, list, true) for several values that came of one item and stay together, or (number, nil): nothing has
-come of that number, which only who restores the order wants to know.
+An item in a connector is (number, value), (number, list, true) for several values that came of one item and stay together, or (number, nil): nothing
+has come of that number, which only who restores the order wants to know.
 ]]
 local mare = require "mare"
 local errors = require "mare.error"
