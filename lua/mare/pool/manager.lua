@@ -264,10 +264,10 @@ local function saw(which, kind, ...)
   local entry = m.entries[which]
   m.selector:remove(which)
   m.entries[which] = nil
-  if entry.holder then return gone(entry.holder, kind, ...) end
   local loan = entry.loan                      -- who had it, or waited for it, has ended
-  loan.key = nil
-  hear()                                       -- what it has said before comes first
+  if loan then loan.key = nil end
+  hear()                                       -- what who ended has said before comes first
+  if entry.holder then return gone(entry.holder, kind, ...) end
   if m.loans[loan.reply] == loan then give_back(loan, "lost") end
 end
 
