@@ -98,10 +98,14 @@ function Call:__close()
   end
 end
 
+local function fail(message, reason, traceback, place)
+  error(errors.new { kind = "parallel", message = message, reason = reason, traceback = traceback, index = place or nil, where = request.where() }, 0)
+end
+
 local function raise(call, place, reason, traceback)
   local message = "a worker failed"
   if place then message = call.source.kind == "lines" and ("the line at offset %d failed"):format(place) or ("item %d failed"):format(place) end
-  error(errors.new { kind = "parallel", message = message, reason = reason, traceback = traceback, index = place or nil, where = request.where() }, 0)
+  fail(message, reason, traceback, place)
 end
 
 -- How many units the next chunk has.
@@ -252,6 +256,8 @@ function parallel.reduce(list, op, options)
   return sum
 end
 
+local function trouble(err) return { err = err, traceback = debug.traceback("", 2):sub(2) } end
+
 local function merged(a, b, less)
   local out, i, j, na, nb = {}, 1, 1, #a, #b
   for n = 1, na + nb do
@@ -275,7 +281,13 @@ function parallel.sort(list, less, options)
     local to = 0
     for i = 1, n, 2 do
       to = to + 1
-      runs[to] = i < n and merged(runs[i], runs[i + 1], less) or runs[i]
+      if i < n then
+        local ok, sorted = xpcall(merged, trouble, runs[i], runs[i + 1], less)
+        if not ok then fail("sorting failed", sorted.err, sorted.traceback) end
+        runs[to] = sorted
+      else
+        runs[to] = runs[i]
+      end
     end
     n = to
   end
