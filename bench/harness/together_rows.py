@@ -17,7 +17,7 @@ def mpi(size, rounds, yields):
 
 
 def allreduce(name, size, rounds, spinning, kind=""):
-    made = {"mare 2": mare("allreduce", size, rounds, *kind.split(), workers=2), "mpi yield": mpi(size, spinning, True), "mpi spin": mpi(size, spinning, False)}
+    made = {"mare 2": mare("allreduce", size, rounds, *kind.split(), workers=2), "mpi yield": mpi(size, spinning, True), "mpi spin": mpi(size, max(10, spinning // 10), False)}
     work = f"allreduce of {MEMBERS} members, {name}{', in buffers' if kind else ''}"
     return Experiment(f"allreduce-{size}{'-' * bool(kind)}{kind}", made, [
         Finding(work, ratio("mare 2", "mpi yield", "rounds"), ">=", 1.0, mare=("mare 2",), peers=("mpi yield", "mpi spin"),
