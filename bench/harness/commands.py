@@ -127,6 +127,8 @@ def build():
         "erlang": ERL and ERLC and [ERLC, "-Werror", "-o", os.path.join(BUILD, "erlang"), *sources],
         "c": CC and ["sh", "-ec", "for name; do \"$0\" -std=c11 -D_DEFAULT_SOURCE -O2 -o \"$name\" \"../../bench/c/$name.c\"; done",
                      CC, "strings", "net"],
+        "mpi": find_tool("mpirun") and find_tool("mpicc") and [find_tool("mpicc"), "-std=c11", "-O2", "-o", os.path.join(BUILD, "allreduce"),
+                                                               os.path.join(BENCH, "mpi", "allreduce.c")],
         "node": find_tool("node") and ["node", "--version"],
         "openssl": find_tool("openssl") and ["openssl", "version"],
         "lua": LUA and [LUA, "-v"],

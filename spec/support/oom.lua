@@ -500,6 +500,33 @@ function work.servants()                         -- the servant shares the memor
   if not done then exception(e) end
 end
 
+-- Operations of one member in turn; a value that found no memory leaves the group, so that the other doesn't wait.
+local function member(g)
+  local sum = g:allreduce({ g.rank, 2, 3.5 }, "+")[1] + #g:allgather { g.rank } + g:alltoall({ 10, 20 })[1] + g:scan(g.rank, "+")
+  g:barrier()
+  sum = sum + g:allreduce({ g.rank }, function(a, b) return { a[1] + b[1] } end)[1]
+  sum = sum + g:allreduce(require "mare.buffer".new(8):integers(), "+")[1]
+  return sum + #g:broadcast(("x"):rep(100))
+end
+local function in_group(g)
+  local done, result = pcall(member, g)
+  if done then return result end
+  g:leave()
+  error(result, 0)
+end
+
+function work.collectives()
+  local members = mare.collective.group(2)
+  mare.collective.group(1)[1]:leave()          -- the method is there, also when there is no memory
+  local other = fiber.spawn(in_group, members[2])
+  local done, result = pcall(in_group, members[1])
+  local there, e = other:wait(done and PATIENCE or 0.2)      -- where not even `leave` could be called, the collector ends it later
+  for _, pair in ipairs { { done, result }, { there, e } } do
+    if not pair[1] and not mare.error.is(pair[2], "collective") then error(pair[2], 0) end
+  end
+  if not done then error(result, 0) end
+end
+
 function finish()                                -- luacheck: ignore
   if enough then enough:close() end
 end

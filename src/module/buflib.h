@@ -45,6 +45,10 @@ void mr_buffer_push_open(lua_State *L, size_t len);              /* of zeros */
 mr_store *mr_store_make(lua_State *L, size_t size, int zeroed);  /* for the budget of the process; raises */
 mr_budget *mr_store_afford(lua_State *L, size_t size);           /* takes what it costs; the budget it was taken from, or NULL; raises */
 
+/* ---- views (numbers.c) ---- */
+char mr_view_buffer(lua_State *L, int idx);    /* pushes the buffer of the view at idx: the type of its numbers; 0: there is none, nothing is pushed */
+void mr_view_push(lua_State *L, int idx, char type);             /* of the buffer at idx */
+
 /* ---- the parts ---- */
 /* The open buffer at idx, alone with its store, which has room for so many bytes; its `length` is left. Raises when it is sealed. */
 mr_buffer *mr_buffer_edit(lua_State *L, int idx, size_t total);

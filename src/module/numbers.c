@@ -61,6 +61,13 @@ static view *view_arg(lua_State *L) {
   return v;
 }
 
+char mr_view_buffer(lua_State *L, int idx) {
+  view *v = lua_isuserdata(L, idx) && lua_rawlen(L, idx) == sizeof *v ? lua_touserdata(L, idx) : NULL;
+  if (!v || v->tag != ((uintptr_t)&view_tag ^ (uintptr_t)v)) return 0;
+  lua_getiuservalue(L, idx, 1);
+  return v->type;
+}
+
 /* Pushes its buffer; where that is. */
 static int push_buffer(lua_State *L) {
   lua_getiuservalue(L, 1, 1);
@@ -195,13 +202,14 @@ static const luaL_Reg view_meta[] = {
 
 #define VIEW_NAME "view of a buffer"
 
-/* A view of the buffer at 1. */
-static int push_view(lua_State *L, char type) {
+/* A view of the buffer at idx. */
+void mr_view_push(lua_State *L, int idx, char type) {
   static const char key;
-  mr_buffer_arg(L, 1);
+  idx = lua_absindex(L, idx);
+  mr_buffer_arg(L, idx);
   view *v = lua_newuserdatauv(L, sizeof *v, 1);
   *v = (view){ (uintptr_t)&view_tag ^ (uintptr_t)v, type, (unsigned char)mr_number_size(type) };
-  lua_pushvalue(L, 1);
+  lua_pushvalue(L, idx);
   lua_setiuservalue(L, -2, 1);
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &key) != LUA_TTABLE) {
     lua_pop(L, 1);
@@ -215,6 +223,10 @@ static int push_view(lua_State *L, char type) {
     lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
   }
   lua_setmetatable(L, -2);
+}
+
+static int push_view(lua_State *L, char type) {
+  mr_view_push(L, 1, type);
   return 1;
 }
 

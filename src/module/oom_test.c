@@ -66,6 +66,7 @@ int main(int argc, char **argv) {
   luaL_requiref(L, "mare.orb.cdr", luaopen_mare_orb_cdr, 0);
   luaL_requiref(L, "mare.orb.giop.core", luaopen_mare_orb_giop_core, 0);
   luaL_requiref(L, "mare.trace.core", luaopen_mare_trace_core, 0);
+  luaL_requiref(L, "mare.collective.core", luaopen_mare_collective_core, 0);
   lua_settop(L, 1);
   if (luaL_dofile(L, "spec/support/oom.lua")) { fprintf(stderr, "%s\n", lua_tostring(L, -1)); return 2; }
   lua_replace(L, 1);                           /* the table of works */

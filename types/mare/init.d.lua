@@ -24,6 +24,10 @@
 ---@field scope fun(f: fun(scope: mare.scope, ...: any): ..., ...: any): ... what `require "mare.scope"` gives: `process.scope`
 ---@field server mare.serverlib what `require "mare.server"` gives
 ---@field supervisor mare.supervisorlib what `require "mare.supervisor"` gives
+---@field collective mare.collectivelib what `require "mare.collective"` gives
+---@field parallel mare.parallellib what `require "mare.parallel"` gives
+---@field pipeline mare.pipelinelib what `require "mare.pipeline"` gives
+---@field pool mare.poollib what `require "mare.pool"` gives
 ---@field signal mare.signallib what `require "mare.signal"` gives
 local mare = {}
 

@@ -1,0 +1,313 @@
+-- mare.parallel: functions over lists and files on all cores.
+local mare = require "mare"
+local errors = require "mare.error"
+local temporary = require "spec.support.temporary"
+local parallel, process, channel = mare.parallel, mare.process, mare.channel
+
+local function numbers(n)
+  local list = {}
+  for i = 1, n do list[i] = i end
+  return list
+end
+
+local function failure(f, ...)
+  local ok, err = pcall(f, ...)
+  assert.is_false(ok)
+  assert.is_true(errors.is(err, "parallel"), tostring(err))
+  return err
+end
+
+-- A file of these bytes.
+local function file_of(text)
+  local path = temporary()
+  local f = assert(io.open(path, "w"))
+  f:write(text)
+  f:close()
+  return path
+end
+
+-- f(path of such a file), which is removed.
+local function with_file(text, f)
+  local path = file_of(text)
+  local guard <close> = setmetatable({}, { __close = function() os.remove(path) end })   -- luacheck: ignore guard
+  return f(path)
+end
+
+describe("parallel.map", function()
+  it("gives the results in the order of the items, with their index", function()
+    for _, n in ipairs { 0, 1, 2, 3, 17, 1000 } do
+      local list = parallel.map(numbers(n), function(x, i)
+        assert(x == i)
+        if x % 100 == 1 then mare.sleep(0.002) end
+        return { x * x }
+      end)
+      assert.equal(n, #list)
+      for i = 1, n do assert(i * i == list[i][1]) end
+    end
+  end)
+
+  it("takes a number of workers, and of items in a chunk", function()
+    local most, now = channel.new(math.huge), channel.new(math.huge)
+    parallel.map(numbers(40), function()
+      now:send(true)
+      most:send(#now)
+      mare.sleep(0.001)
+      now:receive()
+    end, { workers = 3, chunk = 1 })
+    local largest = 0
+    for _ = 1, 40 do largest = math.max(largest, (most:receive())) end
+    assert.is_true(largest <= 3 and largest >= 1)
+    local ids = parallel.map(numbers(20), function() return process.self().id end, { chunk = 10, workers = 2 })
+    for i = 2, 10 do assert.equal(ids[1], ids[i]) end
+    for i = 12, 20 do assert.equal(ids[11], ids[i]) end
+  end)
+
+  it("makes chunks of cheap items large, and of dear ones small", function()
+    local ids, changes = parallel.map(numbers(20000), function() return process.self().id end, { workers = 1 }), 0
+    for i = 2, #ids do if ids[i] ~= ids[i - 1] then changes = changes + 1 end end
+    assert.equal(0, changes)
+    local seen = channel.new(math.huge)
+    local worker = process.spawn(function()
+      parallel.each(numbers(8), function() mare.sleep(0.02) seen:send(process.self().id) end, { workers = 4 })
+    end)
+    assert.is_true((worker:wait()))
+    local who = {}
+    for _ = 1, 8 do who[seen:receive()] = true end
+    local n = 0
+    for _ in pairs(who) do n = n + 1 end
+    assert.is_true(n > 1)
+  end)
+
+  it("sends the function and its upvalues along, and finds modules", function()
+    local factor = { 3 }
+    assert.same({ 3, 6 }, parallel.map({ 1, 2 }, function(x) return x * factor[1] end))
+    local moved = coroutine.create(print)
+    local ok, err = pcall(parallel.map, { 1 }, function() return moved end)
+    assert.is_false(ok)
+    assert.truthy(tostring(err):find("f", 1, true))
+  end)
+
+  it("names the item that can't be sent", function()
+    local list = numbers(10)
+    list[7] = { x = coroutine.create(print) }
+    local ok, err = pcall(parallel.map, list, tostring)
+    assert.is_false(ok)
+    assert.truthy(tostring(err):find("list[7].x", 1, true), tostring(err))
+  end)
+
+  it("says what it takes", function()
+    assert.has_error(function() parallel.map(1, print) end)
+    assert.has_error(function() parallel.map({}, 1) end)
+    assert.has_error(function() parallel.map({}, print, { worker = 1 }) end)
+    assert.has_error(function() parallel.map({}, print, { workers = 0 }) end)
+    assert.has_error(function() parallel.map({}, print, { chunk = 1.5 }) end)
+    assert.has_error(function() parallel.lines(1) end)
+    assert.has_error(function() parallel.lines "/no/such/file" end)
+    assert.has_error(function() return parallel.mpa end)
+  end)
+end)
+
+describe("an error in an item", function()
+  it("is raised with its index, and the function's own error as reason", function()
+    local err = failure(parallel.map, numbers(500), function(x) if x == 321 then error({ code = x }) end return x end)
+    assert.same({ 321, 321 }, { err.index, err.reason.code })
+    assert.truthy(tostring(err):find "item 321 failed")
+    assert.truthy(err.traceback)
+  end)
+
+  it("leaves the next call alone", function()
+    for _ = 1, 5 do
+      failure(parallel.each, numbers(50), function(x) if x == 20 then error "no" end mare.sleep(0.001) end)
+      assert.same({ 2, 4 }, parallel.map({ 1, 2 }, function(x) return 2 * x end))
+    end
+  end)
+
+  it("is one when a result can't travel", function()
+    local err = failure(parallel.map, { 1, 2 }, function() return coroutine.create(print) end)
+    assert.truthy(tostring(err.reason):find "cannot be sent")
+  end)
+
+  it("is one when a worker is killed", function()
+    local err = failure(parallel.map, numbers(10), function(x)
+      if x == 5 then process.self():kill() mare.sleep(1) end
+      return x
+    end)
+    assert.equal("killed", err.reason.kind)
+    assert.same({ 1 }, parallel.map({ 1 }, function(x) return x end))
+  end)
+
+  it("names the offset of a line", function()
+    with_file(("ok\n"):rep(5000) .. "bad\n" .. ("ok\n"):rep(5000), function(path)
+      local err = failure(parallel.each, parallel.lines(path), function(line) assert(line == "ok") end)
+      assert.equal(15000, err.index)
+    end)
+  end)
+end)
+
+describe("the other functions", function()
+  it("filter keeps the order", function()
+    assert.same({ 3, 6, 9 }, parallel.filter(numbers(10), function(x) return x % 3 == 0 end))
+    assert.same({}, parallel.filter({}, function() return true end))
+    local list = parallel.filter(numbers(3000), function(x) return x % 2 == 0 end)
+    for i = 1, 1500 do assert.equal(2 * i, list[i]) end
+  end)
+
+  it("each counts", function()
+    local log = channel.new(math.huge)
+    assert.equal(7, parallel.each(numbers(7), function(x) log:send(x) end))
+    assert.equal(7, #log)
+    assert.equal(0, parallel.each({}, print))
+  end)
+
+  it("reduce folds from the left, with the same brackets in every run", function()
+    local words, text = {}, {}
+    for i = 1, 300 do words[i] = "w" .. i end
+    assert.equal(table.concat(words), parallel.reduce(words, ".."))
+    for _ = 1, 5 do
+      text[#text + 1] = parallel.reduce(words, function(a, b) return "(" .. a .. b .. ")" end, { workers = 1 + #text })
+    end
+    for i = 2, 5 do assert.equal(text[1], text[i]) end
+    assert.equal(500500, parallel.reduce(numbers(1000), "+"))
+    assert.same({ 9, 1 }, { parallel.reduce({ 3, 9, 1 }, "max"), parallel.reduce({ 3, 9, 1 }, "min") })
+    assert.is_nil(parallel.reduce({}, "+"))
+    assert.equal("x", parallel.reduce({ "x" }, ".."))
+  end)
+
+  it("reduce by start, step and merge", function()
+    local sum = parallel.reduce(numbers(1000), {
+      start = function() return { n = 0, sum = 0 } end,
+      step = function(s, x) s.n, s.sum = s.n + 1, s.sum + x return s end,
+      merge = function(a, b) return { n = a.n + b.n, sum = a.sum + b.sum } end,
+    })
+    assert.same({ n = 1000, sum = 500500 }, sum)
+    assert.same({}, parallel.reduce({}, { start = function() return {} end, step = print, merge = print }))
+    assert.has_error(function() parallel.reduce({}, { step = print }) end)
+  end)
+
+  it("sort sorts in place", function()
+    for _, n in ipairs { 0, 1, 2, 3, 10, 5000 } do
+      local list, same = {}, {}
+      for i = 1, n do list[i] = math.random(n) same[i] = list[i] end
+      table.sort(same)
+      assert.equal(list, parallel.sort(list))
+      assert.same(same, list)
+      parallel.sort(list, function(a, b) return a > b end, { workers = 3 })
+      for i = 1, n do assert.equal(same[n + 1 - i], list[i]) end
+    end
+    failure(parallel.sort, { 1, "x", 2, "y" })
+  end)
+end)
+
+describe("parallel.lines", function()
+  local function check(lines, last)
+    with_file(table.concat(lines, "\n") .. (last and "\n" or ""), function(path)
+      local got = parallel.map(parallel.lines(path), function(line) return line end)
+      assert.equal(#lines, #got)
+      for i = 1, #lines do assert(lines[i] == got[i], i) end
+      local at = parallel.map(parallel.lines(path), function(_, offset) return offset end)
+      local offset = 0
+      for i = 1, #lines do
+        assert(offset == at[i], i)
+        offset = offset + #lines[i] + 1
+      end
+    end)
+  end
+
+  it("gives each line once, wherever it is cut", function()
+    for _, longest in ipairs { 3, 60, 3000 } do
+      local lines, bytes = {}, 0
+      while bytes < 60000 do
+        lines[#lines + 1] = ("x"):rep(math.random(0, longest))
+        bytes = bytes + #lines[#lines] + 1
+      end
+      lines[#lines + 1] = "the end"
+      check(lines, true)
+      check(lines, false)
+    end
+  end)
+
+  it("copes with one long line, empty lines, an empty file", function()
+    check({ ("y"):rep(300000) }, true)
+    check({ ("y"):rep(100000), "z", ("y"):rep(100000) }, false)
+    local empty = {}
+    for i = 1, 20000 do empty[i] = "" end
+    check(empty, true)
+    with_file("", function(path) assert.same({}, parallel.map(parallel.lines(path), print)) end)
+  end)
+
+  it("filters and reduces", function()
+    local text = {}
+    for i = 1, 5000 do text[i] = ("%d %s"):format(i, i % 7 == 0 and "seven" or "other") end
+    with_file(table.concat(text, "\n"), function(path)
+      local list = parallel.filter(parallel.lines(path), function(line) return line:find "seven" end)
+      assert.equal(714, #list)
+      assert.same({ "7 seven", "4998 seven" }, { list[1], list[714] })
+      local longest = parallel.reduce(parallel.lines(path), function(a, b) return #a < #b and b or a end)
+      assert.equal(10, #longest)
+    end)
+  end)
+end)
+
+describe("workers", function()
+  it("are kept for the next call, and end when there is none", function()
+    local handle = process.spawn(function()
+      local function ids()
+        local found = {}
+        local function who() mare.sleep(0.005) return process.self().id end
+        for _, id in ipairs(parallel.map(numbers(4), who, { chunk = 1 })) do found[id] = true end
+        return found
+      end
+      local first, second = ids(), ids()
+      for id in pairs(second) do if not first[id] then return "another" end end
+      for id in pairs(first) do
+        for _, p in ipairs(process.list()) do
+          while p.id == id and p.process and p.process:status() == "waiting" do mare.sleep(0.01) end
+        end
+      end
+      return parallel.map({ 1 }, function(x) return x + 1 end)[1]
+    end)
+    local ok, result = handle:wait()
+    assert.is_true(ok)
+    assert.truthy(result == 2 or result == "another")
+  end)
+
+  it("end with the caller", function()
+    local log = channel.new(math.huge)
+    local handle = process.spawn(function()
+      parallel.each({ 1, 2 }, function() log:send(process.self()) mare.sleep(3600) end, { workers = 2, chunk = 1 })
+    end)
+    local a, b = (log:receive()), (log:receive())
+    handle:cancel()
+    assert.is_false((handle:wait()))
+    assert.is_false((a:wait()))
+    assert.is_false((b:wait()))
+  end)
+
+  it("are stopped by a deadline", function()
+    local log = channel.new(math.huge)
+    local ok, err = pcall(process.deadline, 0.1, parallel.each, { 1 }, function() log:send(process.self()) mare.sleep(3600) end)
+    assert.is_false(ok)
+    assert.equal("deadline", err.kind)
+    local worker = log:try_receive()
+    if worker then assert.is_false((worker:wait())) end
+  end)
+
+  it("serve several fibers, and calls inside calls", function()
+    local fibers = {}
+    for i = 1, 4 do fibers[i] = mare.fiber.spawn(function() return parallel.reduce(numbers(100 * i), "+") end) end
+    for i = 1, 4 do assert.same({ true, 100 * i * (100 * i + 1) // 2 }, { fibers[i]:wait() }) end
+    assert.same({ 6, 10 }, parallel.map({ 3, 4 }, function(n)
+      local list = {}
+      for i = 1, n do list[i] = i end
+      return mare.parallel.reduce(list, "+")
+    end))
+  end)
+
+  it("tell how far they are", function()
+    local told = {}
+    parallel.each(numbers(100), function() end, { progress = function(done, total) told[#told + 1] = done assert(total == 100) end })
+    for i = 2, #told do assert.is_true(told[i] >= told[i - 1]) end
+    assert.equal(100, told[#told])
+    parallel.each({ 1 }, function() end, { progress = true })
+  end)
+end)
