@@ -286,6 +286,22 @@ describe("handle:info", function()
     p:kill()
   end)
 
+  it("says the line of a fiber that has one, however many stand in C code only", function()
+    local function waits(n)
+      local all = {}
+      for i = 1, n do all[i] = fiber.spawn(mare.sleep, 3600) end
+      all[1]:wait()
+    end
+    local at = ("%s:%d"):format(here:gsub("%%", ""), debug.getinfo(waits, "S").linedefined + 3)
+    for _, n in ipairs { 1, 3 } do
+      local p = parked(process.spawn(waits, n))
+      local i
+      repeat i = p:info(60) until i.fibers == n + 1 and i.where == at
+      assert.same({ 1, "wait for a fiber" }, { i.there, i.waits })
+      p:kill()
+    end
+  end)
+
   it("says where one computes", function()
     local p = busy(endless)
     local i = p:info(60)

@@ -170,6 +170,12 @@ static void count_at(spots *s, const view *v, mr_fiber *f) {
   s->at[i].n++;
 }
 
+/* One that stands in C code only has no line: that is the answer if nobody has one. */
+static int beats(const spot *a, const spot *b) {
+  if (!a->where[0] != !b->where[0]) return a->where[0] != 0;
+  return a->n > b->n;
+}
+
 /* The first one is counted last: of a server with one connection it is that one's place, not that of its accept. */
 static mr_fiber *find_most(const view *v, mr_proc *p, unsigned *there) {
   mr_crew *c = p->main.fiber.crew;
@@ -180,7 +186,7 @@ static mr_fiber *find_most(const view *v, mr_proc *p, unsigned *there) {
     if (lives(f) && begun(f)) count_at(&s, v, f), left--;
   if (lives(&p->main.fiber)) count_at(&s, v, &p->main.fiber);
   for (unsigned i = 1; i < s.n; i++)
-    if (s.at[i].n > s.at[best].n) best = i;
+    if (beats(&s.at[i], &s.at[best])) best = i;
   *there = s.n ? s.at[best].n : 0;
   return s.n ? s.at[best].one : v->own;
 }
