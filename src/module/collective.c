@@ -45,8 +45,8 @@ static void no_room(lua_State *L, mr_budget *over) {
   luaL_error(L, "%s", mr_proc_over(over, text));
 }
 
-static void give_back(mr_given *g) {
-  if (g->kind == GIVEN_MESSAGE) mr_message_back(g->u.m);
+static void give_back(lua_State *L, mr_given *g) {
+  if (g->kind == GIVEN_MESSAGE) mr_message_back(L, g->u.m);
   else mr_given_drop(g);
   g->kind = GIVEN_NOTHING;
 }
@@ -60,13 +60,9 @@ static void give(lua_State *L, mr_fiber *f, int idx, const char *root, int sever
   }
   mr_packer *p = mr_packer_for(L, f);
   mr_budget *over;
-  if (mr_pack(p, L, idx, 1, root) != 0) lua_error(L);
+  if (mr_pack_still(p, L, idx, 1, root, several ? "object moves, and can't go to several members" : NULL) != 0) lua_error(L);
   mr_message *m = mr_proc_seal(L, mr_proc_of(f), p, &over);
   if (!m) no_room(L, over);
-  if (several && mr_message_moves(m)) {
-    mr_message_back(m);
-    luaL_error(L, "%s: what moves can't go to several members", root);
-  }
   g->u.m = m;
   g->kind = GIVEN_MESSAGE;
 }
@@ -97,7 +93,7 @@ static mr_given *give_list(lua_State *L, mr_fiber *f, int n) {
   lua_pushinteger(L, n);
   lua_pushlightuserdata(L, f);
   if (lua_pcall(L, 4, 0, 0) != LUA_OK) {
-    for (int i = 0; i < n; i++) give_back(&list[i]);
+    for (int i = 0; i < n; i++) give_back(L, &list[i]);
     free(list);
     lua_error(L);
   }
@@ -421,8 +417,8 @@ static int run(lua_State *L, mr_member *m, const mr_call *call, mr_given *given,
     mr_comm_finish(m, f);
   }
   if (PORT_UNLIKELY(s == COMM_FAILED) && !m->busy) {         /* it has not entered */
-    give_back(given);
-    for (int i = 0; list && i < mr_comm_size(m); i++) give_back(&list[i]);
+    give_back(L, given);
+    for (int i = 0; list && i < mr_comm_size(m); i++) give_back(L, &list[i]);
     free(list);
   }
   if (PORT_UNLIKELY(s == COMM_FAILED)) raise_failure(L, m);
@@ -655,7 +651,7 @@ static int l_enter(lua_State *L) {
   luaL_argcheck(L, call.what >= CALL_REDUCE && call.what < CALLS && call.fold >= FOLD_CONCAT && call.fold < FOLDS, 3, "no such operation");
   give(L, mr_self_fiber(L), 2, "value", call.what != CALL_REDUCE, &g);
   mr_comm_step s = mr_comm_enter(m, &call, &g, NULL, mr_self_fiber(L));
-  if (s == COMM_FAILED) give_back(&g);
+  if (s == COMM_FAILED) give_back(L, &g);
   return step(L, m, s);
 }
 

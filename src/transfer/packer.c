@@ -341,13 +341,6 @@ mr_budget *mr_message_count(mr_message *m) {
 
 int mr_message_needs_code(const mr_message *m) { return m->needscode; }
 
-int mr_message_moves(const mr_message *m) {
-  mr_shared *const *shared = (mr_shared *const *)(const void *)(m + 1);
-  for (uint32_t i = 0; i < m->nshared; i++)
-    if (shared[i]->type->moves) return 1;
-  return 0;
-}
-
 size_t mr_message_size(const mr_message *m) { return m->size; }
 
 void mr_message_free(mr_message *m) {

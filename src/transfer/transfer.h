@@ -89,7 +89,6 @@ mr_message *mr_packer_seal_in(mr_packer *p, mr_budget *b, mr_budget **over);
 mr_budget  *mr_message_count(mr_message *m);
 mr_message *mr_message_of(mr_shared *o);       /* of this one object, which crosses by reference; NULL: no memory */
 int         mr_message_needs_code(const mr_message *m);   /* so errors other than of memory are possible */
-int         mr_message_moves(const mr_message *m);        /* something in it moves, so it can be received once only */
 
 /* Pushes the values and returns how many. Raises memory errors, or what require raised, of L; consumes nothing: it can be tried again. */
 int         mr_unpack_view(lua_State *L, const mr_packer *p);
