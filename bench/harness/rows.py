@@ -4,7 +4,7 @@ An experiment is a set of labelled commands ("mare 2" = mare with two workers); 
 turn, and every figure of a finding comes from one repetition, so that neighbours on the machine hit both sides alike.
 Counts are chosen so that a program takes some 0.3-0.5 s.
 """
-from . import io_rows, luaproc_rows, seeing_rows, supervised_rows
+from . import heap_rows, io_rows, luaproc_rows, seeds_rows, seeing_rows, supervised_rows
 from .commands import c, erlang, go, lua, mare
 from .model import Experiment, Finding, ratio
 
@@ -199,12 +199,20 @@ def cpu(name, target):
 
 
 def message_size(size, count):
-    """The seeds' table 6.1; no target but the strings above: Erlang and Go pass references."""
-    made = {"mare 1": mare("messages", "strings", size, count), "erlang 1": erlang("strings", size, count),
-            "go 1": go("strings", size, count)}
+    """
+    The seeds' tables 6.1 and 6.12. Strings are copied, and have no target but those above; Erlang's binaries and Go's strings go by reference, as buffers
+    do, of which there are as many messages whatever their size.
+    """
+    many = 600000
+    made = {"mare 1": mare("messages", "strings", size, count), "mare 1 shared": mare("buffers", "shared", size, many),
+            "mare 1 moved": mare("buffers", "moved", size, many), "erlang 1": erlang("strings", size, many), "go 1": go("strings", size, many)}
+    peers = ("erlang 1", "go 1")
     return Experiment(f"size-{size}", made, [
-        Finding(f"messages of {size:,} bytes", lambda m: 1e6 / m["mare 1"]["transfers"], unit="µs", mare=("mare 1",),
-                peers=("erlang 1", "go 1")),
+        Finding(f"messages of {size:,} bytes, copied", lambda m: 1e6 / m["mare 1"]["transfers"], unit="µs", mare=("mare 1",), peers=peers),
+        Finding(f"messages of {size:,} bytes, a buffer shared", ratio("mare 1 shared", "erlang 1", "transfers"), ">=", 1.0, mare=("mare 1 shared",),
+                peers=peers, source="Erlang's binaries"),
+        Finding(f"messages of {size:,} bytes, a buffer moved there and back", ratio("mare 1 moved", "erlang 1", "transfers"), mare=("mare 1 moved",),
+                peers=peers),
     ], "transfers")
 
 
@@ -231,5 +239,6 @@ def experiments(steps):
           for name in ("fib", "nbody", "spectral", "strings", "sort", "generators")],
         *[message_size(*s) for s in ((10, 200000), (104, 200000), (1048, 200000), (10485, 100000), (104857, 20000),
                                      (1048576, 2000), (10485760, 200))],
+        *seeds_rows.experiments(), *heap_rows.experiments(),
         *io_rows.experiments(), *luaproc_rows.experiments(), *supervised_rows.experiments(), *seeing_rows.experiments(),
     ]
