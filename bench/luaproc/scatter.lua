@@ -1,7 +1,6 @@
--- scatter MODE RECEIVERS ITEMS ROUNDS WORKERS: the seeds' test of section 3.3 (Millán Fernández 2016): one process deals the items of a table out to the
--- receivers, again and again, and nobody goes on before all have their part. MODE: "simulated", the receivers wait for a notice on a channel, of which the
--- sender sends one for each; "barrier", they call luaproc.barrier.
--- The seeds' sender notifies when all parts are sent, as in a rendezvous all have arrived then.
+-- scatter MODE RECEIVERS ITEMS ROUNDS WORKERS: the seeds' test of section 3.3 (Millán Fernández 2016): one process deals the items of a table
+-- out to the receivers, again and again, and nobody goes on before all have their part. MODE: "simulated", the receivers wait for a notice on a
+-- channel, and the sender sends one for each when all parts are taken; "barrier", they call luaproc.barrier.
 local luaproc = require "luaproc"
 local measure = require "measure"
 
@@ -14,7 +13,7 @@ for i = 1, receivers do luaproc.newchannel("part" .. i) end
 
 local function receiver(me, how, n, times)
   local sum = 0
-  for i = -times // 10, times do
+  for i = -(times // 10), times do
     local part = luaproc.receive("part" .. me)
     sum = sum + #part
     if how == "barrier" then luaproc.barrier("barrier", n) else luaproc.receive "barrier" end
@@ -29,7 +28,7 @@ end
 local function sender(how, n, count, times)
   local list = {}
   for i = 1, count do list[i] = i end
-  for i = -times // 10, times do
+  for i = -(times // 10), times do
     for k = 1, n do
       luaproc.send("part" .. k, table.move(list, (k - 1) * count // n + 1, k * count // n, 1, {}))
     end

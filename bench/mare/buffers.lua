@@ -1,5 +1,5 @@
--- buffers shared|moved SIZE COUNT: buffers of SIZE bytes between two processes. "shared": one sends the same sealed buffer again and again, as in messages.lua;
--- "moved": an open one goes there and back, so it belongs to one of them at a time, and each way counts as a message.
+-- buffers shared|moved SIZE COUNT: buffers of SIZE bytes between two processes. "shared": one sends the same sealed buffer again and again, as in
+-- messages.lua; "moved": an open one goes there and back, so it belongs to one of them at a time, and each way counts as a message.
 local mare = require "mare"
 local measure = require "measure"
 

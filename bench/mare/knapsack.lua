@@ -1,13 +1,13 @@
--- knapsack MODE WORKERS CAPACITY OBJECTS WEIGHT: the seeds' knapsack (Millán Fernández 2016, section 4.1 and appendix A). Prints seconds, seconds
+-- knapsack MODE PROCESSES CAPACITY OBJECTS WEIGHT: the seeds' knapsack (Millán Fernández 2016, section 4.1 and appendix A). Prints seconds, seconds
 -- of all CPUs, cells of the matrix computed each second, and how much resident memory the run took at most.
 --
--- The matrix of solutions has a row for each object and a column for each unit of capacity. Each worker computes a block of columns, row after row. Before
--- each row it gives its part of the last one, its "fragment", to all workers of the columns behind it; the seeds' count of calls (36,004 of `save` for
--- instance D: 6,000 rows, 4 workers, 4 results) says that it is all of them, not only those who will look at it. At the end each gives all its rows to the
--- main process, which finds the objects.
+-- The matrix of solutions has a row for each object and a column for each unit of capacity. Each process computes a block of columns, row after
+-- row. Before each row it gives its part of the last one, its "fragment", to all processes of the columns behind it; the seeds' count of calls
+-- (36,004 of `save` for instance D: 6,000 rows, 4 processes, 4 results) says that it is all of them, not only those who will look at it. At the
+-- end each gives all its rows to the main process, which finds the objects.
 --
--- MODE says how a table crosses: "direct", as a message; or as a string that is made of it and parsed again, by "luabins" (in C, found through LUA_CPATH; see
--- tools/fetch-luabins), by string.pack ("packed"), or as text ("text").
+-- MODE says how a table crosses: "direct", as a message; or as a string that is made of it and parsed again, by "luabins" (in C, found through
+-- LUA_CPATH; see tools/fetch-luabins), by string.pack ("packed"), or as Lua source ("text").
 local mare = require "mare"
 local measure = require "measure"
 

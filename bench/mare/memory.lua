@@ -41,6 +41,7 @@ orders:send(fibers, gate)
 done:receive()
 local all = measure.resident()
 
+assert(#kept == channels and #handles == processes)
 measure.report("base", base, "KiB")
 measure.report("channels", with_channels, "KiB")
 measure.report("processes", with_processes, "KiB")

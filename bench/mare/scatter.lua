@@ -7,7 +7,7 @@ local receivers, items, rounds = measure.arg(1), measure.arg(2), measure.arg(3)
 local function member(g, count, times)
   local list, n, received, start = {}, g.size - 1, 0, nil
   for i = 1, g.rank == 1 and count or 0 do list[i] = i end
-  for i = -times // 10, times do
+  for i = -(times // 10), times do
     if i == 1 then
       g:barrier()
       start = mare.clock()
