@@ -233,12 +233,12 @@ def experiments(steps):
         tasks(steps), pingpong(),
         against_ceiling("pairs", "8 independent pairs", everyone("pairs", 8, 600000), "trips", 0.9), fanout(),
         spawn(), waiting(), strings("100 KB", 100000, 40000), strings("1 MiB", 1048576, 4000),
+        *seeds_rows.experiments(), *heap_rows.experiments(),
         tables("integers", "table of 1,000 integers", 1000, 25000, 0.7),
         tables("records", "100 nested records", 100, 8000, 0.3), sorting(), ticker(), *fair(), *ready(), priority(), cancel(),
         *[cpu(name, 0.9 if name == "generators" else 0.99)
           for name in ("fib", "nbody", "spectral", "strings", "sort", "generators")],
         *[message_size(*s) for s in ((10, 200000), (104, 200000), (1048, 200000), (10485, 100000), (104857, 20000),
                                      (1048576, 2000), (10485760, 200))],
-        *seeds_rows.experiments(), *heap_rows.experiments(),
         *io_rows.experiments(), *luaproc_rows.experiments(), *supervised_rows.experiments(), *seeing_rows.experiments(),
     ]
