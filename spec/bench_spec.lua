@@ -39,8 +39,8 @@ describe("bench", function()
     for _, size in ipairs { 0, 10, 100000 } do
       assert.truthy(figures("mare/messages", "strings", size, 20).transfers)
       assert.truthy(figures("mare/messages", "frozen", size, 20).transfers)
-      assert.truthy(figures("mare/buffers", "shared", size, 20).transfers)
-      assert.truthy(figures("mare/buffers", "moved", size, 20).transfers)
+      assert.truthy(figures("mare/messages", "buffers", size, 20).transfers)
+      assert.truthy(figures("mare/moved", size, 20).transfers)
     end
   end)
 

@@ -1,6 +1,6 @@
-"""Rows of the seeds' experiments: tables sent directly and as strings; scatter with and without a barrier. bench/seeds/run has the seeds' own
-tables. See rows.py for what a row is."""
-from .commands import luaproc, mare
+"""Rows of the seeds' experiments: tables sent directly and as strings; scatter with and without a barrier; buffers that move. bench/seeds/run has the
+seeds' own tables. See rows.py for what a row is."""
+from .commands import erlang, luaproc, mare
 from .model import Experiment, Finding, ratio
 
 SCATTERS = 4000
@@ -38,5 +38,12 @@ def _scatter(receivers):
         for mode, how in (("barrier", "luaproc.barrier"), ("collective", "mare.collective"))], "scatters")
 
 
+def _moved(size):
+    """There and back; Erlang's binaries are shared."""
+    made = {"mare 1": mare("moved", size, 400000), "erlang 1": erlang("strings", size, 400000)}
+    return Experiment(f"moved-{size}", made, [
+        Finding(f"buffers of {size:,} bytes, moved", lambda m: 1e6 / m["mare 1"]["transfers"], unit="µs", mare=("mare 1",), peers=("erlang 1",))], "transfers")
+
+
 def experiments():
-    return [_knapsack(), _scatter(8), _scatter(32)]
+    return [_knapsack(), _scatter(8), _scatter(32), _moved(10), _moved(10485760)]

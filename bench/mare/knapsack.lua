@@ -92,13 +92,13 @@ end
 
 -- The next row, from column `first` on.
 local function next_row(last, fragments, me, gain)
-  local first, row, n = first_column(me), {}, #last
-  for k = 1, math.min(weight, n) do
-    local before, keep = cell(fragments, last, me, first + k - 1 - weight), last[k]
+  local first, row, n, w = first_column(me), {}, #last, weight
+  for k = 1, math.min(w, n) do
+    local before, keep = cell(fragments, last, me, first + k - 1 - w), last[k]
     row[k] = before and before + gain > keep and before + gain or keep
   end
-  for k = weight + 1, n do
-    local taken, keep = last[k - weight] + gain, last[k]
+  for k = w + 1, n do
+    local taken, keep = last[k - w] + gain, last[k]
     row[k] = taken > keep and taken or keep
   end
   return row

@@ -124,8 +124,8 @@ def messages(runner, size):
     sizes = list(TABLE_6_1)[::3] if size == "quick" else list(TABLE_6_1)
     for n in sizes:
         copied = 20 if size == "quick" else TABLE_6_1[n][0]
-        cells |= {f"{n} copied": ("mare 1", mare("messages", "strings", n, copied)), f"{n} shared": ("mare 1", mare("buffers", "shared", n, by_reference)),
-                  f"{n} moved": ("mare 1", mare("buffers", "moved", n, by_reference)), f"{n} frozen": ("mare 1", mare("messages", "frozen", n, by_reference)),
+        cells |= {f"{n} copied": ("mare 1", mare("messages", "strings", n, copied)), f"{n} shared": ("mare 1", mare("messages", "buffers", n, by_reference)),
+                  f"{n} moved": ("mare 1", mare("moved", n, by_reference)), f"{n} frozen": ("mare 1", mare("messages", "frozen", n, by_reference)),
                   f"{n} erlang": ("erlang 1", erlang("strings", n, by_reference)), f"{n} go": ("go 1", go("strings", n, by_reference))}
     taken = runner.all("messages", cells)
     table = Table("messages", "Tables 6.1 and 6.12: messages of so many bytes, microseconds each, 1 worker",
