@@ -12,9 +12,9 @@ for _, name in ipairs { "barrier", "over", "ready", "start" } do luaproc.newchan
 for i = 1, receivers do luaproc.newchannel("part" .. i) end
 
 local function receiver(me, how, n, times)
-  local sum = 0
+  local sum, mine = 0, "part" .. me
   for i = -(times // 10), times do
-    local part = luaproc.receive("part" .. me)
+    local part = luaproc.receive(mine)
     sum = sum + #part
     if how == "barrier" then luaproc.barrier("barrier", n) else luaproc.receive "barrier" end
     if i == 0 then
@@ -26,11 +26,12 @@ local function receiver(me, how, n, times)
 end
 
 local function sender(how, n, count, times)
-  local list = {}
+  local list, names = {}, {}
   for i = 1, count do list[i] = i end
+  for k = 1, n do names[k] = "part" .. k end
   for i = -(times // 10), times do
     for k = 1, n do
-      luaproc.send("part" .. k, table.move(list, (k - 1) * count // n + 1, k * count // n, 1, {}))
+      luaproc.send(names[k], table.move(list, (k - 1) * count // n + 1, k * count // n, 1, {}))
     end
     if how == "simulated" then for _ = 1, n do luaproc.send("barrier", true) end end
     if i == 0 then
