@@ -41,6 +41,7 @@ bench:
 	@tools/build plain
 	@bench/run $(if $(B),--only $(B))
 	@$(if $(B),:,bench/heap/run -n 5 -o bench/data)
+	@$(if $(B),:,bench/seeds/run)
 	@$(if $(B),:,bench/orb/run)
 
 lint:

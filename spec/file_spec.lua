@@ -201,6 +201,31 @@ describe("files", function()
       do local _ <close> = f end              -- no use: its receiver closes it
     end)
 
+    it("stay open however often they have moved, and whatever is left of them is collected then", function()
+      local f = assert(file.open(path "often", "w"))
+      local there, back = mare.channel.new(), mare.channel.new()
+      local other = mare.process.spawn(function()
+        collectgarbage "stop"                              -- all that was left of the file goes at the end, at once
+        for v in there:each() do back:send(v) end
+        collectgarbage()
+        return true
+      end)
+      collectgarbage "stop"
+      local first = f
+      for i = 1, 16387 do                                  -- a userdata was known by 16 bits of a count that goes up by four in each turn
+        there:send(f)
+        f = back:receive()
+        if i == 16384 then assert.is_false(pcall(first.write, first, "no")) end
+      end
+      collectgarbage "restart"
+      collectgarbage()
+      assert.is_true(f:write "still here")
+      there:close()
+      assert.is_true(select(2, other:wait()))
+      assert.is_true(f:close())
+      assert.equal("still here", file.read(path "often"))
+    end)
+
     it("are used by one call at a time", function()
       local fiber = require "mare.fiber"
       assert(file.write(path "busy", ("x"):rep(1 << 23)))

@@ -34,6 +34,7 @@ GO = find_tool("go", "/usr/local/go/bin")
 ERL, ERLC = find_tool("erl"), find_tool("erlc")
 CC = find_tool(os.environ.get("CC", "cc")) or find_tool("gcc")
 MARE = os.environ.get("MARE", os.path.join(ROOT, "bin", "mare"))
+MIMALLOC = next((path for pattern in ("/usr/lib/*/libmimalloc.so*", "/usr/local/lib/libmimalloc.so") for path in sorted(glob.glob(pattern))), None)
 
 
 @dataclass(frozen=True)
@@ -49,25 +50,25 @@ class Command:
         return subprocess.Popen(self.argv, env={**os.environ, **self.env}, cwd=ROOT, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
-    def run(self):
+    def run(self, limit=TIME_LIMIT):
         """Returns {metric: value}; raises Failure."""
         try:
             running = [self.start() for _ in range(self.copies)]
         except OSError as error:
             raise Failure(f"{self.argv[0]}: {error.strerror}") from None
-        results = [self._finish(process, time.monotonic() + TIME_LIMIT) for process in running]
+        results = [self._finish(process, time.monotonic() + limit, limit) for process in running]
         for result in results:
             if isinstance(result, Failure):
                 raise result
         return {metric: sum(r[metric] for r in results) for metric in results[0]}
 
-    def _finish(self, process, deadline):
+    def _finish(self, process, deadline, limit):
         try:
             out, err = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-            return Failure(f"no end within {TIME_LIMIT} s: {self}")
+            return Failure(f"no end within {limit} s: {self}")
         if process.returncode != 0:
             lines = err.strip().splitlines() or ["no message"]
             return Failure(f"exit {process.returncode}: {self}: {lines[0]}")
@@ -87,7 +88,7 @@ def _lua_env(directory):
     shared = os.environ.get("MARE_LIB", os.path.join(ROOT, "build", "plain", "lib"))
     return {
         "LUA_PATH": ";".join([f"{BENCH}/{directory}/?.lua", f"{ROOT}/lua/?.lua", f"{ROOT}/lua/?/init.lua", ";"]),
-        "LUA_CPATH": f"{shared}/?.so;;",
+        "LUA_CPATH": f"{shared}/?.so;{BUILD}/luabins/?.so;;",
         "LUA_INIT": "",
     }
 
@@ -102,6 +103,16 @@ def mare(name, *args, workers=1, directory="mare", options=()):
 
 def lua(name, *args, directory="cpu"):
     return Command((LUA or "lua5.4", _script(directory, name), *map(str, args)), _lua_env(directory))
+
+
+def script(directory, name, *args, env=None):
+    """A program in plain Lua that needs nothing of ours."""
+    return Command((LUA or "lua5.4", _script(directory, name), *map(str, args)), {"LUA_INIT": ""} | (env or {}))
+
+
+def luaproc(name, *args, workers=1):
+    """A program written for luaproc, by mare's module; its last argument says how many workers."""
+    return mare(name, *args, workers, workers=workers, directory="luaproc")
 
 
 def go(row, *args, workers=1):
@@ -133,6 +144,8 @@ def build():
         "openssl": find_tool("openssl") and ["openssl", "version"],
         "lua": LUA and [LUA, "-v"],
         "luaproc": LUA and [LUA, "-v"],
+        "luabins": ["tools/fetch-luabins"],
+        "mimalloc": MIMALLOC and ["test", "-r", MIMALLOC],
         "mare": os.access(MARE, os.X_OK) and [MARE, "--version"],
     }
     for language, argv in steps.items():

@@ -4,7 +4,7 @@ An experiment is a set of labelled commands ("mare 2" = mare with two workers); 
 turn, and every figure of a finding comes from one repetition, so that neighbours on the machine hit both sides alike.
 Counts are chosen so that a program takes some 0.3-0.5 s.
 """
-from . import dict_rows, io_rows, luaproc_rows, seeing_rows, supervised_rows, together_rows
+from . import dict_rows, heap_rows, io_rows, luaproc_rows, seeds_rows, seeing_rows, supervised_rows, together_rows
 from .commands import c, erlang, go, lua, mare
 from .model import Experiment, Finding, ratio
 
@@ -255,6 +255,7 @@ def experiments(steps):
         tasks(steps), pingpong(),
         against_ceiling("pairs", "8 independent pairs", everyone("pairs", 8, 600000), "trips", 0.9), fanout(),
         spawn(), waiting(), strings("100 KB", 100000, 40000), strings("1 MiB", 1048576, 4000),
+        *seeds_rows.experiments(), *heap_rows.experiments(),
         tables("integers", "table of 1,000 integers", 1000, 25000, 0.7),
         tables("records", "100 nested records", 100, 8000, 0.3), sorting(), ticker(), *fair(), *ready(), priority(), cancel(),
         *[cpu(name, 0.9 if name == "generators" else 0.99)

@@ -27,4 +27,10 @@ function measure.resident()
   return tonumber(file:read("a"):match("Rss:%s+(%d+)"))
 end
 
+-- The most that it ever had, likewise.
+function measure.peak()
+  local file <close> = assert(io.open("/proc/self/status"))
+  return tonumber(file:read("a"):match("VmHWM:%s+(%d+)"))
+end
+
 return measure

@@ -74,12 +74,15 @@ typedef struct mr_box { mr_shared *object; uint64_t tag; } mr_box;
 typedef struct mr_wide_box { mr_box box; uint64_t place; uint32_t reads, lazy; } mr_wide_box;
 extern uint64_t mr_secret;
 
-/* What tells that the box is one of ours, 0 in its low 48 bits; above them a movable's epoch, by which a husk is known. */
+/*
+ * What tells that the box is one of ours, 0 in its low 32 bits; above them a movable's epoch, by which a husk is known: all of it, as with fewer bits an
+ * object that moves often would come to be owned by a husk again, and go when that is collected.
+ */
 static inline uint64_t mr_box_rest(const mr_box *b) { return b->tag ^ mr_secret ^ (uintptr_t)b->object; }
-#define MR_BOX_OURS(rest) (((rest) & UINT64_C(0xffffffffffff)) == 0)
+#define MR_BOX_OURS(rest) ((uint32_t)(rest) == 0)
 static inline uint64_t mr_box_tag(mr_shared *o) {
   uint64_t epoch = o->type->moves ? atomic_load_explicit(&((mr_movable *)(void *)o)->epoch, memory_order_acquire) : 0;
-  return mr_secret ^ (uintptr_t)o ^ epoch << 48;
+  return mr_secret ^ (uintptr_t)o ^ epoch << 32;
 }
 /* The same as mr_shared_to for a movable type: NULL also for a husk. */
 static inline mr_shared *mr_movable_to(lua_State *L, int idx, const mr_sharetype *type) {
