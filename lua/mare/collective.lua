@@ -11,6 +11,7 @@ local core = require "mare.collective.core"
 local process = mare.process
 
 local GRACE = 5                                -- seconds from cancel to kill
+local PATIENCE = 1                             -- seconds for the cause to show, when one fails because of another
 
 local collective = {}
 
@@ -29,6 +30,7 @@ Run.__index = Run
 local function follows(err) return errors.is(err, "collective") or errors.is(err, "cancelled") end
 
 local function cancel(run)
+  run.patient = nil
   for _, handle in pairs(run.live) do handle:cancel("another member failed") end
 end
 
@@ -40,7 +42,8 @@ local function ended(run, rank, ok, result, traceback)
     return
   end
   if run.failed and (not follows(run.failed.err) or follows(result)) then return end
-  if not run.failed then cancel(run) end
+  -- The member that is the cause is on its way out with its own error, which a cancel would replace.
+  if not follows(result) then cancel(run) elseif not run.failed then run.patient = mare.clock() + PATIENCE end
   run.failed = { rank = rank, handle = handle, err = result, traceback = traceback }
 end
 
@@ -54,9 +57,12 @@ end
 
 local function watch(run, moment)
   while next(run.live) do
-    local till = moment or run.failed and run.till
-    if run.failed and not run.till then run.till = mare.clock() + GRACE till = run.till end
-    if not saw(run, run.selector:wait(till and math.max(0, till - mare.clock()))) then return end
+    if run.failed and not run.patient and not run.till then run.till = mare.clock() + GRACE end
+    local till = moment or run.patient or run.till
+    if not saw(run, run.selector:wait(till and math.max(0, till - mare.clock()))) then
+      if moment or not run.patient then return end
+      cancel(run)
+    end
   end
 end
 

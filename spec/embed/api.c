@@ -85,7 +85,7 @@ static int l_buffers(lua_State *L) {
   mare->buffer_push(L, "a\0b", 3);
   CHECK(memcmp(mare->buffer_bytes(L, -1, &n), "a\0b", 3) == 0 && n == 3);
   lua_pushliteral(L, "abc");
-  CHECK(!mare->buffer_bytes(L, -1, &n) && !mare->buffer_bytes(L, 99, NULL));
+  CHECK(!mare->buffer_bytes(L, -1, &n) && !mare->buffer_bytes(L, lua_gettop(L) + 1, NULL));
   char *p = mare->buffer_new(L, 4);
   CHECK(memcmp(p, "\0\0\0\0", 4) == 0);
   memcpy(p, "wxyz", 4);
