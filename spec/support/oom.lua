@@ -508,8 +508,9 @@ local function member(g)
   sum = sum + g:allreduce(require "mare.buffer".new(8):integers(), "+")[1]
   return sum + #g:broadcast(("x"):rep(100))
 end
+-- A fiber that found no memory before it could call `leave` has its member until the collector ends it; the deadline is for who waits meanwhile.
 local function in_group(g)
-  local done, result = pcall(member, g)
+  local done, result = pcall(process.deadline, 5, member, g)
   if done then return result end
   g:leave()
   error(result, 0)
@@ -520,10 +521,14 @@ function work.collectives()
   mare.collective.group(1)[1]:leave()          -- the method is there, also when there is no memory
   local other = fiber.spawn(in_group, members[2])
   local done, result = pcall(in_group, members[1])
-  local there, e = other:wait(done and PATIENCE or 0.2)      -- where not even `leave` could be called, the collector ends it later
+  local there, e = other:wait(done and PATIENCE or 0.2)
+  local waited
   for _, pair in ipairs { { done, result }, { there, e } } do
-    if not pair[1] and not mare.error.is(pair[2], "collective") then error(pair[2], 0) end
+    local why = pair[2]
+    if not pair[1] and (why == "timeout" or mare.error.is(why, "deadline")) then waited = why
+    elseif not pair[1] and not mare.error.is(why, "collective") then error(why, 0) end
   end
+  if waited then error(waited, 0) end              -- not for want of memory
   if not done then error(result, 0) end
 end
 
