@@ -53,6 +53,34 @@ describe("process.list", function()
     assert.is_nil(record_of(p))
   end)
 
+  it("is in order, whole or cut, of a few and of thousands, with numbers of any size", function()
+    local n, told = math.floor(3000 / proc.slow), channel.new(math.huge)
+    local all = {}
+    for i = 1, n do
+      all[i] = process.spawn(function(told, gate, much)
+        for k = 1, much do told:send(k) end
+        gate:receive()
+      end, told, gate, i % 7 == 0 and i % 700 or 0)
+    end
+    for _, p in ipairs(all) do parked(p) end
+    local function key(r, sort) return sort == "messages" and r.sent + r.received or r[sort] end
+    for _, sort in ipairs { "id", "sent", "messages" } do
+      local whole = process.list { sort = sort }
+      assert.is_true(#whole > n)
+      for i = 2, #whole do
+        local a, b = key(whole[i - 1], sort), key(whole[i], sort)
+        assert(sort == "id" and a < b or sort ~= "id" and a >= b, sort)
+      end
+      for _, most in ipairs { 1, 2, 100, n } do
+        local part = process.list { sort = sort, limit = most }
+        assert.equal(most, #part)
+        for i = 1, most do assert.equal(key(whole[i], sort), key(part[i], sort)) end
+      end
+    end
+    for _, p in ipairs(all) do p:kill() end
+    for _, p in ipairs(all) do p:wait() end
+  end)
+
   it("has the one that asks, and says of the first what it is", function()
     local r = record_of(process.self())
     assert.equal("running", r.status)

@@ -271,6 +271,22 @@ describe("the door", function()
     end)
   end
 
+  it("is gone after SIGTERM that lets a profile be written, too", function()
+    local path = require "spec.support.temporary"()
+    local w <close> = watched.start({ "--observe", "--profile", path }, [[
+      local began = os.clock()
+      while os.clock() < began + 0.5 do end
+      print "ready"
+      mare.sleep(1e6)]])
+    assert(w:door())
+    w:kill "TERM"
+    assert.same({ signal = "TERM" }, w:ends())
+    assert.is_nil(w:door())
+    local file <close> = assert(io.open(path, "rb"))
+    assert.is_true(#file:read "a" > 0)
+    os.remove(path)
+  end)
+
   it("is gone after the second Ctrl-C", function()
     local w <close> = watched.start(observe, [[
       print "ready"
@@ -351,6 +367,15 @@ describe("the door", function()
       assert.is_true(client("kill " .. process_named(client, "child").id).ok)
       w:kill "TERM"
       assert.same({ signal = "TERM" }, w:ends())
+      assert.is_nil(w:door())
+    end)
+
+    it("is gone after SIGHUP from plain Lua, too", function()
+      local w <close> = watched.lua(sleeper)
+      assert(terminal.knock(w.pid))
+      assert(in_the_end(function() return w:door() end))
+      w:kill "HUP"
+      assert.same({ signal = "HUP" }, w:ends())
       assert.is_nil(w:door())
     end)
 

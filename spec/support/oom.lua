@@ -98,6 +98,43 @@ function work.limits()
   mare.sleep(0.0001)
 end
 
+-- Those that were killed are listed until they are collected: so one that lives is looked at, or the list would get longer from run to run.
+local listed
+function work.lists()
+  listed = listed or process.spawn { main = mare.sleep, args = { 3600 }, name = "listed" }
+  local found
+  for _, p in ipairs(process.list { handles = true }) do found = found or p.handle == listed and p end
+  assert(found.id == listed.id and found.name == "listed")
+  assert(#process.list { sort = "cpu", limit = 1 } == 1 and #process.list() >= 2)
+  assert(listed:info(PATIENCE).id == listed.id and listed:traceback(PATIENCE):find "listed")
+  assert(process.totals().processes >= 1)
+end
+
+-- What the observer answers on its own thread; here by this one.
+local observer
+function work.observer()
+  observer = observer or require "mare.observe.protocol"(require "observed")
+  local function ask(kind, text)
+    local answer = observer(kind, text)
+    if answer:find "not enough memory" then error(answer, 0) end
+    return answer
+  end
+  with({ channel.named("observed", 10) }, function(things)
+    ok(things[1]:send(1))
+    killed({ main = mare.sleep, args = { 3600 }, name = "observed" }, function(h)
+      assert(ask("hello", ""):find '"protocol":1')
+      assert(ask("line", "list cpu 1"):find '"processes"')
+      assert(ask("line", "totals"):find '"workers"')
+      assert(ask("line", "channels 50"):find '"length":1')
+      ask("line", "failures 3")
+      assert(ask("line", "info " .. h.id):find '"name":"observed"')
+      ask("line", "traceback " .. h.id)          -- on a loaded machine it does not answer in time
+      assert(ask("http", "GET /metrics HTTP/1.1\r\n\r\n"):find "mare_processes")
+      assert(ask("line", "cancel " .. h.id):find '"cancelled"')
+    end)
+  end)
+end
+
 function work.messages()
   local c = channel.new(2)
   local shared = { 1, 2.5, "three", { deep = { true } } }
@@ -534,6 +571,7 @@ end
 
 function finish()                                -- luacheck: ignore
   if enough then enough:close() end
+  if listed then listed:kill() end
 end
 
 return work

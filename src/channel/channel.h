@@ -78,13 +78,13 @@ mr_channel *mr_channel_lookup(int space, const char *name, size_t len, uint64_t 
 int         mr_channel_named_so(const mr_channel *c, const char *name, size_t len);      /* of a channel that has a name */
 /* Closes the channel of that name: CH_DONE; CH_BLOCKED: it stores messages, so it stays; CH_CLOSED: there is none. */
 mr_step     mr_channel_delete(int space, const char *name, size_t len, mr_fiber *near);
-/* The fullest of mare's space, that first, `most` at most; how many there are in `out`. For who looks: they change meanwhile. */
+/* The fullest of mare's space, that first, `most` at most; n: how many are in `out`. For who looks: they change meanwhile. MR_OK or MR_ENOMEM. */
 typedef struct mr_channel_info {
   char name[64];                               /* cut if it is longer */
   size_t length, capacity;
   unsigned senders, receivers;                 /* how many wait there; a thousand counts for more, too */
 } mr_channel_info;
-unsigned    mr_channel_infos(mr_channel_info *out, unsigned most);
+int         mr_channel_infos(mr_channel_info *out, unsigned most, unsigned *n);
 /* Eight bytes at a time, as names are short and looked up at every message. */
 static inline uint64_t mr_channel_hash(const char *name, size_t len) {
   const uint64_t k = UINT64_C(0x9E3779B97F4A7C15);

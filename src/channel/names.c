@@ -184,10 +184,9 @@ static unsigned waiting(const mr_wait *head) {
   return n;
 }
 
-/* (stripe's lock) */
 static mr_channel_info describe(mr_channel *c) {
   mr_channel_info i = { .capacity = c->capacity };
-  snprintf(i.name, sizeof i.name, "%s", c->name->text);
+  snprintf(i.name, sizeof i.name, "%s", c->name->text);   /* it lives as long as the channel */
   port_acquire(&c->lock);
   i.length = c->count;
   i.senders = waiting(&c->senders);
@@ -212,15 +211,45 @@ static unsigned place(mr_channel_info *out, unsigned n, unsigned most, mr_channe
   return n < most ? n + 1 : n;
 }
 
-unsigned mr_channel_infos(mr_channel_info *out, unsigned most) {
-  unsigned n = 0;
-  for (int i = 0; i < STRIPES; i++) {
-    stripe *t = &stripes[i];
-    port_acquire(&t->lock);
-    for (size_t k = 0; k < t->size; k++)
-      for (mr_name_entry *e = t->slot[k]; e; e = e->next)
-        if (e->space == CH_SPACE_MARE) n = place(out, n, most, describe(e->channel));
+typedef struct { mr_channel **at; size_t n, size; } found;
+
+/* Under no lock; what it had is not kept. */
+static int make_room(found *f, size_t n) {
+  free(f->at);
+  f->size = n + n / 8 + 16;
+  f->at = malloc(f->size * sizeof(mr_channel *));
+  return f->at != NULL;
+}
+
+/* Those of a stripe, each with a reference, so that its lock is held for that only. 0: no memory. */
+static int collect(stripe *t, found *f) {
+  f->n = 0;
+  port_acquire(&t->lock);
+  for (size_t n; (n = t->count) > f->size; port_acquire(&t->lock)) {
     port_unlock(&t->lock);
+    if (!make_room(f, n)) return 0;
   }
-  return n;
+  for (size_t k = 0; k < t->size; k++)
+    for (mr_name_entry *e = t->slot[k]; e; e = e->next) {
+      if (e->space != CH_SPACE_MARE) continue;
+      mr_retain(&e->channel->shared);
+      f->at[f->n++] = e->channel;
+    }
+  port_unlock(&t->lock);
+  return 1;
+}
+
+int mr_channel_infos(mr_channel_info *out, unsigned most, unsigned *n) {
+  found f = { NULL, 0, 0 };
+  int ok = 1;
+  *n = 0;
+  for (int i = 0; ok && i < STRIPES; i++) {
+    ok = collect(&stripes[i], &f);
+    for (size_t k = 0; k < f.n; k++) {
+      *n = place(out, *n, most, describe(f.at[k]));
+      mr_release(&f.at[k]->shared);
+    }
+  }
+  free(f.at);
+  return ok ? MR_OK : MR_ENOMEM;
 }

@@ -1,6 +1,7 @@
 /*
  * Names: the same name is the same channel, in each of the two spaces another; thousands of them are found; a deleted name is free again, unless its
- * channel stores messages; threads that make, find and close the same names at once always get an open channel or a closed one, never a dead one.
+ * channel stores messages; threads that make, find and close the same names at once always get an open channel or a
+ * closed one, never a dead one, and who looks at all of them meanwhile sees none that is gone.
  */
 #include "channel/test.h"
 
@@ -104,13 +105,35 @@ static void make_find_and_close(void *arg) {
   }
 }
 
+static atomic_int over;
+
+/* The last reference may be the looker's. */
+static void look(void *arg) {
+  mr_channel_info seen[NAMES];
+  unsigned n;
+  (void)arg;
+  while (!atomic_load(&over)) {
+    CHECK(mr_channel_infos(seen, NAMES, &n) == MR_OK && n <= NAMES);
+    for (unsigned i = 0; i < n; i++) CHECK(seen[i].capacity == 1 && (seen[i].name[0] == 'n' || seen[i].name[0] == 'm'));
+  }
+}
+
 static void test_threads_share_names(void) {
-  port_thread t[THREADS];
+  port_thread t[THREADS], looker;
   char buf[32];
+  CHECK(port_thread_fork(&looker, look, NULL, "look") == 0);
   for (uintptr_t i = 0; i < THREADS; i++) CHECK(port_thread_fork(&t[i], make_find_and_close, (void *)(i + 1), "names") == 0);
   for (int i = 0; i < THREADS; i++) port_thread_join(&t[i]);
+  atomic_store(&over, 1);
+  port_thread_join(&looker);
   for (int i = 0; i < NAMES; i++) mr_channel_delete(CH_SPACE_MARE, name_of(buf, i), strlen(name_of(buf, i)), NULL);
   for (int i = 0; i < NAMES; i++) CHECK(look_up(CH_SPACE_MARE, name_of(buf, i)) == NULL);
+}
+
+static unsigned infos(mr_channel_info *out, unsigned most) {
+  unsigned n;
+  CHECK(mr_channel_infos(out, most, &n) == MR_OK);
+  return n;
 }
 
 static void test_the_fullest_are_found(void) {
@@ -118,7 +141,7 @@ static void test_the_fullest_are_found(void) {
   mr_channel_info seen[5];
   char buf[32];
   int made;
-  CHECK(mr_channel_infos(seen, 5) == 0);
+  CHECK(infos(seen, 5) == 0);
   for (int i = 0; i < 20; i++) {
     int err;
     mr_wait *w = NULL;
@@ -129,9 +152,9 @@ static void test_the_fullest_are_found(void) {
       CHECK(mr_channel_put(all[i], &m, NULL, &w) == CH_DONE);
     }
   }
-  CHECK(mr_channel_infos(seen, 5) == 5);
+  CHECK(infos(seen, 5) == 5);
   for (unsigned i = 0; i < 5; i++) CHECK(seen[i].length == 19 - i && seen[i].capacity == 100 && seen[i].senders == 0 && seen[i].receivers == 0);
-  CHECK(mr_channel_infos(seen, 0) == 0 && mr_channel_infos(seen, 1) == 1 && seen[0].length == 19);
+  CHECK(infos(seen, 0) == 0 && infos(seen, 1) == 1 && seen[0].length == 19);
   for (int i = 0; i < 20; i++) {
     mr_channel_close(all[i], NULL);
     mr_release(&all[i]->shared);

@@ -1,7 +1,7 @@
 /*
  * mare.process, what is seen of processes: list, totals; info and traceback of handles. What is behind them: process/info.h.
  *
- * A list may have a hundred thousand entries, so its keys are strings on the stack, and its records are read before the first table is made: no
+ * A list may have a hundred thousand entries, so its keys and words are strings on the stack, and its records are read before the first table is made: no
  * process is looked at while Lua allocates.
  */
 #include "module/look.h"
@@ -19,19 +19,32 @@ static const char *const keys[] = { [ID] = "id", [NAME] = "name", [STATUS] = "st
                                     [HEAP] = "heap", [SENT] = "sent", [RECEIVED] = "received", [PARENT] = "parent", [OWNER] = "owner",
                                     [FIBERS] = "fibers", [RESTARTS] = "restarts", [KIND] = "kind", [HANDLE] = "handle" };
 
-/* They stand one after the other from then on; what is returned is where, less one. */
-static int push_keys(lua_State *L) {
-  int base = lua_gettop(L);
-  luaL_checkstack(L, KEYS + 12, NULL);
+/*
+ * Keys, and words that come again and again - what a process does and waits in, its priority -, stand on the stack from `base` on; a word from when it
+ * comes first. Words are constants, so they are known by their addresses.
+ */
+enum { WORDS = 24 };
+typedef struct words { int base, n; const char *of[WORDS]; } words;
+
+static void push_words(lua_State *L, words *w) {
+  w->base = lua_gettop(L);
+  w->n = 0;
+  luaL_checkstack(L, KEYS + WORDS + 12, NULL);
   for (int i = 1; i < KEYS; i++) lua_pushstring(L, keys[i]);
-  return base;
+  lua_settop(L, w->base + KEYS + WORDS - 1);
 }
 
-/* The value is on top, under it the table. */
-static void set(lua_State *L, int key) {
-  lua_pushvalue(L, key);
-  lua_insert(L, -2);
-  lua_rawset(L, -3);
+static void push_word(lua_State *L, words *w, const char *s) {
+  int i = 0, at = w->base + KEYS;
+  while (i < w->n && w->of[i] != s) i++;
+  if (i < w->n) {
+    lua_pushvalue(L, at + i);
+    return;
+  }
+  lua_pushstring(L, s);
+  if (i == WORDS) return;
+  lua_copy(L, -1, at + i);
+  w->of[w->n++] = s;
 }
 
 static void set_integer(lua_State *L, int key, uint64_t n) {
@@ -40,21 +53,27 @@ static void set_integer(lua_State *L, int key, uint64_t n) {
   lua_rawset(L, -3);
 }
 
-static void set_text(lua_State *L, int key, const char *s) {
-  lua_pushvalue(L, key);
-  lua_pushstring(L, s);
+static void set_word(lua_State *L, words *w, int key, const char *s) {
+  lua_pushvalue(L, w->base + key);
+  push_word(L, w, s);
   lua_rawset(L, -3);
 }
 
-static void push_record(lua_State *L, int base, const mr_info *i) {
+static void push_record(lua_State *L, words *w, const mr_info *i) {
+  int base = w->base;
   lua_createtable(L, 0, 10 + i->named + (i->waits != NULL) + (i->owner != 0) + (i->parent != 0) + (i->kind != PROC_PLAIN) + (i->proc != NULL));
   set_integer(L, base + ID, i->id);
-  if (i->named) set_text(L, base + NAME, i->name);
-  set_text(L, base + STATUS, i->status);
-  if (i->waits) set_text(L, base + WAITS, i->waits);
-  set_text(L, base + PRIORITY, mr_level_names[i->level]);
+  if (i->named) {
+    lua_pushvalue(L, base + NAME);
+    lua_pushstring(L, i->name);
+    lua_rawset(L, -3);
+  }
+  set_word(L, w, STATUS, i->status);
+  if (i->waits) set_word(L, w, WAITS, i->waits);
+  set_word(L, w, PRIORITY, mr_level_names[i->level]);
+  lua_pushvalue(L, base + CPU);
   lua_pushnumber(L, (lua_Number)i->cpu * 1e-9);
-  set(L, base + CPU);
+  lua_rawset(L, -3);
   set_integer(L, base + HEAP, i->heap);
   set_integer(L, base + SENT, i->sent);
   set_integer(L, base + RECEIVED, i->received);
@@ -62,10 +81,11 @@ static void push_record(lua_State *L, int base, const mr_info *i) {
   if (i->owner) set_integer(L, base + OWNER, i->owner);
   set_integer(L, base + FIBERS, i->fibers);
   set_integer(L, base + RESTARTS, i->restarts);
-  if (i->kind != PROC_PLAIN) set_text(L, base + KIND, i->kind == PROC_MAIN ? "main" : "host");
+  if (i->kind != PROC_PLAIN) set_word(L, w, KIND, i->kind == PROC_MAIN ? "main" : "host");
   if (!i->proc) return;
+  lua_pushvalue(L, base + HANDLE);
   i->proc->shared.type->push(L, &i->proc->shared);
-  set(L, base + HANDLE);
+  lua_rawset(L, -3);
 }
 
 /* ---- list ---- */
@@ -96,26 +116,22 @@ static listing *push_listing(lua_State *L) {
   return l;
 }
 
+/* The least comes first. */
 static uint64_t key_of(const mr_info *i, const char *sort) {
   switch (*sort) {
-    case 'c': return i->cpu;
-    case 'h': return i->heap;
-    case 'm': return i->sent + i->received;
-    case 's': return i->sent;
-    default: return strcmp(sort, "received") == 0 ? i->received : i->restarts;
+    case 'i': return i->id;
+    case 'c': return ~i->cpu;
+    case 'h': return ~(uint64_t)i->heap;
+    case 'm': return ~(i->sent + i->received);
+    case 's': return ~i->sent;
+    default: return ~(strcmp(sort, "received") == 0 ? i->received : i->restarts);
   }
 }
 
-/* The greatest first. */
 static int by_key(const void *x, const void *y) {
   const place *a = x, *b = y;
-  if (a->key != b->key) return a->key > b->key ? -1 : 1;
+  if (a->key != b->key) return a->key < b->key ? -1 : 1;
   return a->at < b->at ? -1 : a->at > b->at;
-}
-
-static int by_id(const void *x, const void *y) {
-  const place *a = x, *b = y;
-  return a->key < b->key ? -1 : a->key > b->key;
 }
 
 static void sift(place *heap, size_t n, size_t i) {
@@ -130,6 +146,7 @@ static void sift(place *heap, size_t n, size_t i) {
 
 /* The first `most` in the order of by_key come first, unsorted: a heap of them with the last on top, which each other has to beat. */
 static void choose(place *all, size_t n, size_t most) {
+  if (most == 0) return;
   for (size_t i = most / 2; i-- > 0;) sift(all, most, i);
   for (size_t i = most; i < n; i++) {
     if (by_key(&all[i], &all[0]) >= 0) continue;
@@ -138,19 +155,45 @@ static void choose(place *all, size_t n, size_t most) {
   }
 }
 
+/*
+ * By key, those of one key as they stand: digit by digit from the last, each time into the other of two arrays. Digits that all have in common are
+ * left out, so ids that lie near one another take two rounds. The order is in `all` then.
+ */
+enum { DIGIT = 11, VALUES = 1 << DIGIT };
+static void sort_digits(place *all, place *other, size_t n) {
+  uint64_t differ = 0;
+  place *from = all, *to = other;
+  for (size_t i = 1; i < n; i++) differ |= all[i].key ^ all[0].key;
+  for (unsigned shift = 0; shift < 64; shift += DIGIT) {
+    size_t next[VALUES] = { 0 }, sum = 0;
+    if ((differ >> shift & (VALUES - 1)) == 0) continue;
+    for (size_t i = 0; i < n; i++) next[from[i].key >> shift & (VALUES - 1)]++;
+    for (int v = 0; v < VALUES; v++) {
+      size_t count = next[v];
+      next[v] = sum;
+      sum += count;
+    }
+    for (size_t i = 0; i < n; i++) to[next[from[i].key >> shift & (VALUES - 1)]++] = from[i];
+    place *was = from;
+    from = to;
+    to = was;
+  }
+  if (from != all) memcpy(all, from, n * sizeof *all);
+}
+
 /* 0: no memory. At most `most` are left. */
 static int put_in_order(listing *l, const char *sort, size_t *most) {
   size_t n = l->all.n;
-  int ids = strcmp(sort, "id") == 0;
-  if (*most > n) *most = n;
-  l->order = malloc((n + 1) * sizeof *l->order);
+  int part = *most < n;
+  if (!part) *most = n;
+  l->order = malloc((part ? n : 2 * n + 1) * sizeof *l->order);
   if (!l->order) return 0;
-  for (size_t i = 0; i < n; i++) l->order[i] = (place){ ids ? l->all.at[i].id : key_of(&l->all.at[i], sort), i };
-  if (ids) {
-    qsort(l->order, n, sizeof *l->order, by_id);
+  for (size_t i = 0; i < n; i++) l->order[i] = (place){ key_of(&l->all.at[i], sort), i };
+  if (!part) {
+    sort_digits(l->order, l->order + n, n);
     return 1;
   }
-  if (*most < n) choose(l->order, n, *most);
+  choose(l->order, n, *most);
   qsort(l->order, *most, sizeof *l->order, by_key);
   return 1;
 }
@@ -182,14 +225,22 @@ static void check_fields(lua_State *L) {
   }
 }
 
+/* Records lie in another order than they are listed in. */
+static void prefetch(const mr_info *i) {
+  for (size_t at = 0; at < sizeof *i; at += PORT_CACHELINE) PORT_PREFETCH((const char *)i + at);
+}
+
 /* (listing, n as light userdata) -> { record… } */
 static int l_records(lua_State *L) {
+  enum { AHEAD = 2 };
   const listing *l = lua_touserdata(L, 1);
   size_t n = (size_t)(uintptr_t)lua_touserdata(L, 2);
-  int base = push_keys(L);
+  words w;
+  push_words(L, &w);
   lua_createtable(L, n < INT32_MAX ? (int)n : 0, 0);
   for (size_t i = 0; i < n; i++) {
-    push_record(L, base, &l->all.at[l->order[i].at]);
+    if (i + AHEAD < n) prefetch(&l->all.at[l->order[i + AHEAD].at]);
+    push_record(L, &w, &l->all.at[l->order[i].at]);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   return 1;
@@ -357,8 +408,9 @@ static int push_info(lua_State *L, mr_proc *p, const mr_look *seen) {
     i.status = seen->status;
     i.waits = seen->waits;
   }
-  int base = push_keys(L);
-  push_record(L, base, &i);
+  words w;
+  push_words(L, &w);
+  push_record(L, &w, &i);
   push_bonds(L, p);
   if (seen->state == LOOK_DONE && seen->used) count(L, "memory", seen->used);
   if (seen->where[0]) lua_pushstring(L, seen->where), lua_setfield(L, -2, "where");

@@ -302,11 +302,10 @@ static int l_traceback(lua_State *L) {
 
 /* ---- to end one ---- */
 
-/* What its error's `reason` says. NULL: there is no memory, and it is ended without. */
+/* What its error's `reason` says, from the top of the stack. NULL: there is no memory, and it is ended without. */
 static mr_why *reason(lua_State *L) {
   mr_packer *packer = mr_packer_new();
   mr_why *why = packer ? mr_why_new(WHY_CANCELLED) : NULL;
-  lua_pushliteral(L, "mare top");
   if (why && mr_pack(packer, L, lua_gettop(L), 1, "reason") == 0) why->reason.u.m = mr_packer_seal(packer);
   if (why && why->reason.u.m) {
     why->reason.kind = MAIL_MESSAGE;
@@ -326,6 +325,7 @@ static int end(mr_proc *p, mr_why *why, int kill) {
 
 /* id -> true | nil, why not | nil (there is none) */
 static int end_at(lua_State *L, int kill) {
+  lua_pushliteral(L, "mare top");                /* before anything is held: it may raise */
   mr_proc *p = process_at(L, 1);
   if (!p) return 0;
   if (p->job.host) {
@@ -373,7 +373,8 @@ enum { DEEPEST = 50 };
 static int l_channels(lua_State *L) {
   lua_Integer most = luaL_checkinteger(L, 1);
   mr_channel_info deep[DEEPEST];
-  unsigned n = mr_channel_infos(deep, most < DEEPEST ? (unsigned)most : DEEPEST);
+  unsigned n;
+  if (mr_channel_infos(deep, most < DEEPEST ? (unsigned)most : DEEPEST, &n) != MR_OK) return luaL_error(L, "not enough memory");
   lua_createtable(L, (int)n, 0);
   for (unsigned i = 0; i < n; i++) {
     lua_createtable(L, 0, 5);

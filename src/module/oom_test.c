@@ -8,6 +8,7 @@
 #define FAILING 2
 #include "module/failing.h"
 #include "module/net.h"
+#include "module/observe.h"
 #include "module/socket.h"
 
 static int descriptors(void) {
@@ -67,6 +68,7 @@ int main(int argc, char **argv) {
   luaL_requiref(L, "mare.orb.giop.core", luaopen_mare_orb_giop_core, 0);
   luaL_requiref(L, "mare.trace.core", luaopen_mare_trace_core, 0);
   luaL_requiref(L, "mare.collective.core", luaopen_mare_collective_core, 0);
+  luaL_requiref(L, "observed", mr_observed_open, 0);
   lua_settop(L, 1);
   if (luaL_dofile(L, "spec/support/oom.lua")) { fprintf(stderr, "%s\n", lua_tostring(L, -1)); return 2; }
   lua_replace(L, 1);                           /* the table of works */
@@ -96,6 +98,7 @@ int main(int argc, char **argv) {
   }
   if (luaL_dostring(L, "finish()")) { fprintf(stderr, "%s\n", lua_tostring(L, -1)); return 2; }
   lua_close(L);
+  mr_observed_forget();
   printf("%d checks, %d failures\n", checks, failures);
   return failures != 0;
 }

@@ -22,6 +22,7 @@
 #include "port/door.h"
 #include "port/net.h"
 #include "port/port.h"
+#include "port/system.h"
 
 #define MONITOR "mare-monitor"
 
@@ -70,31 +71,11 @@ void port_door_close(void) {
   for (int i = 0; i < FILES; i++) take_away(i);
 }
 
-/* The signal's own effect follows as soon as this returns. */
-static void on_end(int sig) {
-  int err = errno;
-  port_door_close();
-  kill(getpid(), sig);
-  errno = err;
-}
-
-static void watch_end(int sig) {
-  struct sigaction sa;
-  if (sigaction(sig, NULL, &sa) != 0 || (sa.sa_flags & SA_SIGINFO) || sa.sa_handler != SIG_DFL) return;
-  memset(&sa, 0, sizeof sa);
-  sa.sa_handler = on_end;
-  sa.sa_flags = (int)SA_RESETHAND;
-  sigemptyset(&sa.sa_mask);
-  sigaction(sig, &sa, NULL);
-}
-
 static void watch_ends(void) {
   static int once;
   if (!once) atexit(port_door_close);
   once = 1;
-  watch_end(SIGTERM);
-  watch_end(SIGHUP);
-  watch_end(SIGINT);
+  port_signals_end();
 }
 
 /* ---- the socket ---- */

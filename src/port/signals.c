@@ -83,13 +83,14 @@ void port_signals_drop_pipe(const port_pipe_hold *h, int raised) {
 
 /* ---- signals for the program as a whole ---- */
 
-static void (*interrupt)(void), (*quit)(void), (*ending)(int number);
+static void (*interrupt)(void), (*quit)(void);
+static _Atomic(void (*)(int number)) ending = port_end_by;
 
 static void on_program(int sig) {
   int err = errno;
-  if (sig == SIGINT) interrupt();
+  if (sig == SIGINT && interrupt) interrupt();
   else if (sig == SIGQUIT) quit();
-  else ending(sig);
+  else atomic_load(&ending)(sig);
   errno = err;
 }
 
@@ -114,12 +115,23 @@ void port_signal_quit(void (*fn)(void)) {
   take(SIGQUIT);
 }
 
-void port_signals_ending(void (*fn)(int number)) {
-  static const int signals[] = { SIGTERM, SIGHUP, SIGPIPE };
+/* Unless the program has its own way with it. */
+static void take_ending(int sig) {
   struct sigaction now;
-  ending = fn;
-  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-    if (sigaction(signals[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL) take(signals[i]);
+  if (sigaction(sig, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL) take(sig);
+}
+
+void port_signals_end(void) {
+  take_ending(SIGTERM);
+  take_ending(SIGHUP);
+  take_ending(SIGINT);
+}
+
+void port_signals_ending(void (*fn)(int number)) {
+  atomic_store(&ending, fn);
+  take_ending(SIGTERM);
+  take_ending(SIGHUP);
+  take_ending(SIGPIPE);
 }
 
 /* ---- the end ---- */

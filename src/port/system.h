@@ -38,7 +38,11 @@ void port_signal_give_back(int number);
 unsigned port_signal_count(int number);                   /* since the last call */
 int  port_signals_bell(int *fd);                          /* idempotent; before the first take */
 void port_signals_clear(void);
-/* Signals that end a program, as far as they do (TERM, HUP, PIPE), call fn, which must be async-signal-safe, instead. */
+/*
+ * Signals that end a program, as far as they do: port_signals_end: TERM, HUP and INT tidy up by port_end_by. port_signals_ending: TERM, HUP and PIPE
+ * call fn, which must be async-signal-safe, instead; so does what was taken before. Both may be called, in any order; the second of them once.
+ */
+void port_signals_end(void);
 void port_signals_ending(void (*fn)(int number));
 void port_end_by(int number) __attribute__((noreturn));   /* the program ends by this signal */
 void port_exit_now(int code) __attribute__((noreturn));   /* async-signal-safe, flushes nothing */

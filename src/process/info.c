@@ -54,11 +54,14 @@ static void see_fibers(mr_proc *p, const running *r, mr_info *out) {
 }
 
 static void see(mr_proc *p, const running *r, mr_info *out) {
-  *out = (mr_info){ .id = p->job.id, .parent = p->parent, .owner = mr_owner_id(p), .status = mr_status_with(p, -1), .cpu = READ(p->job.cpu),
+  *out = (mr_info){ .id = p->job.id, .parent = p->parent, .owner = mr_owner_id(p), .cpu = READ(p->job.cpu),
                     .heap = READ(p->held), .sent = READ(p->sent), .received = READ(p->received), .restarts = READ(p->restarts), .worker = -1,
                     .kind = p->kind, .level = (unsigned char)mr_fiber_level(&p->main.fiber), .named = p->name != NULL };
   if (p->name) copy_name(out->name, p->name);
-  if (READ(p->status) >= PROC_DONE) return;
+  if (READ(p->status) >= PROC_DONE) {
+    out->status = mr_status_with(p, -1);
+    return;
+  }
   if (p->kind == PROC_HOST) out->cpu = port_thread_cpu(&p->main.fiber.thread->host);
   see_fibers(p, r, out);
 }
@@ -88,14 +91,37 @@ static void drop_from(mr_infos *all, size_t from) {
   all->n = from;
 }
 
+/* What is read of a record lies in several cache lines, and where the next one is stands in the last of them. */
+static void prefetch(const mr_proc *p) {
+  PORT_PREFETCH(&p->job.id);
+  PORT_PREFETCH(&p->job.cpu);
+  PORT_PREFETCH(&p->held);
+  PORT_PREFETCH(&p->main.fiber.state);
+  PORT_PREFETCH(&p->main.fiber.op);
+  PORT_PREFETCH(&p->main.fiber.crew);
+  PORT_PREFETCH(&p->main.fiber.level);
+  PORT_PREFETCH(&p->status);
+  PORT_PREFETCH(&p->name);
+  PORT_PREFETCH(&p->parent);
+  PORT_PREFETCH(&p->live_next);
+}
+
 /* (shard's lock, or that of the hosts) */
 static void collect(mr_proc *p, void *ud) {
   collection *c = ud;
+  if (p->kind != PROC_HOST) prefetch(p->live_next);   /* hosts are walked otherwise */
   if (c->all->n < c->size) {
     see(p, c->r, &c->all->at[c->all->n]);
     if (c->keep) c->all->at[c->all->n].proc = retained(p);
   }
   c->all->n++;
+}
+
+/* Of a long list much of the time would be faults: some large pages instead of thousands of small ones. */
+static void advise(void *at, size_t size) {
+  const uintptr_t page = (uintptr_t)2 << 20;
+  uintptr_t begin = ((uintptr_t)at + page - 1) & ~(page - 1), end = ((uintptr_t)at + size) & ~(page - 1);
+  if (begin < end) port_pages_huge((char *)at + (begin - (uintptr_t)at), end - begin);
 }
 
 /* Under no lock: room for `more` and some. */
@@ -105,6 +131,7 @@ static int make_room(collection *c, size_t more) {
   want += want / 2;
   mr_info *at = mr_pool_failing() ? NULL : realloc(c->all->at, want * sizeof *at);
   if (!at) return 0;
+  advise(at, want * sizeof *at);
   c->all->at = at;
   c->size = want;
   return 1;
