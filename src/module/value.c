@@ -33,7 +33,7 @@ void mr_value_get(lua_State *L, int idx, const char *root, mr_dict_value *v) {
     v->object = (mr_shared *)mr_cell_of_text(v->text, v->length);
     if (!v->object) no_room(L, NULL);
   } else {
-    mr_shared *o = lua_type(L, idx) == LUA_TUSERDATA ? mr_shared_any(L, idx) : NULL;
+    mr_shared *o = lua_type(L, idx) == LUA_TUSERDATA ? mr_shared_or_wide(L, idx) : NULL;
     if (o && !o->type->moves && !o->type->stays) mr_retain(v->object = o);
     else v->object = (mr_shared *)mr_cell_pack(L, mr_self_fiber(L), idx, 1, root);
   }
@@ -49,7 +49,7 @@ void mr_value_compare(lua_State *L, int idx, mr_dict_value *v) {
     v->kind = DICT_TEXT;
     v->text = lua_tolstring(L, idx, &v->length);
   } else {
-    v->object = lua_type(L, idx) == LUA_TUSERDATA ? mr_shared_any(L, idx) : NULL;
+    v->object = lua_type(L, idx) == LUA_TUSERDATA ? mr_shared_or_wide(L, idx) : NULL;
     v->kind = DICT_OBJECT;
     if (!v->object)
       luaL_argerror(L, idx, lua_pushfstring(L, "%s cannot be compared, as it was copied; strings, numbers, booleans and shared objects can", luaL_typename(L, idx)));
