@@ -272,6 +272,26 @@ describe("atomic.once with a name", function()
   end)
 end)
 
+describe("what was done once", function()
+  it("counts in the memory budget of the process that did it, as long as it is kept", function()
+    local prefix = unique()
+    local function hoard(n)
+      for i = 1, n do
+        mare.atomic.once(prefix .. i, function() return ("x"):rep(1 << 20) .. i end)
+        collectgarbage()
+      end
+      for i = 1, n do mare.atomic.drop(prefix .. i) end
+    end
+    local done, e = process.spawn { memory = { 32 << 20, tree = true }, main = hoard, args = { 100 } }:wait()
+    assert.is_false(done)
+    assert.matches("not enough memory", tostring(e))
+    for i = 1, 100 do atomic.drop(prefix .. i) end
+    assert.same(pack(true), pack(process.spawn { memory = { 32 << 20, tree = true }, main = function()
+      for _ = 1, 10 do hoard(8) end
+    end }:wait()))
+  end)
+end)
+
 describe("atomic.once of a function", function()
   it("is called once, wherever it was sent", function()
     local calls, list = atomic.new(), {}

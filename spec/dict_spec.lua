@@ -172,7 +172,11 @@ describe("conditions", function()
     step(2, "text")
     step("text", ("x"):rep(500))
     step(("x"):rep(500), c)
-    step(c, true)
+    local f = mare.freeze { part = { 1 } }
+    step(c, f)
+    step(f, f.part)
+    assert.equal(f.part, d:get "k")
+    step(f.part, true)
     step(true, nil)
     assert.is_nil(d:get "k")
     d:set("k", { 1 })
@@ -624,6 +628,30 @@ describe("names of dicts", function()
 end)
 
 describe("memory of a dict", function()
+  it("counts in the budget of who has made it, though it is empty", function()
+    local prefix = unique()
+    local function hoard(open)
+      return process.spawn { memory = { 16 << 20, tree = true }, main = function()
+        local d = require "mare.dict"
+        local kept = {}
+        for i = 1, 4000 do kept[i] = open and d.open(prefix .. i) or d.new() end
+        return #kept
+      end }:wait()
+    end
+    for _, open in ipairs { false, true } do
+      local done, e = hoard(open)
+      assert.is_false(done)
+      assert.matches("not enough memory: of the 16777216 bytes", tostring(e))
+      for i = 1, 4000 do dict.drop(prefix .. i) end
+    end
+    assert.same(pack(true), pack(process.spawn { memory = { 16 << 20, tree = true }, main = function()
+      for i = 1, 8000 do                                          -- garbage, each time
+        require "mare.dict".open(prefix .. i)
+        require "mare.dict".drop(prefix .. i)
+      end
+    end }:wait()))
+  end)
+
   it("counts in the budget of who has put it there, as long as it lies there", function()
     local d = dict.new()
     local p = process.spawn { memory = { 2000000, tree = true }, args = { d }, main = function(dd)

@@ -224,6 +224,14 @@ describe("a userdata with a rule", function()
     assert.equal(2, Class.lib:get())
   end)
 
+  it("can't be frozen, nor a function with it, whatever lies beside", function()
+    local b = cargo.box(5, "a user value")
+    fails("value.a: userdata 'cargo.box' cannot be frozen", mare.freeze, { a = b, sub = { {} } })
+    local f = function() return b end
+    fails("value.f: upvalue 'b': userdata 'cargo.box' cannot be frozen", mare.freeze, { f = f, sub = { 1, { 2, { 3, { 4 } } } } })
+    assert.equal(5, b:get())
+  end)
+
   it("is one in each state, if it is shared", function()
     local s, c, answers = cargo.shared(21), channel.new(4), channel.new()
     c:send({ s, s })

@@ -95,6 +95,19 @@ describe("parallel.map", function()
     assert.truthy(tostring(err):find("list[7].x", 1, true), tostring(err))
   end)
 
+  it("reads a frozen list where it is; what has no items is no list", function()
+    local list = mare.freeze(numbers(100))
+    assert.same(numbers(100), parallel.map(list, function(x, i) return x == i and x end))
+    assert.same({ 99, 100 }, parallel.filter(list, function(x) return x > 98 end))
+    assert.equal(5050, parallel.reduce(list, "+"))
+    assert.same({}, parallel.map(mare.freeze {}, tostring))
+    local open = mare.buffer.new "abc"
+    for _, v in ipairs { open, mare.buffer.of "abc" } do
+      assert.error_matches(function() parallel.map(v, tostring) end, "parallel.map: a list expected, got a userdata whose %[1%] is nil")
+    end
+    assert.equal("abc", open:sub())
+  end)
+
   it("says what it takes", function()
     assert.has_error(function() parallel.map(1, print) end)
     assert.has_error(function() parallel.map({}, 1) end)

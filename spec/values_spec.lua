@@ -215,6 +215,16 @@ describe("what can't travel", function()
     assert.matches("result%.f: userdata 'FILE%*'", err)
   end)
 
+  it("is what moves, in a class: who knows the class would not take it", function()
+    local buffer = require "mare.buffer"
+    local Class = { __index = { log = buffer.new "kept" } }
+    refuses("message.<metatable>.__index.log: object moves, and belongs to a class, which all its receivers keep", setmetatable({}, Class))
+    assert.equal("kept", Class.__index.log:sub())
+    local c = channel.new(1)
+    c:send(setmetatable({ log = Class.__index.log }, Class))               -- it is the object's, too
+    assert.equal("kept", c:receive().log:sub())
+  end)
+
   it("leaves both sides as they were", function()
     local c = channel.new()
     local p = process.spawn(function(ch) return ch:receive() end, c)

@@ -36,9 +36,12 @@ end
 -- { kind =, n = how many units (items or bytes), … } as workers get it, and the list.
 local function source_of(list, what)
   if getmetatable(list) == Lines then return { kind = "lines", path = list.path }, list.size end
-  if type(list) == "userdata" then             -- frozen, or a buffer: it goes as it is
-    local ok, n = pcall(function() return #list end)
-    if ok and math.type(n) == "integer" then return { kind = "shared", of = list }, n end
+  if type(list) == "userdata" then             -- frozen, say: it goes as it is
+    local ok, n, first = pcall(function() return #list, list[1] end)
+    if ok and math.type(n) == "integer" then
+      if n > 0 and first == nil then request.fail("parallel.%s: a list expected, got a userdata whose [1] is nil", what) end   -- a buffer, a dict
+      return { kind = "shared", of = list }, n
+    end
   end
   if type(list) ~= "table" then request.fail("parallel.%s: a list expected, got %s", what, type(list)) end
   return { kind = "list" }, #list

@@ -335,24 +335,43 @@ static size_t limit_option(lua_State *L, int idx) {
   return (size_t)n;
 }
 
+/* In the budget of the process; may collect garbage. What has no room is dropped: NULL, and *over. */
+static mr_dict *charged(lua_State *L, mr_dict *d, mr_budget **over) {
+  mr_proc *p = mr_proc_of(mr_self_fiber(L));
+  *over = NULL;
+  if (PORT_LIKELY(!d || !p->budget)) return d;
+  if ((*over = mr_proc_take(L, p, p->budget, mr_dict_own(d))) == NULL) {
+    mr_dict_charge(d, p->budget);
+    return d;
+  }
+  mr_release((mr_shared *)(void *)d);
+  return NULL;
+}
+
+static int no_room(lua_State *L, mr_budget *over) {
+  char text[200];
+  return over ? luaL_error(L, "%s", mr_proc_over(over, text)) : mr_raise(L, MR_ENOMEM);
+}
+
 /* dict.new([options]) -> dict, without a name */
 static int l_new(lua_State *L) {
-  mr_dict *d = mr_dict_new(&class.share, limit_option(L, 1));
-  if (!d) return mr_raise(L, MR_ENOMEM);
+  mr_budget *over;
+  mr_dict *d = charged(L, mr_dict_new(&class.share, limit_option(L, 1)), &over);
+  if (!d) return no_room(L, over);
   mr_shared_push_new(L, (mr_shared *)(void *)d);
   return 1;
 }
 
-typedef struct wanted { const char *name; size_t length, limit; } wanted;
+typedef struct wanted { lua_State *L; const char *name; size_t length, limit; mr_budget *over; } wanted;
 
 static mr_shared *make_named(void *arg) {
-  const wanted *w = arg;
+  wanted *w = arg;
   mr_dict *d = mr_dict_new(&class.share, w->limit);
   if (d && !mr_dict_call(d, w->name, w->length)) {
     mr_release((mr_shared *)(void *)d);
     return NULL;
   }
-  return (mr_shared *)(void *)d;
+  return (mr_shared *)(void *)charged(w->L, d, &w->over);
 }
 
 static const char *name_arg(lua_State *L, size_t *length) {
@@ -363,12 +382,12 @@ static const char *name_arg(lua_State *L, size_t *length) {
 
 /* dict.open(name[, options]) -> the dict of that name, made if there is none */
 static int l_open(lua_State *L) {
-  wanted w;
+  wanted w = { .L = L };
   int made;
   w.name = name_arg(L, &w.length);
   w.limit = limit_option(L, 2);
   mr_shared *o = mr_named_get(NAMED_DICT, w.name, w.length, make_named, &w, &made);
-  if (!o) return mr_raise(L, MR_ENOMEM);
+  if (!o) return no_room(L, w.over);
   size_t limit = mr_dict_limit((mr_dict *)(void *)o);
   mr_shared_push_new(L, o);
   if (!made && w.limit && w.limit != limit)

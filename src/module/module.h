@@ -104,6 +104,11 @@ static inline mr_shared *mr_shared_any(lua_State *L, int idx) {
   mr_box *b = lua_rawlen(L, idx) == sizeof(mr_box) ? (mr_box *)lua_touserdata(L, idx) : NULL;
   return b && b->object && MR_BOX_OURS(mr_box_rest(b)) && b->tag == mr_box_tag(b->object) ? b->object : NULL;
 }
+/* The same, wide or not: also a part of a frozen table. */
+static inline mr_shared *mr_shared_or_wide(lua_State *L, int idx) {
+  mr_box *b = lua_rawlen(L, idx) == sizeof(mr_wide_box) ? (mr_box *)lua_touserdata(L, idx) : NULL;
+  return b && b->object && b->tag == mr_box_tag(b->object) ? b->object : mr_shared_any(L, idx);
+}
 /* What is left of an object that was moved. Going out of scope and being shown are no uses of it. */
 int        mr_is_husk(lua_State *L, int idx);
 mr_shared *mr_shared_check(lua_State *L, int idx, const mr_sharetype *type, const char *tname);

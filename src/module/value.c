@@ -11,15 +11,18 @@ static PORT_NORETURN void no_room(lua_State *L, mr_budget *over) {
   abort();
 }
 
-mr_cell *mr_cell_pack(lua_State *L, mr_fiber *f, int first, int n, const char *root) {
+static mr_cell *pack(lua_State *L, mr_fiber *f, int first, int n, const char *root, int counted) {
   mr_packer *p = mr_packer_for(L, f);
+  mr_budget *over = NULL;
   if (mr_pack_still(p, L, first, n, root, moves) != 0) lua_error(L);
-  mr_message *m = mr_packer_seal(p);
+  mr_message *m = counted ? mr_proc_seal(L, mr_proc_of(f), p, &over) : mr_packer_seal(p);
   mr_cell *c = m ? mr_cell_of_message(m) : NULL;
   if (c) return c;
   mr_message_free(m);
-  no_room(L, NULL);
+  no_room(L, over);
 }
+
+mr_cell *mr_cell_pack(lua_State *L, mr_fiber *f, int first, int n, const char *root) { return pack(L, f, first, n, root, 1); }
 
 void mr_value_get(lua_State *L, int idx, const char *root, mr_dict_value *v) {
   if (mr_scalar_get(L, idx, &v->scalar)) {
@@ -33,9 +36,9 @@ void mr_value_get(lua_State *L, int idx, const char *root, mr_dict_value *v) {
     v->object = (mr_shared *)mr_cell_of_text(v->text, v->length);
     if (!v->object) no_room(L, NULL);
   } else {
-    mr_shared *o = lua_type(L, idx) == LUA_TUSERDATA ? mr_shared_any(L, idx) : NULL;
+    mr_shared *o = lua_type(L, idx) == LUA_TUSERDATA ? mr_shared_or_wide(L, idx) : NULL;
     if (o && !o->type->moves && !o->type->stays) mr_retain(v->object = o);
-    else v->object = (mr_shared *)mr_cell_pack(L, mr_self_fiber(L), idx, 1, root);
+    else v->object = (mr_shared *)pack(L, mr_self_fiber(L), idx, 1, root, 0);        /* the entry is counted */
   }
   v->kind = DICT_OBJECT;
 }
@@ -49,7 +52,7 @@ void mr_value_compare(lua_State *L, int idx, mr_dict_value *v) {
     v->kind = DICT_TEXT;
     v->text = lua_tolstring(L, idx, &v->length);
   } else {
-    v->object = lua_type(L, idx) == LUA_TUSERDATA ? mr_shared_any(L, idx) : NULL;
+    v->object = lua_type(L, idx) == LUA_TUSERDATA ? mr_shared_or_wide(L, idx) : NULL;
     v->kind = DICT_OBJECT;
     if (!v->object)
       luaL_argerror(L, idx, lua_pushfstring(L, "%s cannot be compared, as it was copied; strings, numbers, booleans and shared objects can", luaL_typename(L, idx)));

@@ -19,7 +19,7 @@ void mr_value_compare(lua_State *L, int idx, mr_dict_value *v);
 void mr_value_push(lua_State *L, mr_dict_value *v);
 /* Pushes all values of that cell; the caller keeps its reference, also when this raises. */
 int  mr_cell_push(lua_State *L, mr_cell *c);
-/* The n values from `first` on as one cell, one reference; raises where a value can't be kept. */
+/* The n values from `first` on as one cell, one reference, in the process's budget; raises where a value can't be kept. */
 mr_cell *mr_cell_pack(lua_State *L, mr_fiber *f, int first, int n, const char *root);
 
 #endif

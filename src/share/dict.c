@@ -479,8 +479,19 @@ void mr_dict_destroy(mr_shared *o) {
   mr_dict *d = (mr_dict *)(void *)o;
   mr_dict_clear(d, NULL);
   for (unsigned i = 0; i <= d->mask; i++) mr_assert(mr_waitq_empty(&d->stripe[i].waiters));
+  if (d->budget) {
+    mr_budget_give(d->budget, mr_dict_own(d));
+    mr_budget_release(d->budget);
+  }
   free(d->name);
   port_lines_free(d);
+}
+
+size_t mr_dict_own(const mr_dict *d) { return sizeof *d + ((size_t)d->mask + 1) * sizeof(mr_stripe) + 2 * d->name_length; }
+
+void mr_dict_charge(mr_dict *d, mr_budget *b) {
+  mr_budget_retain(b);
+  d->budget = b;
 }
 
 size_t mr_dict_limit(const mr_dict *d) { return d->limit; }

@@ -60,6 +60,8 @@ size_t   mr_dict_limit(const mr_dict *d);
 /* Its name, for reports: before anybody else knows it. 0: no memory. */
 int      mr_dict_call(mr_dict *d, const char *name, size_t length);
 const char *mr_dict_name(const mr_dict *d, size_t *length);    /* NULL: none */
+size_t   mr_dict_own(const mr_dict *d);                        /* bytes that it takes without entries, once it has its name */
+void     mr_dict_charge(mr_dict *d, mr_budget *b);             /* they were taken from b: before anybody else knows it */
 
 /* 0: absent. A text is copied to room. `version`, `expires` (0: never): NULL, or where to say so. */
 int mr_dict_get(mr_dict *d, const mr_key *k, mr_dict_value *out, char room[MR_TEXT_MOST], uint64_t *version, uint64_t *expires);

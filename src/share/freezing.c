@@ -46,7 +46,7 @@ static content content_of(const mr_packer *p, uint32_t i) {
 
 static size_t content_size(const mr_def *d) {
   size_t pairs = d->u.hash.npairs;
-  if (d->kind == KIND_FUNCTION) return block(d->nup);
+  if (d->kind == KIND_FUNCTION || d->kind == KIND_CARGO) return block(d->nup);
   if (d->kind != KIND_TABLE) return 0;
   return (d->uniform ? 8 * (size_t)d->narr : block(d->narr)) + block(d->u.hash.shape ? pairs : 2 * pairs);
 }
@@ -66,7 +66,7 @@ static int judge_object(mr_packer *p, uint32_t number, uint32_t from) {
   const mr_def *d = &defs(p)[number];
   if (owned(d)) return refuse(p, number, from, moves);
   if (d->kind == KIND_SHARED || d->kind == KIND_FUNCTION || d->kind == KIND_CFUNCTION) return 0;
-  return refuse(p, number, from, "value of this kind cannot be frozen");
+  return refuse(p, number, from, d->kind == KIND_CARGO ? NULL : "value of this kind cannot be frozen");   /* NULL: explain.c finds the words */
 }
 
 /* The tables that are found and not yet looked at, a list through their notes. */

@@ -52,6 +52,7 @@ struct mr_dict {
   unsigned mask, shift;                /* stripes - 1; how far the hash is shifted to choose one */
   size_t name_length;
   char *name;                          /* owned, or NULL */
+  mr_budget *budget;                   /* from which mr_dict_own bytes were taken, or NULL */
   _Alignas(PORT_CACHELINE) atomic_size_t used;     /* bytes, kept only with a limit */
   atomic_uint hand;                    /* the stripe that loses an entry next */
   mr_stripe stripe[];                  /* begins with a line of its own */

@@ -248,6 +248,7 @@ int mr_pack_shared(mr_packer *p, uint32_t number) {
   if (!o) return mr_fail(p, number, "object was finalised already and cannot be sent any more");
   if (o->type->stays) return mr_fail(p, number, o->type->stays);
   if (o->type->moves) {
+    if (p->section && !p->judge) return mr_fail(p, number, "object moves, and belongs to a class, which all its receivers keep");
     if (p->stays) return mr_fail(p, number, p->still ? p->still : "object moves, and this is no message that one process receives");
     if (mr_share_valid && mr_share_valid(block, size) < 0) return mr_fail(p, number, "object was moved to another process");
     const char *busy = o->type->busy ? o->type->busy(o) : NULL;
