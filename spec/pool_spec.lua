@@ -57,6 +57,32 @@ describe("a pool", function()
     assert.same({ 160, 2, 0, 2 }, { s.taken, s.made, s.waiting, s.free })
   end)
 
+  it("keeps a loan in the process that took it", function()
+    local p <close> = pool.new { size = 1, make = number }
+    local loan = p:take()
+    local remedy = "a loan cannot be sent, it belongs to the process that took it; send the pool and take one there"
+    local box = channel.new(1)
+    for _, f in ipairs { function() box:send { loan } end, function() process.spawn(function(l) l:give() end, loan) end,
+                         function() process.spawn(function() loan:give() end) end } do
+      local ok, err = pcall(f)
+      assert.is_false(ok)
+      assert.truthy(err:find(remedy, 1, true), err)
+    end
+    assert.same({ nil, "timeout" }, { p:take(0.01) })
+    assert.equal(1, (loan:call(use)))
+    loan:give()
+    assert.equal(2, (p:call(use)))
+  end)
+
+  it("gets back what is on a loan that became garbage", function()
+    local p <close> = pool.new { size = 1, make = number, check = function() return true end }
+    do local loan = p:take() loan:call(use) end
+    collectgarbage()
+    collectgarbage()
+    local loan <close> = p:take(LIMIT)
+    assert.equal(2, (loan:call(use)))
+  end)
+
   it("keeps what a loan does together", function()
     local p <close> = pool.new { size = 2, make = number }
     local a <close> = p:take()

@@ -52,6 +52,7 @@ end
 local Loan = {}
 Loan.__index = Loan
 Loan.__name = "loan"
+Loan.__stays = "a loan cannot be sent, it belongs to the process that took it; send the pool and take one there"
 
 -- `state`: asked, lent, busy (in a call), over. `how` it is given back.
 local function give(loan, how)
@@ -67,6 +68,9 @@ function Loan:__close(err)
   if self.state == "busy" then return give(self, "abandoned") end
   give(self, self.how or err ~= nil and "failed" or "used")
 end
+
+-- Nobody can give it back any more. That there is a __gc keeps loans from being sent, too: a copy would be lent once more.
+function Loan:__gc() give(self, self.state == "busy" and "abandoned" or "lost") end
 
 local function judge(loan, which, kind, serial, ...)
   if which == 1 and kind == "done" and serial == loan.serial then
