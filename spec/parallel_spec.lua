@@ -140,6 +140,21 @@ describe("an error in an item", function()
     assert.truthy(tostring(err.reason):find "cannot be sent")
   end)
 
+  it("names the item whose result, or whose error, can't travel", function()
+    for _, options in ipairs { { chunk = 1 }, { chunk = 10 }, {} } do
+      local err = failure(parallel.map, numbers(20), function(x) return x == 13 and { out = io.stdout } or x end, options)
+      assert.equal(13, err.index)
+      assert.matches("^result%.out: userdata 'FILE%*' cannot be sent", err.reason)
+      assert.truthy(tostring(err):find("item 13 failed", 1, true), tostring(err))
+    end
+    local err = failure(parallel.each, numbers(20), function(x)
+      if x == 13 then error(setmetatable({ io.stdout }, { __tostring = function() return "bad file" end })) end
+    end)
+    assert.same({ 13, "bad file" }, { err.index, err.reason })
+    err = failure(parallel.reduce, numbers(200), function() return io.stdout end)
+    assert.matches("^result: userdata 'FILE%*' cannot be sent", err.reason)
+  end)
+
   it("is one when a worker is killed", function()
     local err = failure(parallel.map, numbers(10), function(x)
       if x == 5 then process.self():kill() mare.sleep(1) end
@@ -197,6 +212,30 @@ describe("the other functions", function()
     assert.has_error(function() parallel.reduce({}, { step = print }) end)
   end)
 
+  it("reduce names the operators there are", function()
+    assert.error_matches(function() parallel.reduce({ 1, 2 }, "-") end,
+                         "parallel.reduce: there is no operator '%-'; there are '%+', '%*', '%.%.', 'max', 'min', and functions")
+  end)
+
+  it("reduce says at which item folding failed", function()
+    local err = failure(parallel.reduce, { 1, "x" }, "+")
+    assert.same({ "parallel", 2 }, { err.kind, err.index })
+    assert.truthy(tostring(err):find("item 2 failed", 1, true))
+    assert.matches("attempt to add", err.reason)
+    local list = numbers(1000)
+    list[700] = {}
+    err = failure(parallel.reduce, list, "+")
+    assert.is_true(err.index >= 690 and err.index <= 701)
+    err = failure(parallel.reduce, numbers(100), { step = function() return 1 end, merge = function() error("no merge", 0) end }, { chunk = 10 })
+    assert.same({ 11, "no merge" }, { err.index, err.reason })
+    assert.truthy(tostring(err):find("joining the items from 11 on failed", 1, true))
+  end)
+
+  it("reduce is ended by a deadline in its merge", function()
+    local _, err = pcall(process.deadline, 0.05, parallel.reduce, numbers(2), function() mare.sleep(3600) end)
+    assert.equal("deadline", err.kind)
+  end)
+
   it("sort sorts in place", function()
     for _, n in ipairs { 0, 1, 2, 3, 10, 5000 } do
       local list, same = {}, {}
@@ -211,7 +250,35 @@ describe("the other functions", function()
   end)
 end)
 
+describe("a list of parallel's functions", function()
+  it("has no holes", function()
+    local list = { 1, 2, nil, 4, 5 }
+    for _, name in ipairs { "map", "filter", "each", "reduce", "sort" } do
+      local ok, err = pcall(parallel[name], list, name == "reduce" and "+" or name ~= "sort" and print or nil)
+      assert.is_false(ok)
+      assert.truthy(tostring(err):find(("parallel.%s: list[3] is nil; a list without holes expected"):format(name), 1, true), tostring(err))
+    end
+  end)
+
+  it("is no buffer", function()
+    for _, b in ipairs { mare.buffer.of "abc", mare.buffer.new() } do
+      assert.error_matches(function() parallel.map(b, print) end,
+                           "parallel.map: a list, a frozen table or parallel.lines expected, got a buffer")
+    end
+  end)
+end)
+
 describe("parallel.lines", function()
+  it("refuses what has no size of its own", function()
+    assert.error_matches(function() parallel.lines "/proc/self/status" end, "/proc/self/status: a regular file expected, whose size is known")
+    assert.error_matches(function() parallel.lines "/dev/null" end, "got a character device")
+    assert.error_matches(function() parallel.lines "/tmp" end, "got a directory")
+    local path = temporary()
+    assert(os.execute("rm -f '" .. path .. "' && mkfifo '" .. path .. "'"))
+    assert.error_matches(function() parallel.lines(path) end, "a regular file expected")
+    os.remove(path)
+  end)
+
   local function check(lines, last)
     with_file(table.concat(lines, "\n") .. (last and "\n" or ""), function(path)
       local got = parallel.map(parallel.lines(path), function(line) return line end)

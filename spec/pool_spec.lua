@@ -57,6 +57,32 @@ describe("a pool", function()
     assert.same({ 160, 2, 0, 2 }, { s.taken, s.made, s.waiting, s.free })
   end)
 
+  it("keeps a loan in the process that took it", function()
+    local p <close> = pool.new { size = 1, make = number }
+    local loan = p:take()
+    local remedy = "a loan cannot be sent, it belongs to the process that took it; send the pool and take one there"
+    local box = channel.new(1)
+    for _, f in ipairs { function() box:send { loan } end, function() process.spawn(function(l) l:give() end, loan) end,
+                         function() process.spawn(function() loan:give() end) end } do
+      local ok, err = pcall(f)
+      assert.is_false(ok)
+      assert.truthy(err:find(remedy, 1, true), err)
+    end
+    assert.same({ nil, "timeout" }, { p:take(0.01) })
+    assert.equal(1, (loan:call(use)))
+    loan:give()
+    assert.equal(2, (p:call(use)))
+  end)
+
+  it("gets back what is on a loan that became garbage", function()
+    local p <close> = pool.new { size = 1, make = number, check = function() return true end }
+    do local loan = p:take() loan:call(use) end
+    collectgarbage()
+    collectgarbage()
+    local loan <close> = p:take(LIMIT)
+    assert.equal(2, (loan:call(use)))
+  end)
+
   it("keeps what a loan does together", function()
     local p <close> = pool.new { size = 2, make = number }
     local a <close> = p:take()
@@ -230,14 +256,65 @@ describe("whoever ends", function()
   end)
 end)
 
+describe("a name that doesn't exist", function()
+  it("is told, with those that do", function()
+    local p <close> = pool.new { size = 1, make = number }
+    local loan <close> = p:take()
+    assert.error_matches(function() p:stats() end, "mare.pool has no field 'stats'; there are call, close, new, statistics, take$")
+    assert.error_matches(function() loan:close() end, "a loan has no field 'close'; there are call, give$")
+    assert.error_matches(function() loan:giv() end, "a loan has no field 'giv'; did you mean 'give'%?")
+  end)
+end)
+
+describe("its options", function()
+  it("are named with the value that is wrong, and its type where that is what is wrong", function()
+    for message, options in pairs {
+      ["'size' must be a whole number from 1 on, got 0"] = { size = 0 },
+      ["'size' must be a whole number from 1 on, got string '3'"] = { size = "3" },
+      ["'size' must be a whole number from 1 on, got 1.5"] = { size = 1.5 },
+      ["'size' must be a whole number from 1 on, got table"] = { size = {} },
+      ["'idle' must be a number of seconds, got true"] = { idle = true },
+      ["'close' must be a function, got string"] = { close = "shut" },
+      ["'name' must be a string, got number"] = { name = 5 },
+    } do
+      options.make = number
+      local ok, err = pcall(pool.new, options)
+      assert.is_false(ok)
+      assert.equal("pool.new: " .. message, (err:gsub("^.-:%d+: ", "")))
+    end
+  end)
+end)
+
+describe("its size", function()
+  it("isn't less than the least", function()
+    assert.error_matches(function() pool.new { make = number, size = 2, least = 3 } end,
+                         "pool.new: 'least' must be at most 'size', which is 2, got 3")
+    local p <close> = pool.new { make = number, least = process.workers() + 1 }
+    assert.equal(process.workers() + 1, p:statistics().size)
+  end)
+end)
+
 describe("its end", function()
+  it("doesn't come by a call with a wrong argument", function()
+    local p <close> = pool.new { size = 1, make = number }
+    for _, wrong in ipairs { "x", -1, 0 / 0, {} } do
+      for _, name in ipairs { "close", "take" } do
+        assert.error_matches(function() p[name](p, wrong) end, "pool:" .. name .. ": a number of seconds expected, got ")
+      end
+    end
+    assert.error_matches(function() p:take "x" end, "pool:take: a number of seconds expected, got string 'x'")
+    assert.equal(1, (p:call(use)))
+  end)
+
   it("closes the things when they are given back", function()
     local closed = channel.new(math.huge)
     local p = pool.new { size = 2, make = number, close = function(thing) closed:send(thing.id) end }
     local loan = p:take()
     local a = loan:call(id_of)
     assert.same({ nil, "timeout" }, { p:close(0.01) })
-    failure(p.call, p, use)
+    local err = failure(p.call, p, use)
+    assert.equal("the pool is closed", err.message)
+    assert.is_nil(err.reason)
     assert.equal(1, (loan:call(use)))
     loan:give()
     assert.is_true(p:close(LIMIT))

@@ -25,17 +25,30 @@ local Lines = {}
 Lines.__index = Lines
 Lines.__name = "parallel.lines"
 
+-- Files of /proc say that they have 0 bytes, whatever they give. One that grows just now says so when it is asked again.
+local function has_no_size(path)
+  local file <close> = mare.file.open(path)
+  if not file or not file:read(1) then return false end
+  local stat = mare.file.stat(path)
+  return stat and stat.size == 0
+end
+
 --- The lines of a file, as a list for the functions below: workers read it themselves. They get a line and the offset at which it begins.
 function parallel.lines(path)
   if type(path) ~= "string" then request.fail("parallel.lines: a path expected, got %s", type(path)) end
   local stat, message = mare.file.stat(path)
   if not stat then request.fail("parallel.lines: %s", message) end
+  if stat.type ~= "file" or stat.size == 0 and has_no_size(path) then
+    request.fail("parallel.lines: %s: a regular file expected, whose size is known, got a %s; io.lines reads it, for a list or for a pipeline", path,
+                 stat.type == "file" and "file that has bytes and says 0" or stat.type)
+  end
   return setmetatable({ path = path, size = stat.size }, Lines)
 end
 
 -- { kind =, n = how many units (items or bytes), … } as workers get it, and the list.
 local function source_of(list, what)
   if getmetatable(list) == Lines then return { kind = "lines", path = list.path }, list.size end
+  if mare.buffer.is(list) then request.fail("parallel.%s: a list, a frozen table or parallel.lines expected, got a buffer", what) end
   if type(list) == "userdata" then             -- frozen, say: it goes as it is
     local ok, n, first = pcall(function() return #list, list[1] end)
     if ok and math.type(n) == "integer" then
@@ -44,6 +57,9 @@ local function source_of(list, what)
     end
   end
   if type(list) ~= "table" then request.fail("parallel.%s: a list expected, got %s", what, type(list)) end
+  for i = 1, #list do
+    if list[i] == nil then request.fail("parallel.%s: list[%d] is nil; a list without holes expected", what, i) end
+  end
   return { kind = "list" }, #list
 end
 
@@ -229,6 +245,11 @@ function parallel.each(list, f, options)
   return n
 end
 
+local function trouble(err) return { err = err, traceback = debug.traceback("", 2):sub(2) } end
+
+-- Ends the fiber, whatever it does.
+local function ends(err) return errors.is(err, "cancelled") or errors.is(err, "deadline") end
+
 local named = {
   ["+"] = function(a, b) return a + b end, ["*"] = function(a, b) return a * b end, [".."] = function(a, b) return a .. b end,
   max = function(a, b) return a < b and b or a end, min = function(a, b) return b < a and b or a end,
@@ -236,11 +257,24 @@ local named = {
 
 local STEPS = { start = "function", step = "function", merge = "function" }
 
+-- merge(sum, the result of a part): what fails is the item at which the part begins, or the part.
+local function joined(call, merge, sum, number)
+  local ok, result = xpcall(merge, trouble, sum, call.results[number])
+  if ok then return result end
+  if ends(result.err) then error(result.err, 0) end
+  local first = call.firsts[number]
+  if not first then fail("joining two parts failed", result.err, result.traceback) end
+  fail((call.units[number] == 1 and "item %d failed" or "joining the items from %d on failed"):format(first), result.err, result.traceback, first)
+end
+
 --- All items folded by an associative function or "+", "*", "..", "max", "min"; nil if there are none. Or by { start =, step =, merge = }: each part
 --- begins with start(), goes on with step(sum, item, index), and merge(a, b) joins two parts.
 function parallel.reduce(list, op, options)
   local f, work = named[op] or op, "fold"
   local merge = f
+  if type(op) == "string" and not named[op] then
+    request.fail("parallel.reduce: there is no operator '%s'; there are '+', '*', '..', 'max', 'min', and functions", op)
+  end
   if type(f) == "table" then
     request.check(f, STEPS, "parallel.reduce")
     if not f.step or not f.merge then request.fail "parallel.reduce: 'step' and 'merge' must be there" end
@@ -252,14 +286,12 @@ function parallel.reduce(list, op, options)
   local sum, any = nil, false
   for number = 1, call.sent do
     if call.counts[number] > 0 then
-      if any then sum = merge(sum, call.results[number]) else sum, any = call.results[number], true end
+      if any then sum = joined(call, merge, sum, number) else sum, any = call.results[number], true end
     end
   end
   if not any and work == "gather" and f.start then return f.start() end
   return sum
 end
-
-local function trouble(err) return { err = err, traceback = debug.traceback("", 2):sub(2) } end
 
 local function merged(a, b, less)
   local out, i, j, na, nb = {}, 1, 1, #a, #b

@@ -74,7 +74,9 @@ local function iterator(source)
     local i = 0
     return function()
       i = i + 1
-      return source[i]
+      local item = source[i]
+      if item == nil and i <= #source then error(("list[%d] is nil; a list without holes expected"):format(i), 0) end
+      return item
     end
   end
   if type(source) == "userdata" and tostring(source):match "^channel" then
@@ -156,7 +158,8 @@ end
 
 local function fail(run, stage, reason, traceback, item)
   run:stop()
-  local what = stage and ("stage %d '%s'"):format(stage, run.stats[stage].name) or "the source"
+  local name = stage and run.pipeline.stages[stage].name
+  local what = not stage and "the source" or name and ("stage %d '%s'"):format(stage, name) or ("stage %d"):format(stage)
   run.failed = errors.new { kind = "pipeline", message = what .. " failed", reason = reason, traceback = traceback, item = item, stage = stage,
                             where = request.where() }
   error(run.failed, 0)

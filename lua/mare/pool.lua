@@ -28,11 +28,14 @@ end
 function pool.new(options)
   request.check(options, OPTIONS, "pool.new")
   if not options.make then request.fail "pool.new: 'make' must be there" end
-  local size = options.size or process.workers()
+  if options.size and options.least and options.least > options.size then
+    request.fail("pool.new: 'least' must be at most 'size', which is %d, got %d", options.size, options.least)
+  end
+  local size = options.size or math.max(process.workers(), options.least or 0)
   local args = options.args or {}
   args = { n = args.n or #args, table.unpack(args, 1, args.n or #args) }
   local plan = { make = options.make, close = options.close, check = options.check, args = args,
-                 size = size, least = math.min(size, options.least or (options.idle and 0 or size)), max_age = options.max_age,
+                 size = size, least = options.least or (options.idle and 0 or size), max_age = options.max_age,
                  max_uses = options.max_uses, idle = options.idle, check_after = options.check_after or 30, name = options.name or "pool",
                  memory = options.memory }
   local inbox, ready = channel.new(math.huge), channel.new(1)
@@ -52,6 +55,7 @@ end
 local Loan = {}
 Loan.__index = Loan
 Loan.__name = "loan"
+Loan.__stays = "a loan cannot be sent, it belongs to the process that took it; send the pool and take one there"
 
 -- `state`: asked, lent, busy (in a call), over. `how` it is given back.
 local function give(loan, how)
@@ -67,6 +71,9 @@ function Loan:__close(err)
   if self.state == "busy" then return give(self, "abandoned") end
   give(self, self.how or err ~= nil and "failed" or "used")
 end
+
+-- Nobody can give it back any more. That there is a __gc keeps loans from being sent, too: a copy would be lent once more.
+function Loan:__gc() give(self, self.state == "busy" and "abandoned" or "lost") end
 
 local function judge(loan, which, kind, serial, ...)
   if which == 1 and kind == "done" and serial == loan.serial then
@@ -88,16 +95,19 @@ end
 function Loan:call(f, ...)
   if self.state ~= "lent" then request.fail("loan:call: %s", self.state == "busy" and "another fiber is in a call" or "it was given back") end
   if type(f) ~= "function" then request.fail("loan:call: a function expected, got %s", type(f)) end
-  self.serial = (self.serial or 0) + 1
+  self.serial = self.serial + 1
   local sent, err = pcall(self.calls.send, self.calls, "call", self.reply, self.serial, f, table.pack(...))
   if not sent then request.fail("%s", tostring(err):gsub("^message%[5%]", "argument"):gsub("^message%[4%]", "f")) end
   self.state = "busy"
   return judge(self, select_of { self.reply, self.holder })
 end
 
+require "mare.near".guard(Loan, "a loan")
+
 local function take(self, within)
   if process.self() == self.process then request.fail "a pool's own process can't take from it" end
-  local loan = setmetatable({ inbox = self.inbox, reply = channel.new(math.huge), state = "asked" }, Loan)
+  local loan = setmetatable({ inbox = self.inbox, reply = channel.new(math.huge), state = "asked", how = false, serial = 0,
+                              holder = false, calls = false }, Loan)
   local asked <close> = setmetatable({}, { __close = function()                -- luacheck: ignore asked
     if loan.state == "asked" then give(loan, "lost") end
   end })
@@ -112,14 +122,22 @@ local function take(self, within)
   end
   if kind == "refused" then
     loan.state = "over"
-    fail(holder == "the pool is closed" and holder or "nothing could be made", holder)
+    if holder == "the pool is closed" then fail(holder) end
+    fail("nothing could be made", holder)
   end
   loan.state, loan.holder, loan.calls = "lent", holder, calls
   return loan
 end
 
+-- Before anything is done.
+local function check_seconds(what, within)
+  local expected = within ~= nil and seconds(within)
+  if expected then request.fail("pool:%s: %s expected, got %s", what, expected, request.shown(within)) end
+end
+
 --- Takes a thing out: a loan, to be given back or closed; nil, "timeout".
 function pool:take(within)
+  check_seconds("take", within)
   local loan = take(self, within or self.patience)
   if loan then return loan end
   return nil, "timeout"
@@ -150,6 +168,7 @@ end
 
 --- Lends nothing more, waits until all is given back and closed, and ends. nil, "timeout": it has not ended, and goes on ending.
 function pool:close(within)
+  check_seconds("close", within)
   self.inbox:send "close"
   local ended, why = self.process:wait(within)
   if ended == nil then return nil, why end

@@ -141,6 +141,13 @@ static int has_gc(mr_packer *p, const mr_value *meta) {
   return mr_field_find(p, meta, "__gc", &value);
 }
 
+/* "__stays" in a metatable with __gc: what the error says about its tables. The metatable keeps the text. */
+static const char *why_not(mr_packer *p, const mr_value *meta) {
+  mr_value words;
+  if (mr_field_find(p, meta, "__stays", &words) && (words.tt == RAW_SHORT || words.tt == RAW_LONG)) return (const char *)words.bits;
+  return "table with a __gc metamethod cannot be sent; send what it is made from and make it in the receiver";
+}
+
 int mr_pack_metatable(mr_packer *p, uint32_t number, const mr_value *meta) {
   uint32_t m;
   if (PORT_UNLIKELY(p->judge != NULL))
@@ -148,8 +155,7 @@ int mr_pack_metatable(mr_packer *p, uint32_t number, const mr_value *meta) {
   int r = mr_pack_object(p, meta, &m);
   if (r) return r;
   mr_object *o = &p->objects[m];
-  if (!o->ismeta && has_gc(p, meta))
-    return mr_fail(p, number, "table with a __gc metamethod cannot be sent; send what it is made from and make it in the receiver");
+  if (!o->ismeta && has_gc(p, meta)) return mr_fail(p, number, why_not(p, meta));
   p->objects[m].ismeta = 1;
   *(uint64_t *)mr_take(p, &p->s[META], 8) = PAIR(number, m);
   p->nmetas++;

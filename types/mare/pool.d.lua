@@ -50,7 +50,7 @@ function object:statistics() end
 ---@return "timeout"?
 function object:close(seconds) end
 
----A thing on loan, of the process that took it. To be closed.
+---A thing on loan, of the process that took it; it can't be sent. To be closed.
 ---@class mare.pool.loan
 local loan = {}
 
