@@ -611,6 +611,14 @@ describe("buffer.map", function()
     assert.equal("hello", contents(b))
   end)
 
+  it("refuses a file whose size isn't known", function()
+    for _, name in ipairs { "/proc/self/status", "/dev/null" } do
+      local b, message, code = buffer.map(name)
+      assert.same({ nil, "ENOTSUP" }, { b, code })
+      assert.matches("^" .. name .. ": a regular file is expected, whose size is known", message)
+    end
+  end)
+
   it("says what is wrong", function()
     local function fails(code, ...)
       local b, message, got = buffer.map(...)

@@ -25,11 +25,23 @@ local Lines = {}
 Lines.__index = Lines
 Lines.__name = "parallel.lines"
 
+-- Files of /proc say that they have 0 bytes, whatever they give. One that grows just now says so when it is asked again.
+local function has_no_size(path)
+  local file <close> = mare.file.open(path)
+  if not file or not file:read(1) then return false end
+  local stat = mare.file.stat(path)
+  return stat and stat.size == 0
+end
+
 --- The lines of a file, as a list for the functions below: workers read it themselves. They get a line and the offset at which it begins.
 function parallel.lines(path)
   if type(path) ~= "string" then request.fail("parallel.lines: a path expected, got %s", type(path)) end
   local stat, message = mare.file.stat(path)
   if not stat then request.fail("parallel.lines: %s", message) end
+  if stat.type ~= "file" or stat.size == 0 and has_no_size(path) then
+    request.fail("parallel.lines: %s: a regular file expected, whose size is known, got a %s; io.lines reads it, for a list or for a pipeline", path,
+                 stat.type == "file" and "file that has bytes and says 0" or stat.type)
+  end
   return setmetatable({ path = path, size = stat.size }, Lines)
 end
 

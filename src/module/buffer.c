@@ -206,6 +206,14 @@ static int l_of(lua_State *L) {
 
 static void unmap(mr_store *s) { port_map_part_close(s->block, s->size + (size_t)(s->bytes - (unsigned char *)s->block)); }
 
+static int map_failed(lua_State *L, const char *path, int err) {
+  if (err != ENOTSUP) return mr_file_fail(L, path, err);
+  lua_pushnil(L);
+  lua_pushfstring(L, "%s: a regular file is expected, whose size is known, not a pipe, a device or a file of /proc; read it", path);
+  lua_pushliteral(L, "ENOTSUP");
+  return 3;
+}
+
 /* buffer.map(path[, offset[, length]]) -> sealed buffer | nil, message, code */
 static int l_map(lua_State *L) {
   const char *path = mr_check_name(L, 1);
@@ -215,7 +223,7 @@ static int l_map(lua_State *L) {
   mr_check_forked(L);
   port_part m;
   int err = port_map_part_open(&m, path, (uint64_t)offset, length < 0 ? UINT64_MAX : (uint64_t)length);
-  if (err) return mr_file_fail(L, path, err);
+  if (err) return map_failed(L, path, err);
   if (m.len == 0) mr_buffer_push_copy(L, "", 0);
   else {
     mr_store *s = mr_store_adopt(m.at, m.bytes, m.len, unmap, NULL);

@@ -82,11 +82,21 @@ void port_map_close(port_map *m) {
   m->at = NULL;
 }
 
+/* A file that says it has 0 bytes, and gives some: one of /proc. One that has grown just now says so when it is asked again. */
+static int has_no_size(int fd) {
+  char c;
+  struct stat st;
+  ssize_t r;
+  do r = pread(fd, &c, 1, 0); while (r < 0 && errno == EINTR);
+  return r > 0 && fstat(fd, &st) == 0 && st.st_size <= 0;
+}
+
 static int part_of(port_part *m, int fd, uint64_t offset, uint64_t length) {
   struct stat st;
   if (fstat(fd, &st) != 0) return errno;
   if (!S_ISREG(st.st_mode)) return S_ISDIR(st.st_mode) ? EISDIR : ENOTSUP;
   uint64_t size = st.st_size > 0 ? (uint64_t)st.st_size : 0, page = (uint64_t)sysconf(_SC_PAGESIZE);
+  if (size == 0 && has_no_size(fd)) return ENOTSUP;
   if (offset >= size || length == 0) return 0;
   if (length > size - offset) length = size - offset;
   uint64_t before = offset % page;
