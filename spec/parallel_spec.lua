@@ -198,6 +198,15 @@ describe("the other functions", function()
   end)
 end)
 
+describe("a list of parallel's functions", function()
+  it("is no buffer", function()
+    for _, b in ipairs { mare.buffer.of "abc", mare.buffer.new() } do
+      assert.error_matches(function() parallel.map(b, print) end,
+                           "parallel.map: a list, a frozen table or parallel.lines expected, got a buffer")
+    end
+  end)
+end)
+
 describe("parallel.lines", function()
   it("refuses what has no size of its own", function()
     assert.error_matches(function() parallel.lines "/proc/self/status" end, "/proc/self/status: a regular file expected, whose size is known")

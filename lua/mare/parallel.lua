@@ -48,7 +48,8 @@ end
 -- { kind =, n = how many units (items or bytes), … } as workers get it, and the list.
 local function source_of(list, what)
   if getmetatable(list) == Lines then return { kind = "lines", path = list.path }, list.size end
-  if type(list) == "userdata" then             -- frozen, or a buffer: it goes as it is
+  if mare.buffer.is(list) then request.fail("parallel.%s: a list, a frozen table or parallel.lines expected, got a buffer", what) end
+  if type(list) == "userdata" then             -- frozen: it goes as it is
     local ok, n = pcall(function() return #list end)
     if ok and math.type(n) == "integer" then return { kind = "shared", of = list }, n end
   end
