@@ -199,6 +199,15 @@ describe("the other functions", function()
 end)
 
 describe("a list of parallel's functions", function()
+  it("has no holes", function()
+    local list = { 1, 2, nil, 4, 5 }
+    for _, name in ipairs { "map", "filter", "each", "reduce", "sort" } do
+      local ok, err = pcall(parallel[name], list, name == "reduce" and "+" or name ~= "sort" and print or nil)
+      assert.is_false(ok)
+      assert.truthy(tostring(err):find(("parallel.%s: list[3] is nil; a list without holes expected"):format(name), 1, true), tostring(err))
+    end
+  end)
+
   it("is no buffer", function()
     for _, b in ipairs { mare.buffer.of "abc", mare.buffer.new() } do
       assert.error_matches(function() parallel.map(b, print) end,

@@ -188,6 +188,12 @@ describe("a stage that fails", function()
     end
   end)
 
+  it("is told apart from a list with a hole", function()
+    local err = failure(function() pipeline.new { add }:list { 1, 2, nil, 4, 5 } end)
+    assert.equal("list[3] is nil; a list without holes expected", err.reason)
+    assert.is_nil(err.stage)
+  end)
+
   it("is told apart from a source that fails", function()
     local err = failure(function() pipeline.new { add }:list(function() error("no more", 0) end) end)
     assert.same({ "no more", "the source failed" }, { err.reason, err.message })

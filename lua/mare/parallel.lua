@@ -54,6 +54,9 @@ local function source_of(list, what)
     if ok and math.type(n) == "integer" then return { kind = "shared", of = list }, n end
   end
   if type(list) ~= "table" then request.fail("parallel.%s: a list expected, got %s", what, type(list)) end
+  for i = 1, #list do
+    if list[i] == nil then request.fail("parallel.%s: list[%d] is nil; a list without holes expected", what, i) end
+  end
   return { kind = "list" }, #list
 end
 

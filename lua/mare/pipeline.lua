@@ -74,7 +74,9 @@ local function iterator(source)
     local i = 0
     return function()
       i = i + 1
-      return source[i]
+      local item = source[i]
+      if item == nil and i <= #source then error(("list[%d] is nil; a list without holes expected"):format(i), 0) end
+      return item
     end
   end
   if type(source) == "userdata" and tostring(source):match "^channel" then

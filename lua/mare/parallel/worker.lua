@@ -20,7 +20,11 @@ function sources.list(_, first, _, items) return items, first - 1 end
 
 function sources.shared(source, first, last)
   local items = {}
-  for i = first, last do items[i - first + 1] = source[i] end
+  for i = first, last do
+    local item = source[i]
+    if item == nil then error(("list[%d] is nil; a list without holes expected"):format(i), 0) end
+    items[i - first + 1] = item
+  end
   return items, first - 1
 end
 
