@@ -257,6 +257,17 @@ describe("whoever ends", function()
 end)
 
 describe("its end", function()
+  it("doesn't come by a call with a wrong argument", function()
+    local p <close> = pool.new { size = 1, make = number }
+    for _, wrong in ipairs { "x", -1, 0 / 0, {} } do
+      for _, name in ipairs { "close", "take" } do
+        assert.error_matches(function() p[name](p, wrong) end, "pool:" .. name .. ": a number of seconds expected, got ")
+      end
+    end
+    assert.error_matches(function() p:take "x" end, "pool:take: a number of seconds expected, got string 'x'")
+    assert.equal(1, (p:call(use)))
+  end)
+
   it("closes the things when they are given back", function()
     local closed = channel.new(math.huge)
     local p = pool.new { size = 2, make = number, close = function(thing) closed:send(thing.id) end }

@@ -122,8 +122,15 @@ local function take(self, within)
   return loan
 end
 
+-- Before anything is done.
+local function check_seconds(what, within)
+  local expected = within ~= nil and seconds(within)
+  if expected then request.fail("pool:%s: %s expected, got %s", what, expected, request.shown(within)) end
+end
+
 --- Takes a thing out: a loan, to be given back or closed; nil, "timeout".
 function pool:take(within)
+  check_seconds("take", within)
   local loan = take(self, within or self.patience)
   if loan then return loan end
   return nil, "timeout"
@@ -154,6 +161,7 @@ end
 
 --- Lends nothing more, waits until all is given back and closed, and ends. nil, "timeout": it has not ended, and goes on ending.
 function pool:close(within)
+  check_seconds("close", within)
   self.inbox:send "close"
   local ended, why = self.process:wait(within)
   if ended == nil then return nil, why end

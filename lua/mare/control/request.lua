@@ -263,6 +263,13 @@ local function unknown(name, known)
   return ("unknown field '%s'; there are %s"):format(tostring(name), table.concat(names, ", "))
 end
 
+--- A value for "expected this, got …": a number or a boolean as it is, a text with its type, of others the type.
+function request.shown(value)
+  if type(value) == "string" then return ("string '%s'"):format(#value > 40 and value:sub(1, 40) .. "…" or value) end
+  if type(value) == "number" or type(value) == "boolean" then return tostring(value) end
+  return type(value)
+end
+
 --- Raises unless `given` is a table of these fields only; `known`: name -> type, or a function(value) -> nil or what is expected.
 function request.check(given, known, where)
   if type(given) ~= "table" then request.fail("%s: a table expected, got %s", where, type(given)) end
