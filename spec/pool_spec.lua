@@ -256,6 +256,15 @@ describe("whoever ends", function()
   end)
 end)
 
+describe("its size", function()
+  it("isn't less than the least", function()
+    assert.error_matches(function() pool.new { make = number, size = 2, least = 3 } end,
+                         "pool.new: 'least' must be at most 'size', which is 2, got 3")
+    local p <close> = pool.new { make = number, least = process.workers() + 1 }
+    assert.equal(process.workers() + 1, p:statistics().size)
+  end)
+end)
+
 describe("its end", function()
   it("doesn't come by a call with a wrong argument", function()
     local p <close> = pool.new { size = 1, make = number }

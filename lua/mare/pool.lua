@@ -28,11 +28,14 @@ end
 function pool.new(options)
   request.check(options, OPTIONS, "pool.new")
   if not options.make then request.fail "pool.new: 'make' must be there" end
-  local size = options.size or process.workers()
+  if options.size and options.least and options.least > options.size then
+    request.fail("pool.new: 'least' must be at most 'size', which is %d, got %d", options.size, options.least)
+  end
+  local size = options.size or math.max(process.workers(), options.least or 0)
   local args = options.args or {}
   args = { n = args.n or #args, table.unpack(args, 1, args.n or #args) }
   local plan = { make = options.make, close = options.close, check = options.check, args = args,
-                 size = size, least = math.min(size, options.least or (options.idle and 0 or size)), max_age = options.max_age,
+                 size = size, least = options.least or (options.idle and 0 or size), max_age = options.max_age,
                  max_uses = options.max_uses, idle = options.idle, check_after = options.check_after or 30, name = options.name or "pool",
                  memory = options.memory }
   local inbox, ready = channel.new(math.huge), channel.new(1)
