@@ -318,6 +318,7 @@ describe("a limit", function()
     for _, limit in ipairs { 0, -1, 1.5, "x", {} } do
       assert.error_matches(function() dict.new { limit = limit } end, "'limit' must be a whole number")
     end
+    assert.error_matches(function() dict.open("dict_spec.limits", { limit = "5" }) end, "'limit' must be a whole number of bytes, got string '5'")
     assert.error_matches(function() dict.new { limt = 1 } end, "unknown option 'limt'")
   end)
 end)

@@ -256,6 +256,25 @@ describe("whoever ends", function()
   end)
 end)
 
+describe("its options", function()
+  it("are named with the value that is wrong, and its type where that is what is wrong", function()
+    for message, options in pairs {
+      ["'size' must be a whole number from 1 on, got 0"] = { size = 0 },
+      ["'size' must be a whole number from 1 on, got string '3'"] = { size = "3" },
+      ["'size' must be a whole number from 1 on, got 1.5"] = { size = 1.5 },
+      ["'size' must be a whole number from 1 on, got table"] = { size = {} },
+      ["'idle' must be a number of seconds, got true"] = { idle = true },
+      ["'close' must be a function, got string"] = { close = "shut" },
+      ["'name' must be a string, got number"] = { name = 5 },
+    } do
+      options.make = number
+      local ok, err = pcall(pool.new, options)
+      assert.is_false(ok)
+      assert.equal("pool.new: " .. message, (err:gsub("^.-:%d+: ", "")))
+    end
+  end)
+end)
+
 describe("its size", function()
   it("isn't less than the least", function()
     assert.error_matches(function() pool.new { make = number, size = 2, least = 3 } end,

@@ -51,8 +51,8 @@ describe("a supervisor", function()
   it("says what is wrong with its options", function()
     for message, options in pairs {
       ["supervisor.start: unknown field 'stratgy'"] = { stratgy = "one_for_one" },
-      ["'strategy' must be \"one_for_one\", \"one_for_all\" or \"rest_for_one\", got one"] = { strategy = "one" },
-      ["'intensity' must be a whole number from 0, or math.huge, got number"] = { intensity = -1 },
+      ["'strategy' must be \"one_for_one\", \"one_for_all\" or \"rest_for_one\", got string 'one'"] = { strategy = "one" },
+      ["'intensity' must be a whole number from 0, or math.huge, got -1"] = { intensity = -1 },
       ["children[1]: it has no 'start'"] = { children = { { id = 1 } } },
       ["children[1]: it has no 'id'"] = { children = { { start = print } } },
       ["children[2]: there is a child 'a' already"] = { children = { { id = "a", start = print }, { id = "a", start = print } } },

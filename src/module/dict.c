@@ -330,6 +330,7 @@ static size_t limit_option(lua_State *L, int idx) {
   int whole, type = lua_getfield(L, idx, "limit");
   lua_Integer n = lua_tointegerx(L, -1, &whole);
   if (type == LUA_TNIL) n = 0;
+  else if (type == LUA_TSTRING) luaL_error(L, "dict: 'limit' must be a whole number of bytes, got string '%s'", lua_tostring(L, -1));
   else if (type != LUA_TNUMBER || !whole || n < 1) luaL_error(L, "dict: 'limit' must be a whole number of bytes, got %s", luaL_tolstring(L, -1, NULL));
   lua_pop(L, 1);
   return (size_t)n;

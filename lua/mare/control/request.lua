@@ -274,13 +274,11 @@ end
 function request.check(given, known, where)
   if type(given) ~= "table" then request.fail("%s: a table expected, got %s", where, type(given)) end
   for name, value in pairs(given) do
-    local wanted, expected = known[name], nil
+    local wanted, expected, got = known[name], nil, nil
     if not wanted then request.fail("%s: %s", where, unknown(name, known)) end
-    if type(wanted) == "function" then expected = wanted(value)
-    elseif type(value) ~= wanted then expected = "a " .. wanted end
-    if expected then
-      request.fail("%s: '%s' must be %s, got %s", where, name, expected, type(value) == "string" and value or type(value))
-    end
+    if type(wanted) == "function" then expected, got = wanted(value), request.shown(value)
+    elseif type(value) ~= wanted then expected, got = "a " .. wanted, type(value) end
+    if expected then request.fail("%s: '%s' must be %s, got %s", where, name, expected, got) end
   end
 end
 
