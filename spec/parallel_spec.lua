@@ -127,6 +127,21 @@ describe("an error in an item", function()
     assert.truthy(tostring(err.reason):find "cannot be sent")
   end)
 
+  it("names the item whose result, or whose error, can't travel", function()
+    for _, options in ipairs { { chunk = 1 }, { chunk = 10 }, {} } do
+      local err = failure(parallel.map, numbers(20), function(x) return x == 13 and { out = io.stdout } or x end, options)
+      assert.equal(13, err.index)
+      assert.matches("^result%.out: userdata 'FILE%*' cannot be sent", err.reason)
+      assert.truthy(tostring(err):find("item 13 failed", 1, true), tostring(err))
+    end
+    local err = failure(parallel.each, numbers(20), function(x)
+      if x == 13 then error(setmetatable({ io.stdout }, { __tostring = function() return "bad file" end })) end
+    end)
+    assert.same({ 13, "bad file" }, { err.index, err.reason })
+    err = failure(parallel.reduce, numbers(200), function() return io.stdout end)
+    assert.matches("^result: userdata 'FILE%*' cannot be sent", err.reason)
+  end)
+
   it("is one when a worker is killed", function()
     local err = failure(parallel.map, numbers(10), function(x)
       if x == 5 then process.self():kill() mare.sleep(1) end

@@ -128,6 +128,14 @@ local function chunk(at, work, f, source, first, last, items)
   return #list, works[work](f, list, place, at, source.kind == "lines")
 end
 
+-- What is told instead of results that can't travel: the place of the item whose result it is, if there is one, and why.
+local function unsent(at, work, why)
+  if type(why) ~= "string" then return false, why end
+  local i = work == "map" and tonumber(why:match "^message%[4%]%[(%d+)%]")
+  if i then return at.place(i), (why:gsub("^message%[4%]%[%d+%]", "result")) end
+  return false, (why:gsub("^message%[4%]", "result"))
+end
+
 local function serve(work, f, source, tasks, results)
   local at = {}
   local function trouble(err)
@@ -138,10 +146,12 @@ local function serve(work, f, source, tasks, results)
     at.i, at.place = nil, nil
     local since = mare.clock()
     local ok, count, result = xpcall(chunk, trouble, at, work, f, source, first, last, items)
-    local sent, why
-    if ok then sent, why = pcall(results.send, results, number, count, mare.clock() - since, result)
-    else sent, why = pcall(results.send, results, false, at.where or false, count.err, count.traceback) end
-    if not sent then results:send(false, false, tostring(not ok and count.err or why), "") end   -- it can't travel
+    if ok then
+      local sent, why = pcall(results.send, results, number, count, mare.clock() - since, result)
+      if not sent then results:send(false, unsent(at, work, why)) end
+    elseif not pcall(results.send, results, false, at.where or false, count.err, count.traceback) then
+      results:send(false, at.where or false, tostring(count.err), count.traceback)
+    end
   end
   if source.open then source.open:close() end
 end
