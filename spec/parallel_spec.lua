@@ -199,6 +199,30 @@ describe("the other functions", function()
     assert.has_error(function() parallel.reduce({}, { step = print }) end)
   end)
 
+  it("reduce names the operators there are", function()
+    assert.error_matches(function() parallel.reduce({ 1, 2 }, "-") end,
+                         "parallel.reduce: there is no operator '%-'; there are '%+', '%*', '%.%.', 'max', 'min', and functions")
+  end)
+
+  it("reduce says at which item folding failed", function()
+    local err = failure(parallel.reduce, { 1, "x" }, "+")
+    assert.same({ "parallel", 2 }, { err.kind, err.index })
+    assert.truthy(tostring(err):find("item 2 failed", 1, true))
+    assert.matches("attempt to add", err.reason)
+    local list = numbers(1000)
+    list[700] = {}
+    err = failure(parallel.reduce, list, "+")
+    assert.is_true(err.index >= 690 and err.index <= 701)
+    err = failure(parallel.reduce, numbers(100), { step = function() return 1 end, merge = function() error("no merge", 0) end }, { chunk = 10 })
+    assert.same({ 11, "no merge" }, { err.index, err.reason })
+    assert.truthy(tostring(err):find("joining the items from 11 on failed", 1, true))
+  end)
+
+  it("reduce is ended by a deadline in its merge", function()
+    local _, err = pcall(process.deadline, 0.05, parallel.reduce, numbers(2), function() mare.sleep(3600) end)
+    assert.equal("deadline", err.kind)
+  end)
+
   it("sort sorts in place", function()
     for _, n in ipairs { 0, 1, 2, 3, 10, 5000 } do
       local list, same = {}, {}

@@ -242,6 +242,11 @@ function parallel.each(list, f, options)
   return n
 end
 
+local function trouble(err) return { err = err, traceback = debug.traceback("", 2):sub(2) } end
+
+-- Ends the fiber, whatever it does.
+local function ends(err) return errors.is(err, "cancelled") or errors.is(err, "deadline") end
+
 local named = {
   ["+"] = function(a, b) return a + b end, ["*"] = function(a, b) return a * b end, [".."] = function(a, b) return a .. b end,
   max = function(a, b) return a < b and b or a end, min = function(a, b) return b < a and b or a end,
@@ -249,11 +254,24 @@ local named = {
 
 local STEPS = { start = "function", step = "function", merge = "function" }
 
+-- merge(sum, the result of a part): what fails is the item at which the part begins, or the part.
+local function joined(call, merge, sum, number)
+  local ok, result = xpcall(merge, trouble, sum, call.results[number])
+  if ok then return result end
+  if ends(result.err) then error(result.err, 0) end
+  local first = call.firsts[number]
+  if not first then fail("joining two parts failed", result.err, result.traceback) end
+  fail((call.units[number] == 1 and "item %d failed" or "joining the items from %d on failed"):format(first), result.err, result.traceback, first)
+end
+
 --- All items folded by an associative function or "+", "*", "..", "max", "min"; nil if there are none. Or by { start =, step =, merge = }: each part
 --- begins with start(), goes on with step(sum, item, index), and merge(a, b) joins two parts.
 function parallel.reduce(list, op, options)
   local f, work = named[op] or op, "fold"
   local merge = f
+  if type(op) == "string" and not named[op] then
+    request.fail("parallel.reduce: there is no operator '%s'; there are '+', '*', '..', 'max', 'min', and functions", op)
+  end
   if type(f) == "table" then
     request.check(f, STEPS, "parallel.reduce")
     if not f.step or not f.merge then request.fail "parallel.reduce: 'step' and 'merge' must be there" end
@@ -265,14 +283,12 @@ function parallel.reduce(list, op, options)
   local sum, any = nil, false
   for number = 1, call.sent do
     if call.counts[number] > 0 then
-      if any then sum = merge(sum, call.results[number]) else sum, any = call.results[number], true end
+      if any then sum = joined(call, merge, sum, number) else sum, any = call.results[number], true end
     end
   end
   if not any and work == "gather" and f.start then return f.start() end
   return sum
 end
-
-local function trouble(err) return { err = err, traceback = debug.traceback("", 2):sub(2) } end
 
 local function merged(a, b, less)
   local out, i, j, na, nb = {}, 1, 1, #a, #b
