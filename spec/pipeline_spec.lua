@@ -188,6 +188,12 @@ describe("a stage that fails", function()
     end
   end)
 
+  it("is named by its number, and by its name if it has one", function()
+    local function bad() error("no", 0) end
+    assert.equal("stage 2 failed", failure(function() pipeline.new { add, bad }:list { 1 } end).message)
+    assert.equal("stage 2 'bad' failed", failure(function() pipeline.new { add, { run = bad, name = "bad" } }:list { 1 } end).message)
+  end)
+
   it("is told apart from a list with a hole", function()
     local err = failure(function() pipeline.new { add }:list { 1, 2, nil, 4, 5 } end)
     assert.equal("list[3] is nil; a list without holes expected", err.reason)

@@ -158,7 +158,8 @@ end
 
 local function fail(run, stage, reason, traceback, item)
   run:stop()
-  local what = stage and ("stage %d '%s'"):format(stage, run.stats[stage].name) or "the source"
+  local name = stage and run.pipeline.stages[stage].name
+  local what = not stage and "the source" or name and ("stage %d '%s'"):format(stage, name) or ("stage %d"):format(stage)
   run.failed = errors.new { kind = "pipeline", message = what .. " failed", reason = reason, traceback = traceback, item = item, stage = stage,
                             where = request.where() }
   error(run.failed, 0)

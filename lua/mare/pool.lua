@@ -95,16 +95,19 @@ end
 function Loan:call(f, ...)
   if self.state ~= "lent" then request.fail("loan:call: %s", self.state == "busy" and "another fiber is in a call" or "it was given back") end
   if type(f) ~= "function" then request.fail("loan:call: a function expected, got %s", type(f)) end
-  self.serial = (self.serial or 0) + 1
+  self.serial = self.serial + 1
   local sent, err = pcall(self.calls.send, self.calls, "call", self.reply, self.serial, f, table.pack(...))
   if not sent then request.fail("%s", tostring(err):gsub("^message%[5%]", "argument"):gsub("^message%[4%]", "f")) end
   self.state = "busy"
   return judge(self, select_of { self.reply, self.holder })
 end
 
+require "mare.near".guard(Loan, "a loan")
+
 local function take(self, within)
   if process.self() == self.process then request.fail "a pool's own process can't take from it" end
-  local loan = setmetatable({ inbox = self.inbox, reply = channel.new(math.huge), state = "asked" }, Loan)
+  local loan = setmetatable({ inbox = self.inbox, reply = channel.new(math.huge), state = "asked", how = false, serial = 0,
+                              holder = false, calls = false }, Loan)
   local asked <close> = setmetatable({}, { __close = function()                -- luacheck: ignore asked
     if loan.state == "asked" then give(loan, "lost") end
   end })
@@ -119,7 +122,8 @@ local function take(self, within)
   end
   if kind == "refused" then
     loan.state = "over"
-    fail(holder == "the pool is closed" and holder or "nothing could be made", holder)
+    if holder == "the pool is closed" then fail(holder) end
+    fail("nothing could be made", holder)
   end
   loan.state, loan.holder, loan.calls = "lent", holder, calls
   return loan

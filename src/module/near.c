@@ -160,7 +160,7 @@ void mr_list_keys(lua_State *L, int table) {
   int list = lua_gettop(L);
   if (!lua_istable(L, table)) return;            /* called by anybody, through the debug library */
   for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1)) {
-    if (lua_type(L, -2) != LUA_TSTRING) continue;
+    if (mr_may_miss(L, -2)) continue;            /* no name, or a metamethod's */
     lua_pushvalue(L, -2);
     lua_rawseti(L, list, (lua_Integer)lua_rawlen(L, list) + 1);
   }
@@ -196,11 +196,31 @@ void mr_module_guard(lua_State *L) {
   mr_meta_set(L, &key, "__index", l_module_index);
 }
 
-/* near.guard(module) -> module: reading a field that it doesn't have raises from now on */
+/* __index of a class (methods, key), whose objects are called as upvalue 1 says */
+static int l_class_index(lua_State *L) {
+  lua_settop(L, 2);
+  if (mr_may_miss(L, 2) || lua_type(L, 1) != LUA_TTABLE) return 0;
+  lua_newtable(L);
+  mr_list_keys(L, 1);
+  return mr_no_field(L, lua_tostring(L, lua_upvalueindex(1)), 2);
+}
+
+/* near.guard(module[, what]) -> module: reading a field that it doesn't have raises from now on. `what`: it is a class of such objects */
 static int l_guard(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
+  luaL_optstring(L, 2, NULL);
+  lua_settop(L, 2);
+  if (lua_isnil(L, 2)) {
+    lua_settop(L, 1);
+    mr_module_guard(L);
+    return 1;
+  }
+  lua_createtable(L, 0, 1);
+  lua_pushvalue(L, 2);
+  lua_pushcclosure(L, l_class_index, 1);
+  lua_setfield(L, -2, "__index");
+  lua_setmetatable(L, 1);
   lua_settop(L, 1);
-  mr_module_guard(L);
   return 1;
 }
 
