@@ -612,10 +612,10 @@ describe("buffer.map", function()
   end)
 
   it("refuses a file whose size isn't known", function()
-    for _, path in ipairs { "/proc/self/status", "/dev/null" } do
-      local b, message, code = buffer.map(path)
+    for _, name in ipairs { "/proc/self/status", "/dev/null" } do
+      local b, message, code = buffer.map(name)
       assert.same({ nil, "ENOTSUP" }, { b, code })
-      assert.matches("^" .. path .. ": a regular file is expected, whose size is known", message)
+      assert.matches("^" .. name .. ": a regular file is expected, whose size is known", message)
     end
   end)
 

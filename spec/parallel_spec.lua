@@ -103,9 +103,12 @@ describe("parallel.map", function()
     assert.same({}, parallel.map(mare.freeze {}, tostring))
     local open = mare.buffer.new "abc"
     for _, v in ipairs { open, mare.buffer.of "abc" } do
-      assert.error_matches(function() parallel.map(v, tostring) end, "parallel.map: a list expected, got a userdata whose %[1%] is nil")
+      assert.error_matches(function() parallel.map(v, tostring) end, "parallel.map: a list, a frozen table or parallel.lines expected, got a buffer")
     end
     assert.equal("abc", open:sub())
+    local d = mare.dict.new()
+    d:set("key", 1)
+    assert.error_matches(function() parallel.map(d, tostring) end, "parallel.map: a list expected, got a userdata whose %[1%] is nil")
   end)
 
   it("says what it takes", function()

@@ -26,6 +26,12 @@ end
 local Run = {}
 Run.__index = Run
 
+-- Because of whom: who left early has not failed itself, but the error of who missed it says so. That of a run inside has a rank.
+local function cause_of(failed)
+  local err = failed.err
+  return errors.is(err, "collective") and err.rank == nil and err.cause_rank or failed.rank
+end
+
 -- Who fails because another has failed is no cause.
 local function follows(err) return errors.is(err, "collective") or errors.is(err, "cancelled") end
 
@@ -116,7 +122,8 @@ function collective.run(n, f, ...)
   if run.failed then
     process.masked(math.huge, finish, run)
     local failed = run.failed
-    error(errors.new { kind = "collective", reason = failed.err, rank = failed.rank, traceback = failed.traceback, where = where,
+    error(errors.new { kind = "collective", reason = failed.err, rank = failed.rank, cause_rank = cause_of(failed),
+                       traceback = failed.traceback, where = where,
                        message = ("member %d (%s) failed"):format(failed.rank, tostring(failed.handle)) }, 0)
   end
   return run.results

@@ -52,7 +52,7 @@ local function source_of(list, what)
   if type(list) == "userdata" then             -- frozen, say: it goes as it is
     local ok, n, first = pcall(function() return #list, list[1] end)
     if ok and math.type(n) == "integer" then
-      if n > 0 and first == nil then request.fail("parallel.%s: a list expected, got a userdata whose [1] is nil", what) end   -- a buffer, a dict
+      if n > 0 and first == nil then request.fail("parallel.%s: a list expected, got a userdata whose [1] is nil", what) end   -- a dict
       return { kind = "shared", of = list }, n
     end
   end

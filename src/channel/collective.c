@@ -28,7 +28,8 @@ struct mr_comm {
   places set[2];
   mr_numbers **spare;                /* owned: `nspare` blocks for the next round, of n at most */
   int nspare;
-  char text[300];                    /* why it has failed */
+  char text[300];                    /* why it has failed, and because of whom */
+  int culprit;
 };
 
 /* ---- birth and end ---- */
@@ -122,9 +123,10 @@ static void leave(mr_comm *c, mr_fiber *woken, mr_fiber *near) {
 }
 
 /* (lock held) The first reason counts. */
-static mr_fiber *fail(mr_comm *c, const char *text) {
+static mr_fiber *fail(mr_comm *c, const mr_member *m, const char *text) {
   if (c->failed) return NULL;
   c->failed = 1;
+  c->culprit = m->rank;
   snprintf(c->text, sizeof c->text, "%s", text);
   return release(c);
 }
@@ -156,7 +158,7 @@ void mr_member_leave(mr_member *m, mr_fiber *near) {
     describe(&c->call, call, sizeof call);
     snprintf(text + n, sizeof text - (size_t)n, "; others are in %s", call);
   }
-  leave(c, fail(c, text), near);
+  leave(c, fail(c, m, text), near);
 }
 
 void mr_member_dropped(mr_shared *o) { mr_member_leave((mr_member *)(void *)o, NULL); }
@@ -177,14 +179,16 @@ void mr_comm_fail(mr_member *m, const char *text, mr_fiber *near) {
   snprintf(whole, sizeof whole, "member %d of %d (%s) %s", m->rank + 1, c->n, m->who, text);
   port_acquire(&c->lock);
   m->busy = 0;
-  leave(c, fail(c, whole), near);
+  leave(c, fail(c, m, whole), near);
 }
 
-void mr_comm_failure(mr_member *m, char *text, size_t size) {
+int mr_comm_failure(mr_member *m, char *text, size_t size) {
   port_acquire(&m->comm->lock);
+  int culprit = m->comm->culprit;
   snprintf(text, size, "%s", m->comm->text);
   m->busy = 0;
   port_unlock(&m->comm->lock);
+  return culprit;
 }
 
 /* ---- blocks ---- */
@@ -290,7 +294,7 @@ static mr_fiber *mismatch(mr_comm *c, const mr_member *m, const mr_call *call) {
   describe(call, mine, sizeof mine);
   describe(&c->call, theirs, sizeof theirs);
   snprintf(text, sizeof text, "member %d of %d called %s, but member %d called %s", m->rank + 1, c->n, mine, c->first + 1, theirs);
-  return fail(c, text);
+  return fail(c, m, text);
 }
 
 /* (lock held) */

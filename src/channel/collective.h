@@ -86,7 +86,7 @@ void         mr_comm_unwait(mr_member *m, mr_wait *w);
 void         mr_comm_took(mr_member *m);                                   /* it has what the round gave */
 void         mr_comm_give_up(mr_member *m, mr_fiber *near);                /* it waits no longer: unless the round is over the group fails */
 void         mr_comm_fail(mr_member *m, const char *text, mr_fiber *near);
-void         mr_comm_failure(mr_member *m, char *text, size_t size);
+int          mr_comm_failure(mr_member *m, char *text, size_t size);     /* the rank of whom it failed for */
 
 /* When the round is over: the places, and the result of a reduction. */
 mr_given *mr_comm_place(mr_member *m, int rank);

@@ -31,9 +31,11 @@ static mr_member *member_enter_check(lua_State *L) {
 
 static PORT_NORETURN void raise_failure(lua_State *L, mr_member *m) {
   char text[300];
-  mr_comm_failure(m, text, sizeof text);
+  int culprit = mr_comm_failure(m, text, sizeof text);
   mr_cause c = { .kind = "collective", .message = text, .proc = mr_self(L), .raised = 1 };
   mr_hooks.error(L, &c);
+  lua_pushinteger(L, culprit + 1);
+  lua_setfield(L, -2, "cause_rank");
   lua_error(L);
   abort();
 }

@@ -16,7 +16,7 @@ local collective = {}
 ---@field priority? string as in spawn
 ---@field heap? '"own"'|'"system"' as in spawn
 
----Calls `f(member, …)` in n processes. The first failure ends the rest and is raised as an error object of kind `"collective"`, with `reason`, `rank`, `traceback`.
+---Calls `f(member, …)` in n processes. The first failure ends the rest and is raised as an error object of kind `"collective"`, with `reason`, `rank`, `cause_rank`, `traceback`.
 ---@param n integer
 ---@param f fun(g: mare.collective.member, ...: any): any
 ---@param ... any further arguments of f
