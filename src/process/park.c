@@ -126,7 +126,7 @@ int mr_park(lua_State *L, mr_fiber *f, uint64_t deadline, lua_KContext ctx, lua_
     f->sysyield = SYS_PARK;                     /* it parks when its thread is out of the state: mr_fiber_parked */
     return lua_yieldk(L, 0, ctx, k);
   }
-  if (f->mode == WAIT_HOST) weigh_host(f, L);
+  if (f->mode == WAIT_HOST && L) weigh_host(f, L);   /* without: a test of what is below Lua */
   mr_wait_block(f, deadline);
   if (PORT_UNLIKELY(mr_job_watched(f->job))) mr_look_blocked(f);
   return k(L, LUA_OK, ctx);
