@@ -116,7 +116,8 @@ function work.observer()
   observer = observer or require "mare.observe.protocol"(require "observed")
   local function ask(kind, text)
     local answer = observer(kind, text)
-    if answer:find "not enough memory" then error(answer, 0) end
+    local refused = answer:find '^{"error":' or answer:find "^HTTP/1.1 5"      -- what failed in other works tells of memory, too
+    if refused and answer:find "not enough memory" then error(answer, 0) end
     return answer
   end
   with({ channel.named("observed", 10) }, function(things)
