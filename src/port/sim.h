@@ -1,10 +1,11 @@
-/* sim: what simnet.c and simgram.c share. A *socket* has descriptors, usually one; a connection that nobody has accepted yet has none. */
+/* sim: what simnet.c, simplace.c and simgram.c share. A *socket* has descriptors, usually one; a connection that nobody has accepted yet has none. */
 #ifndef PORT_SIM_H
 #define PORT_SIM_H
 
 #include "port/simnet.h"
 
 #include <netinet/in.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -64,6 +65,9 @@ struct sim {
   sim_option option[SIM_OPTIONS];
 };
 
+static inline int sim_is_mapped(const struct in6_addr *ip) { return IN6_IS_ADDR_V4MAPPED(ip); }
+static inline int sim_same_ip(const struct in6_addr *a, const struct in6_addr *b) { return memcmp(a, b, sizeof *a) == 0; }
+
 extern sim *sim_all;
 sim *sim_of(int fd);                   /* NULL: no such descriptor */
 void sim_tell(sim *s, unsigned what);  /* those who watch it: this is so now */
@@ -72,6 +76,7 @@ void sim_place_text(const sim_place *p, int family, port_addr *a);    /* as a so
 int  sim_place_inside(const sim_place *p);
 void sim_place_here(sim_place *p);     /* an address of all interfaces stands for this machine, where somebody is spoken to */
 int  sim_covers(const sim *s, const sim_place *p);               /* what is sent there comes to s, as far as its place is concerned */
+int  sim_is_taken(const sim *s);       /* another has its place, and does not share it */
 int  sim_bind_any(sim *s);             /* to the next port, unless it has a place */
 sim_place sim_source(const sim *s, const sim_place *to);         /* what a peer there sees of s */
 unsigned sim_datagrams_ready(const sim *s);
