@@ -6,9 +6,8 @@
  * the functions at the end of this file.
  */
 #include "channel/collective.h"
-#include "lua/layout.h"
 #include "module/buflib.h"
-#include "module/module.h"
+#include "module/given.h"
 #include "process/control.h"
 
 #include <stdio.h>
@@ -40,252 +39,6 @@ static PORT_NORETURN void raise_failure(lua_State *L, mr_member *m) {
   abort();
 }
 
-/* ---- from Lua ---- */
-
-static void no_room(lua_State *L, mr_budget *over) {
-  char text[200];
-  luaL_error(L, "%s", mr_proc_over(over, text));
-}
-
-static void give_back(lua_State *L, mr_given *g) {
-  if (g->kind == GIVEN_MESSAGE) mr_message_back(L, g->u.m);
-  else mr_given_drop(g);
-  g->kind = GIVEN_NOTHING;
-}
-
-/* The value at idx. `several` will get it. */
-static void give(lua_State *L, mr_fiber *f, int idx, const char *root, int several, mr_given *g) {
-  g->kind = GIVEN_NOTHING;
-  if (mr_scalar_get(L, idx, &g->u.s)) {
-    g->kind = GIVEN_SCALAR;
-    return;
-  }
-  mr_packer *p = mr_packer_for(L, f);
-  mr_budget *over;
-  if (mr_pack_still(p, L, idx, 1, root, several ? "object moves, and can't go to several members" : NULL) != 0) lua_error(L);
-  mr_message *m = mr_proc_seal(L, mr_proc_of(f), p, &over);
-  if (!m) no_room(L, over);
-  g->u.m = m;
-  g->kind = GIVEN_MESSAGE;
-}
-
-/* table, list, n, fiber */
-static int l_give_list(lua_State *L) {
-  mr_given *list = lua_touserdata(L, 2);
-  int n = (int)lua_tointeger(L, 3);
-  for (int i = 0; i < n; i++) {
-    char root[32];
-    snprintf(root, sizeof root, "list[%d]", i + 1);
-    lua_rawgeti(L, 1, i + 1);
-    give(L, lua_touserdata(L, 4), lua_gettop(L), root, 0, &list[i]);
-    lua_pop(L, 1);
-  }
-  return 0;
-}
-
-/* One of the list at 2 for each member. */
-static mr_given *give_list(lua_State *L, mr_fiber *f, int n) {
-  luaL_checktype(L, 2, LUA_TTABLE);
-  luaL_argcheck(L, lua_rawlen(L, 2) <= (size_t)n, 2, lua_pushfstring(L, "a list of %d values expected, one for each member, got %d", n, (int)lua_rawlen(L, 2)));
-  mr_given *list = calloc((size_t)n, sizeof *list);
-  if (!list) mr_raise(L, MR_ENOMEM);
-  lua_pushcfunction(L, l_give_list);
-  lua_pushvalue(L, 2);
-  lua_pushlightuserdata(L, list);
-  lua_pushinteger(L, n);
-  lua_pushlightuserdata(L, f);
-  if (lua_pcall(L, 4, 0, 0) != LUA_OK) {
-    for (int i = 0; i < n; i++) give_back(L, &list[i]);
-    free(list);
-    lua_error(L);
-  }
-  return list;
-}
-
-/* ---- numbers ---- */
-
-static int of_bits(int fold) { return fold == FOLD_BAND || fold == FOLD_BOR || fold == FOLD_BXOR; }
-static int of_booleans(int fold) { return fold == FOLD_AND || fold == FOLD_OR; }
-
-/* Can it be folded so? A float for an operation on bits becomes an integer, as in Lua. */
-static int fits(int fold, mr_scalar *s) {
-  if (of_booleans(fold)) return s->type == LUA_TBOOLEAN;
-  if ((s->type & 15) != LUA_TNUMBER) return 0;
-  if (!of_bits(fold) || s->type != LUA_TNUMBER) return 1;
-  lua_Integer i;
-  if (!lua_numbertointeger(s->u.n, &i) || (lua_Number)i != s->u.n) return 0;
-  s->u.i = i;
-  s->type = 0x10 | LUA_TNUMBER;
-  return 1;
-}
-
-static const char *wanted(int fold) {
-  return of_booleans(fold) ? "booleans" : of_bits(fold) ? "integers" : "numbers";
-}
-
-/* A view of doubles or of 64-bit integers: its numbers as they are now. */
-static mr_numbers *read_view(lua_State *L, mr_member *m, int idx, int fold) {
-  char type = mr_view_buffer(L, idx);
-  if (!type) return NULL;
-  int floats = type == 'd' || type == 'n';
-  if (!floats && type != 'j') luaL_error(L, "views are folded of doubles and of integers with 64 bits, got type '%c'", type);
-  if (of_booleans(fold) || (floats && of_bits(fold))) luaL_error(L, "'%s' takes %s, got a view of %s", mr_fold_names[fold], wanted(fold), floats ? "floats" : "integers");
-  const mr_buffer *b = mr_buffer_arg(L, -1);
-  mr_numbers *a = mr_comm_numbers(m, b->length / 8, floats ? NUMBERS_FLOAT : NUMBERS_INTEGER);
-  if (!a) mr_raise(L, MR_ENOMEM);
-  memcpy(a->u.at, b->bytes, a->n * 8);
-  lua_pop(L, 1);
-  return a;
-}
-
-/* All of one kind, read where they lie. NULL: they are not, or there is no memory. */
-static mr_numbers *read_raw(lua_State *L, mr_member *m, int idx, size_t n) {
-  const raw_table *t = lua_topointer(L, idx);
-  if (!mr_layout || n == 0 || raw_arraysize(t) < n) return NULL;
-  const raw_value *a = t->array;
-  uint8_t tt = a[0].tt;
-  if (tt != RAW_INT && tt != RAW_FLT) return NULL;
-  mr_numbers *to = mr_comm_numbers(m, n, tt == RAW_INT ? NUMBERS_INTEGER : NUMBERS_FLOAT);
-  if (!to) return NULL;
-  uint64_t *words = to->u.at;
-  uint8_t other = 0;
-  for (size_t i = 0; i < n; i++) {
-    words[i] = a[i].bits;
-    other |= a[i].tt ^ tt;
-  }
-  if (!other) return to;
-  free(to);
-  return NULL;
-}
-
-/* table, fold, the contribution */
-static int l_read(lua_State *L) {
-  int fold = (int)lua_tointeger(L, 2), kinds = 0;
-  mr_given *g = lua_touserdata(L, 3);
-  size_t n = lua_rawlen(L, 1);
-  mr_numbers *a = mr_numbers_new(n, NUMBERS_MIXED);
-  if (!a) return mr_raise(L, MR_ENOMEM);
-  g->u.a = a;
-  g->kind = GIVEN_NUMBERS;
-  for (size_t i = 0; i < n; i++) {
-    lua_rawgeti(L, 1, (lua_Integer)i + 1);
-    if (!mr_scalar_get(L, -1, &a->u.s[i]) || !fits(fold, &a->u.s[i]))
-      return luaL_error(L, "'%s' takes %s; list[%d] is a %s", mr_fold_names[fold], wanted(fold), (int)i + 1, luaL_typename(L, -1));
-    kinds |= a->u.s[i].type == (0x10 | LUA_TNUMBER) ? 1 : a->u.s[i].type == LUA_TNUMBER ? 2 : 4;
-    lua_pop(L, 1);
-  }
-  if (kinds == 1) {
-    a->kind = NUMBERS_INTEGER;
-    for (size_t i = 0; i < n; i++) { lua_Integer x = a->u.s[i].u.i; memcpy((char *)a->u.at + 8 * i, &x, 8); }
-  } else if (kinds == 2) {
-    a->kind = NUMBERS_FLOAT;
-    for (size_t i = 0; i < n; i++) { lua_Number x = a->u.s[i].u.n; memcpy((char *)a->u.at + 8 * i, &x, 8); }
-  }
-  return 0;
-}
-
-/* The value at idx, for this operation. */
-static void give_numbers(lua_State *L, mr_member *m, int idx, int fold, mr_given *g) {
-  g->kind = GIVEN_NOTHING;
-  if (mr_scalar_get(L, idx, &g->u.s)) {
-    if (!fits(fold, &g->u.s)) luaL_error(L, "'%s' takes %s, or lists of them, got %s", mr_fold_names[fold], wanted(fold), luaL_typename(L, idx));
-    g->kind = GIVEN_SCALAR;
-    return;
-  }
-  m->view = 0;
-  mr_numbers *seen = lua_isuserdata(L, idx) ? read_view(L, m, idx, fold) : NULL;
-  if (seen) {
-    m->view = 1;
-    g->u.a = seen;
-    g->kind = GIVEN_NUMBERS;
-    return;
-  }
-  if (!lua_istable(L, idx)) luaL_error(L, "'%s' takes %s, or lists of them, got %s", mr_fold_names[fold], wanted(fold), luaL_typename(L, idx));
-  mr_numbers *a = of_booleans(fold) ? NULL : read_raw(L, m, idx, lua_rawlen(L, idx));
-  if (a && of_bits(fold) && a->kind == NUMBERS_FLOAT) {
-    free(a);
-    a = NULL;
-  }
-  if (a) {
-    g->u.a = a;
-    g->kind = GIVEN_NUMBERS;
-    return;
-  }
-  lua_pushcfunction(L, l_read);
-  lua_pushvalue(L, idx);
-  lua_pushinteger(L, fold);
-  lua_pushlightuserdata(L, g);
-  if (lua_pcall(L, 3, 0, 0) != LUA_OK) {
-    mr_given_drop(g);
-    lua_error(L);
-  }
-}
-
-/* Into the table on top. */
-static void write_numbers(lua_State *L, const mr_numbers *a) {
-  const raw_table *t = lua_topointer(L, -1);
-  if (mr_layout && a->n && a->kind != NUMBERS_MIXED && raw_arraysize(t) >= a->n) {       /* nothing that the collector knows is written */
-    raw_value *to = t->array;
-    const uint64_t *words = a->u.at;
-    uint8_t tt = a->kind == NUMBERS_INTEGER ? RAW_INT : RAW_FLT;
-    for (size_t i = 0; i < a->n; i++) {
-      to[i].bits = words[i];
-      to[i].tt = tt;
-    }
-    return;
-  }
-  for (size_t i = 0; i < a->n; i++) {
-    if (a->kind == NUMBERS_INTEGER) lua_pushinteger(L, a->u.i[i]);
-    else if (a->kind == NUMBERS_FLOAT) lua_pushnumber(L, a->u.d[i]);
-    else mr_scalar_push(L, &a->u.s[i]);
-    lua_rawseti(L, -2, (lua_Integer)i + 1);
-  }
-}
-
-/* ---- to Lua ---- */
-
-/* The same into a view of as many numbers of that kind, at idx. */
-static void write_view(lua_State *L, int idx, const mr_numbers *a) {
-  char type = mr_view_buffer(L, idx);
-  if (a->kind == NUMBERS_MIXED || (type != 'j') == (a->kind == NUMBERS_INTEGER)) luaL_error(L, "the result doesn't fit into a view of type '%c'", type);
-  mr_buffer *b = mr_buffer_edit_all(L, lua_gettop(L));
-  if (b->length / 8 != a->n) luaL_error(L, "the result has %d numbers, the view has %d", (int)a->n, (int)(b->length / 8));
-  if (a->n) memcpy(mr_buffer_at(b, 0), a->u.at, a->n * 8);
-  lua_pop(L, 1);
-}
-
-/* A view of a new buffer, which may be changed. */
-static void push_view(lua_State *L, const mr_numbers *a) {
-  mr_buffer_push_open(L, a->n * 8);
-  mr_view_push(L, -1, a->kind == NUMBERS_INTEGER ? 'j' : 'd');
-  write_view(L, lua_gettop(L), a);
-  lua_remove(L, -2);
-}
-
-/* `into`: a table at that index, which a list is to be written into; 0: a new one. */
-static void push_given(lua_State *L, const mr_given *g, int into, int view) {
-  luaL_checkstack(L, 8, NULL);
-  switch (g->kind) {
-    case GIVEN_SCALAR: mr_scalar_push(L, &g->u.s); break;
-    case GIVEN_NUMBERS:
-      if (into && lua_isuserdata(L, into)) {
-        write_view(L, into, g->u.a);
-        lua_pushvalue(L, into);
-        break;
-      }
-      if (!into && view && g->u.a->kind != NUMBERS_MIXED) {
-        push_view(L, g->u.a);
-        break;
-      }
-      if (into) lua_pushvalue(L, into);
-      else lua_createtable(L, (int)g->u.a->n, 0);
-      write_numbers(L, g->u.a);
-      break;
-    case GIVEN_MESSAGE: mr_unpack(L, g->u.m); break;
-    default: lua_pushnil(L);
-  }
-}
-
 /* What this member gets, if it is one value of a place; NULL: it is not. */
 static const mr_given *single(mr_member *m) {
   static const mr_given nothing = { .kind = GIVEN_NOTHING };
@@ -306,13 +59,13 @@ static int l_results(lua_State *L) {
   mr_member *m = lua_touserdata(L, 1);
   const mr_given *one = single(m);
   if (one) {
-    push_given(L, one, lua_isnil(L, 2) ? 0 : 2, m->view);
+    mr_given_push(L, one, lua_isnil(L, 2) ? 0 : 2, m->view);
     return 1;
   }
   int n = mr_comm_size(m);
   lua_createtable(L, n, 0);
   for (int i = 0; i < n; i++) {
-    push_given(L, m->call.what == CALL_ALLTOALL ? &mr_comm_list(m, i)[m->rank] : mr_comm_place(m, i), 0, 0);
+    mr_given_push(L, m->call.what == CALL_ALLTOALL ? &mr_comm_list(m, i)[m->rank] : mr_comm_place(m, i), 0, 0);
     lua_rawseti(L, 3, i + 1);
   }
   return 1;
@@ -419,8 +172,8 @@ static int run(lua_State *L, mr_member *m, const mr_call *call, mr_given *given,
     mr_comm_finish(m, f);
   }
   if (PORT_UNLIKELY(s == COMM_FAILED) && !m->busy) {         /* it has not entered */
-    give_back(L, given);
-    for (int i = 0; list && i < mr_comm_size(m); i++) give_back(L, &list[i]);
+    mr_given_back(L, given);
+    for (int i = 0; list && i < mr_comm_size(m); i++) mr_given_back(L, &list[i]);
     free(list);
   }
   if (PORT_UNLIKELY(s == COMM_FAILED)) raise_failure(L, m);
@@ -447,7 +200,7 @@ static int l_broadcast(lua_State *L) {
   mr_member *m = member_enter_check(L);
   int root = root_arg(L, m, 3);
   lua_settop(L, 2);
-  if (m->rank == root) give(L, mr_self_fiber(L), 2, "value", 1, &g);
+  if (m->rank == root) mr_given_value(L, mr_self_fiber(L), 2, "value", 1, &g);
   return run(L, m, &(mr_call){ .what = CALL_BROADCAST, .root = root }, &g, NULL);
 }
 
@@ -457,7 +210,7 @@ static int l_scatter(lua_State *L) {
   mr_member *m = member_enter_check(L);
   int root = root_arg(L, m, 3);
   lua_settop(L, 2);
-  if (m->rank == root) list = give_list(L, mr_self_fiber(L), mr_comm_size(m));
+  if (m->rank == root) list = mr_given_list(L, mr_self_fiber(L), mr_comm_size(m));
   return run(L, m, &(mr_call){ .what = CALL_SCATTER, .root = root }, &none, list);
 }
 
@@ -466,7 +219,7 @@ static int gather(lua_State *L, int what, int several) {
   mr_member *m = member_enter_check(L);
   int root = several ? 0 : root_arg(L, m, 3);
   lua_settop(L, 2);
-  give(L, mr_self_fiber(L), 2, "value", several, &g);
+  mr_given_value(L, mr_self_fiber(L), 2, "value", several, &g);
   return run(L, m, &(mr_call){ .what = (unsigned char)what, .root = root }, &g, NULL);
 }
 
@@ -480,7 +233,7 @@ static int l_alltoall(lua_State *L) {
   mr_given none = { .kind = GIVEN_NOTHING };
   mr_member *m = member_enter_check(L);
   lua_settop(L, 2);
-  mr_given *list = give_list(L, mr_self_fiber(L), mr_comm_size(m));
+  mr_given *list = mr_given_list(L, mr_self_fiber(L), mr_comm_size(m));
   return run(L, m, &(mr_call){ .what = CALL_ALLTOALL }, &none, list);
 }
 
@@ -535,7 +288,7 @@ static int reduce(lua_State *L, int what, int rooted) {
     return by_function(L, &call);
   }
   lua_replace(L, 3);
-  give_numbers(L, m, 2, call.fold, &g);
+  mr_given_numbers(L, m, 2, call.fold, &g);
   return run(L, m, &call, &g, NULL);
 }
 
@@ -651,9 +404,9 @@ static int l_enter(lua_State *L) {
   mr_member *m = member_enter_check(L);
   mr_call call = { .what = (unsigned char)luaL_checkinteger(L, 3), .fold = (unsigned char)luaL_checkinteger(L, 4), .root = (int)luaL_checkinteger(L, 5) };
   luaL_argcheck(L, call.what >= CALL_REDUCE && call.what < CALLS && call.fold >= FOLD_CONCAT && call.fold < FOLDS, 3, "no such operation");
-  give(L, mr_self_fiber(L), 2, "value", call.what != CALL_REDUCE, &g);
+  mr_given_value(L, mr_self_fiber(L), 2, "value", call.what != CALL_REDUCE, &g);
   mr_comm_step s = mr_comm_enter(m, &call, &g, NULL, mr_self_fiber(L));
-  if (s == COMM_FAILED) give_back(L, &g);
+  if (s == COMM_FAILED) mr_given_back(L, &g);
   return step(L, m, s);
 }
 
@@ -666,7 +419,7 @@ static mr_member *member_in(lua_State *L) {
 /* (member) -> the neighbour's value, whether it is the left one */
 static int l_other(lua_State *L) {
   mr_member *m = member_in(L);
-  push_given(L, &m->other, 0, 0);
+  mr_given_push(L, &m->other, 0, 0);
   mr_given_drop(&m->other);
   lua_pushboolean(L, mr_comm_left(m));
   return 2;
@@ -676,7 +429,7 @@ static int l_other(lua_State *L) {
 static int l_carry(lua_State *L) {
   mr_given g;
   mr_member *m = member_in(L);
-  give(L, mr_self_fiber(L), 2, "result", m->call.what != CALL_REDUCE, &g);
+  mr_given_value(L, mr_self_fiber(L), 2, "result", m->call.what != CALL_REDUCE, &g);
   mr_given_drop(&m->mine);
   m->mine = g;
   return step(L, m, mr_comm_carry(m, mr_self_fiber(L)));
@@ -694,10 +447,10 @@ static int l_place(lua_State *L) {
   mr_member *m = member_in(L);
   place = mr_comm_place(m, place_arg(L, m));
   if (lua_gettop(L) < 3) {
-    push_given(L, place, 0, 0);
+    mr_given_push(L, place, 0, 0);
     return 1;
   }
-  give(L, mr_self_fiber(L), 3, "result", 1, &g);
+  mr_given_value(L, mr_self_fiber(L), 3, "result", 1, &g);
   mr_given_drop(place);
   *place = g;
   return 0;
