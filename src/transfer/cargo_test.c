@@ -2,48 +2,8 @@
  * Userdata that move or are shared, between two states: every allocation on their way fails once. Whatever fails, the userdata is where it was, the
  * same message can be packed, sealed or received again, and in the end everything was finalised once.
  */
-#include "transfer/test.h"
 #include "transfer/cargo.h"
-
-/* ---- allocation that can fail: the n-th from now on, and all after it, or (once) no other ---- */
-
-static long lua_left = -1, c_left = -1;        /* -1: none fails */
-static int failed, once;
-
-static int fails(long *left) {
-  if (*left < 0) return 0;
-  if (*left == 0) {
-    failed = 1;
-    if (once) *left = -1;
-    return 1;
-  }
-  --*left;
-  return 0;
-}
-
-#if !defined(PORT_ASAN) && !defined(PORT_TSAN) && defined(__GLIBC__)
-#define OWN_MALLOC 1
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t m);
-void *__libc_realloc(void *p, size_t n);
-void *malloc(size_t n) { return fails(&c_left) ? NULL : __libc_malloc(n); }
-void *calloc(size_t n, size_t m) { return fails(&c_left) ? NULL : __libc_calloc(n, m); }
-void *realloc(void *p, size_t n) { return fails(&c_left) ? NULL : __libc_realloc(p, n); }
-#define REALLOC __libc_realloc
-#else
-#define REALLOC realloc
-#endif
-
-static lua_State *failing;                     /* whose allocations count */
-typedef struct owner { lua_State *L; } owner;
-static owner owners[2];
-
-static void *allocate(void *ud, void *p, size_t was, size_t n) {
-  (void)was;
-  if (n == 0) { free(p); return NULL; }
-  if (failing && ((owner *)ud)->L == failing && (!p || n > was) && fails(&lua_left)) return NULL;
-  return REALLOC(p, n);
-}
+#include "transfer/failing.h"
 
 /* ---- three kinds ---- */
 

@@ -3,48 +3,9 @@
  * error, the packer and both states go on working, the same message can be packed or unpacked again, and nothing leaks
  * (references of a shared object come back to where they were; the sanitizer build sees the rest).
  */
-#include "transfer/test.h"
+#include "transfer/failing.h"
 
-/* ---- allocation that can fail: the n-th from now on, and all after it or (once) no other: then Lua collects and goes on ---- */
-
-static long lua_left = -1, c_left = -1;        /* -1: none fails */
-static int failed, once;
-
-static int fails(long *left) {
-  if (*left < 0) return 0;
-  if (*left == 0) {
-    failed = 1;
-    if (once) *left = -1;
-    return 1;
-  }
-  --*left;
-  return 0;
-}
-
-#if !defined(PORT_ASAN) && !defined(PORT_TSAN) && defined(__GLIBC__)
-#define OWN_MALLOC 1
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t m);
-void *__libc_realloc(void *p, size_t n);
-void *malloc(size_t n) { return fails(&c_left) ? NULL : __libc_malloc(n); }
-void *calloc(size_t n, size_t m) { return fails(&c_left) ? NULL : __libc_calloc(n, m); }
-void *realloc(void *p, size_t n) { return fails(&c_left) ? NULL : __libc_realloc(p, n); }
-#define REALLOC __libc_realloc
-#else
-#define REALLOC realloc
-#endif
-
-static lua_State *failing;                     /* whose allocations count */
 static int generational;
-typedef struct owner { lua_State *L; } owner;
-static owner owners[2];
-
-static void *allocate(void *ud, void *p, size_t was, size_t n) {
-  (void)was;
-  if (n == 0) { free(p); return NULL; }
-  if (failing && ((owner *)ud)->L == failing && (!p || n > was) && fails(&lua_left)) return NULL;
-  return REALLOC(p, n);
-}
 
 static void open_failing(void) {
   for (int i = 0; i < 2; i++) {
