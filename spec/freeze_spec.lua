@@ -204,19 +204,13 @@ describe("a frozen table", function()
 
   it("is no empty object to a JSON writer", function()
     local f = freeze { a = 1, list = { 1, 2 } }
-    local found = 0
     for _, name in ipairs { "dkjson", "cjson" } do
-      local there, json = pcall(require, name)
-      if there then
-        found = found + 1
-        local ok, text = pcall(json.encode, f)
-        assert.is_true(not ok or not text or text ~= "{}" and text ~= "[]", name)
-        assert.is_true(not ok or text == nil, name .. " wrote " .. tostring(text))
-        local copy = json.decode(json.encode(freeze.copy(f)))
-        assert.are.equal(2, copy.list[2])
-      end
+      local json = require(name)
+      local ok, text = pcall(json.encode, f)
+      assert.is_true(not ok or text == nil, name .. " wrote " .. tostring(text))
+      local copy = json.decode(json.encode(freeze.copy(f)))
+      assert.are.equal(2, copy.list[2])
     end
-    if found == 0 then pending("neither dkjson nor lua-cjson is installed") end
   end)
 end)
 

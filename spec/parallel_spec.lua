@@ -1,21 +1,10 @@
 -- mare.parallel: functions over lists and files on all cores.
 local mare = require "mare"
-local errors = require "mare.error"
 local temporary = require "spec.support.temporary"
 local parallel, process, channel = mare.parallel, mare.process, mare.channel
 
-local function numbers(n)
-  local list = {}
-  for i = 1, n do list[i] = i end
-  return list
-end
-
-local function failure(f, ...)
-  local ok, err = pcall(f, ...)
-  assert.is_false(ok)
-  assert.is_true(errors.is(err, "parallel"), tostring(err))
-  return err
-end
+local together = require "spec.support.together"
+local numbers, failure = together.numbers, together.failure("parallel")
 
 -- A file of these bytes.
 local function file_of(text)

@@ -1,24 +1,13 @@
 -- mare.pipeline: stages with processes of their own, bounded connectors between them.
 local mare = require "mare"
-local errors = require "mare.error"
 local temporary = require "spec.support.temporary"
 local proc = require "spec.support.proc"
 local pipeline, process, channel = mare.pipeline, mare.process, mare.channel
 
 local LIMIT = 30 * proc.slow
 
-local function numbers(n)
-  local list = {}
-  for i = 1, n do list[i] = i end
-  return list
-end
-
-local function failure(f, ...)
-  local ok, err = pcall(f, ...)
-  assert.is_false(ok)
-  assert.is_true(errors.is(err, "pipeline"), tostring(err))
-  return err
-end
+local together = require "spec.support.together"
+local numbers, failure = together.numbers, together.failure("pipeline")
 
 local function add(x) return x + 1 end
 local function slow(x)
