@@ -72,21 +72,29 @@ def terminal(results):
         print(f"    {mine}   |   {peers}")
 
 
-def markdown(results, raw, machine, command, failures):
+def table(headings, rows):
+    return ["| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)] + ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def markdown(known, picture):
+    """`known`: (experiment, run, results, figures) for each; the runs are numbered, the newest is 1."""
+    runs = sorted({id(run): run for _, run, _, _ in known}.values(), key=lambda run: run.facts["date"], reverse=True)
+    number = {id(run): str(n + 1) for n, run in enumerate(runs)}
     lines = ["# Results", "",
-             "Written by `bench/run`; how it is measured and how to read it: `docs/benchmarks.md`. Geometric means of "
-             f"{machine['repetitions']} interleaved repetitions, with intervals that hold the true value in 95 of 100 cases; "
-             "a ratio is taken inside one repetition. “noise”: the interval holds the target, so this run can't tell.", "", f"Command: `{command}`", ""]
-    lines += [f"- {key}: {value}" for key, value in machine.items()]
-    lines += ["", "| " + " | ".join(HEADINGS) + " |", "|" + "---|" * len(HEADINGS)]
-    lines += ["| " + " | ".join(r.cells()) + " |" for r in results]
-    if failures:
-        lines += ["", "Not measured:", ""] + [f"- {name}: {why}" for name, why in sorted(failures.items())]
-    lines += ["", "## Every program", "",
-              "Label: language and schedulers; “twice”: two OS processes at the same time, their rates summed.", "",
-              "| experiment | program | metric | mean | least | most |", "|---|---|---|---|---|---|"]
-    for experiment, label, metric, values in raw:
-        lines.append(f"| {experiment} | {label} | {metric} | {human(summary(values).mean)} | {human(min(values))} | {human(max(values))} |")
+             "Written by `bench/run`; how it is measured and how to read it: `docs/benchmarks.md`. Each row is from the newest run that has it: its last "
+             "column is the number of that run, and what the runs were stands at the end. Geometric means of the repetitions, with intervals that hold the true "
+             "value in 95 of 100 cases; a ratio is taken inside one repetition. “noise”: the interval holds the target, so the run can't tell.", ""]
+    lines += table(HEADINGS + ["run"], [r.cells() + [number[id(run)]] for _, run, results, _ in known for r in results])
+    if picture:
+        lines += ["", f"![targets](data/{picture})"]
+    lines += ["", "## Every program", "", "Label: language and schedulers; “twice”: two OS processes at the same time, their rates summed.", ""]
+    lines += table(["experiment", "program", "metric", "mean", "least", "most", "run"],
+                   [[experiment.name, label, metric, human(summary(values).mean), human(min(values)), human(max(values)), number[id(run)]]
+                    for experiment, run, _, figures in known for label, metric, values in figures])
+    lines += ["", "## The runs"]
+    for run in runs:
+        lines += ["", f"### Run {number[id(run)]}", "", f"- command: `{run.command}`"] + [f"- {key}: {value}" for key, value in run.facts.items()]
+        lines += [f"- not measured: {name}: {why}" for name, why in sorted(run.failures.items())]
     return "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,7 @@ from marelab.stats import paired
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 sys.path.append(str(BENCH))
-from harness import report, stats  # noqa: E402
+from harness import archive, report, stats  # noqa: E402
 from harness.model import Experiment, Finding, ratio  # noqa: E402
 
 
@@ -57,8 +57,10 @@ def test_a_repetition_without_a_program_does_not_count():
 def test_the_page_says_what_its_figures_are(tmp_path):
     finding = Finding("ring", ratio("mare 1", "go 1", "hops"), ">=", 1.3, mare=("mare 1",), peers=("go 1",), source="Go")
     runs = [{"mare 1": {"hops": 4e6 + i}, "go 1": {"hops": 2e6}} for i in range(5)]
-    results = [report.Result(Experiment("ring", {}, [finding]), finding, runs)]
-    text = report.markdown(results, [("ring", "go 1", "hops", [2e6] * 5)], {"repetitions": 5}, "bench/run", {})
+    experiment = Experiment("ring", {"mare 1": None, "go 1": None}, [finding])
+    run = archive.Run({"command": "bench/run", "machine": {"date": "2026-01-01"}, "runs": {"ring": runs}, "failures": {}})
+    results = archive.results_of(experiment, run)
+    text = report.markdown([(experiment, run, results, list(archive.figures(experiment, run)))], None)
     assert "mean [95 % interval]" in text and "| ring | go 1 | hops | 2M | 2M | 2M |" in text
     assert report.plot(results, str(tmp_path / "plot.svg"), "title") and (tmp_path / "plot.svg").exists()
 
@@ -75,3 +77,17 @@ def test_a_python_without_the_packages_says_what_to_do(tmp_path):
            f"python.VENV = {str(tmp_path)!r}\npython.ensure()"
     r = subprocess.run([sys.executable, "-I", "-S", "-B", "-c", code], capture_output=True, text=True, timeout=300)
     assert r.returncode == 1 and "has no numpy" in r.stderr and "tools/setup bench" in r.stderr and "Traceback" not in r.stderr
+
+
+def test_a_part_that_is_measured_again_leaves_the_rest(tmp_path, monkeypatch):
+    two = [Experiment(name, {"mare 1": None}, [Finding(name, lambda m: m["mare 1"]["hops"], ">=", 3.0, mare=("mare 1",))]) for name in ("ring", "select")]
+    monkeypatch.setattr(archive, "FOLDER", str(tmp_path))
+    for date, taken in (("2026-01-01T10:00:00", {"ring": [{"mare 1": {"hops": 2.0}}], "select": [{"mare 1": {"hops": 4.0}}]}),
+                        ("2026-01-02T10:00:00", {"ring": [{"mare 1": {"hops": 8.0}}], "select": [{}]})):
+        archive.keep(archive.Run({"command": "run " + date, "machine": {"date": date}, "runs": taken, "failures": {}}), [])
+    known = [(e, r, archive.results_of(e, r), list(archive.figures(e, r))) for e, r in archive.newest(two, list(archive.runs()))]
+    page = report.markdown(known, None).splitlines()
+    assert "| ring | mare 1: 8/s | – | 8 × | ≥ 3 × | yes (no interval) | 1 |" in page
+    assert "| select | mare 1: 4/s | – | 4 × | ≥ 3 × | yes (no interval) | 2 |" in page
+    assert "| select | mare 1 | hops | 4 | 4 | 4 | 2 |" in page
+    assert "- command: `run 2026-01-02T10:00:00`" in page
