@@ -12,6 +12,12 @@ local function sorted(list)
 end
 
 describe("keys of a dict", function()
+  it("are no fields", function()
+    local ok, e = pcall(function() dict.new().hits = 1 end)
+    assert.is_false(ok)
+    assert.is_true(e:find("dict_spec.lua:%d+: attempt to assign to field 'hits' of a dict: d:set%(key, value%) stores$") ~= nil, e)
+  end)
+
   it("are strings, numbers and booleans, as in a table", function()
     local d = dict.new()
     local keys = { "", "a", "a\0b", ("long"):rep(1000), 0, -1, math.maxinteger, math.mininteger, 0.5, -1e300,

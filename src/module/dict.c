@@ -305,7 +305,11 @@ static int l_update(lua_State *L) {
 
 /* ---- the objects ---- */
 
-static const luaL_Reg meta[] = { { "__len", mr_dict_l_len }, { "__pairs", mr_dict_l_each }, { NULL, NULL } };
+static int l_newindex(lua_State *L) {
+  return luaL_error(L, "attempt to assign to field '%s' of a dict: d:set(key, value) stores", luaL_tolstring(L, 2, NULL));
+}
+
+static const luaL_Reg meta[] = { { "__newindex", l_newindex }, { "__len", mr_dict_l_len }, { "__pairs", mr_dict_l_each }, { NULL, NULL } };
 
 static const luaL_Reg methods[] = {
   { "get", l_get }, { "set", l_set }, { "add", l_add }, { "replace", l_replace }, { "cas", l_cas }, { "incr", l_incr }, { "delete", l_delete },
