@@ -92,12 +92,42 @@ describe("parallel.map", function()
     assert.same({}, parallel.map(mare.freeze {}, tostring))
     local open = mare.buffer.new "abc"
     for _, v in ipairs { open, mare.buffer.of "abc" } do
-      assert.error_matches(function() parallel.map(v, tostring) end, "parallel.map: a list, a frozen table or parallel.lines expected, got a buffer")
+      assert.error_matches(function() parallel.map(v, tostring) end, "parallel.map: a list expected, got a buffer; b:view%(type%) has its numbers")
     end
     assert.equal("abc", open:sub())
     local d = mare.dict.new()
     d:set("key", 1)
     assert.error_matches(function() parallel.map(d, tostring) end, "parallel.map: a list expected, got a userdata whose %[1%] is nil")
+  end)
+
+  it("takes the numbers of a buffer: shared when it is sealed, copied when it is open", function()
+    for _, sealed in ipairs { false, true } do
+      for _, type in ipairs { "d", "j", "B" } do
+        local list, v = {}, mare.buffer.new(100 * string.packsize(type)):view(type)
+        for i = 1, 100 do list[i] = type == "d" and i / 4 or i end
+        v:put(1, list)
+        if sealed then v:buffer():seal() end
+        assert.same(list, parallel.map(v, function(x, i) assert(type ~= "j" or x == i) return x end, { chunk = 7 }))
+        assert.same({ list[99], list[100] }, parallel.filter(v, function(_, i) return i > 98 end))
+        assert.equal(type == "d" and 1262.5 or 5050, parallel.reduce(v, "+"))
+        assert.equal(100, parallel.each(v, tostring))
+        local err = failure(parallel.map, v, function(_, i) assert(i ~= 42, "no") end)
+        assert.equal(42, err.index)
+        assert.equal(100, #v)
+      end
+    end
+    assert.same({}, parallel.map(mare.buffer.new():integers(), print))
+  end)
+
+  it("sorts the numbers of an open buffer", function()
+    local v = mare.buffer.new(8000):integers()
+    for i = 1, #v do v[i] = i * 7919 % 1009 end
+    local sorted = v:table()
+    table.sort(sorted)
+    assert.equal(v, parallel.sort(v))
+    assert.same(sorted, v:table())
+    v:buffer():seal()
+    assert.error_matches(function() parallel.sort(v) end, "parallel.sort: the buffer is sealed")
   end)
 
   it("says what it takes", function()
@@ -255,7 +285,7 @@ describe("a list of parallel's functions", function()
   it("is no buffer", function()
     for _, b in ipairs { mare.buffer.of "abc", mare.buffer.new() } do
       assert.error_matches(function() parallel.map(b, print) end,
-                           "parallel.map: a list, a frozen table or parallel.lines expected, got a buffer")
+                           "parallel.map: a list expected, got a buffer")
     end
   end)
 end)
@@ -274,6 +304,8 @@ describe("parallel.lines", function()
   local function check(lines, last)
     with_file(table.concat(lines, "\n") .. (last and "\n" or ""), function(path)
       local got = parallel.map(parallel.lines(path), function(line) return line end)
+      local all = mare.buffer.of(table.concat(lines, "\n") .. (last and "\n" or ""))
+      assert.same(got, parallel.map(parallel.lines(all), function(line) return line end))
       assert.equal(#lines, #got)
       for i = 1, #lines do assert(lines[i] == got[i], i) end
       local at = parallel.map(parallel.lines(path), function(_, offset) return offset end)
@@ -305,6 +337,8 @@ describe("parallel.lines", function()
     for i = 1, 20000 do empty[i] = "" end
     check(empty, true)
     with_file("", function(path) assert.same({}, parallel.map(parallel.lines(path), print)) end)
+    assert.same({}, parallel.map(parallel.lines(mare.buffer.of ""), print))
+    assert.error_matches(function() parallel.lines(mare.buffer.new "open") end, "parallel.lines: a sealed buffer expected")
   end)
 
   it("filters and reduces", function()

@@ -21,6 +21,7 @@ local parallel = {}
 
 ------------------------------------------------------------------------------------------------------------- sources
 
+local VIEW = getmetatable(mare.buffer.new():doubles())
 local Lines = {}
 Lines.__index = Lines
 Lines.__name = "parallel.lines"
@@ -33,9 +34,17 @@ local function has_no_size(path)
   return stat and stat.size == 0
 end
 
---- The lines of a file, as a list for the functions below: workers read it themselves. They get a line and the offset at which it begins.
+-- Of a buffer: sealed ones only, as all workers have it.
+local function lines_of(buffer)
+  if mare.buffer.is(buffer) == "open" then request.fail "parallel.lines: a sealed buffer expected, as workers share it; b:seal() seals it" end
+  return setmetatable({ buffer = buffer, size = #buffer }, Lines)
+end
+
+--- The lines of a file or a sealed buffer, as a list for the functions below: workers read it themselves. They get a line and the offset at which it
+--- begins.
 function parallel.lines(path)
-  if type(path) ~= "string" then request.fail("parallel.lines: a path expected, got %s", type(path)) end
+  if mare.buffer.is(path) then return lines_of(path) end
+  if type(path) ~= "string" then request.fail("parallel.lines: a path or a sealed buffer expected, got %s", type(path)) end
   local stat, message = mare.file.stat(path)
   if not stat then request.fail("parallel.lines: %s", message) end
   if stat.type ~= "file" or stat.size == 0 and has_no_size(path) then
@@ -47,8 +56,14 @@ end
 
 -- { kind =, n = how many units (items or bytes), … } as workers get it, and the list.
 local function source_of(list, what)
-  if getmetatable(list) == Lines then return { kind = "lines", path = list.path }, list.size end
-  if mare.buffer.is(list) then request.fail("parallel.%s: a list, a frozen table or parallel.lines expected, got a buffer", what) end
+  if getmetatable(list) == Lines then return { kind = "lines", path = list.path, buffer = list.buffer }, list.size end
+  if mare.buffer.is(list) then
+    request.fail("parallel.%s: a list expected, got a buffer; b:view(type) has its numbers, parallel.lines(b) its lines", what)
+  end
+  if getmetatable(list) == VIEW then           -- sealed it is shared; open, its numbers are sent
+    local b = list:buffer()
+    return b:sealed() and { kind = "view", of = b, type = list:type() } or { kind = "numbers" }, #list
+  end
   if type(list) == "userdata" then             -- frozen, say: it goes as it is
     local ok, n, first = pcall(function() return #list, list[1] end)
     if ok and math.type(n) == "integer" then
@@ -142,7 +157,8 @@ local function give(call)
   call.units[call.sent] = last - first + 1
   if call.source.kind == "lines" then return call.tasks:send(call.sent, first - 1, last - 1) end
   call.firsts[call.sent] = first
-  if call.source.kind == "shared" then return call.tasks:send(call.sent, first, last) end
+  if call.source.of then return call.tasks:send(call.sent, first, last) end
+  if call.source.kind == "numbers" then return call.tasks:send(call.sent, first, last, call.list:table(first, last)) end
   request.pass("^message%[4%]%[(%d+)%]", function(i) return ("list[%d]"):format(first + tonumber(i) - 1) end,
                pcall(call.tasks.send, call.tasks, call.sent, first, last, table.move(call.list, first, last, 1, {})))
 end
@@ -304,10 +320,17 @@ local function merged(a, b, less)
   return out
 end
 
+-- What the list has now, in its order.
+local function put(list, sorted)
+  if type(list) == "table" then table.move(sorted, 1, #sorted, 1, list) else list:put(1, sorted) end
+end
+
 --- Sorts the list in place, as table.sort does, and gives it back.
 function parallel.sort(list, less, options)
   if less ~= nil then checked("sort", less) end
-  if type(list) ~= "table" then request.fail("parallel.sort: a list expected, got %s", type(list)) end
+  if getmetatable(list) == VIEW then
+    if list:buffer():sealed() then request.fail "parallel.sort: the buffer is sealed; buffer.new(b) makes one that can be changed" end
+  elseif type(list) ~= "table" then request.fail("parallel.sort: a list expected, got %s", type(list)) end
   if options ~= nil then request.check(options, OPTIONS, "parallel.sort") end
   local call = run("sort", "sort", list, less, options, options and options.workers or process.workers())
   local runs = call.results
@@ -326,7 +349,7 @@ function parallel.sort(list, less, options)
     end
     n = to
   end
-  if n == 1 then table.move(runs[1], 1, #runs[1], 1, list) end
+  if n == 1 then put(list, runs[1]) end
   return list
 end
 

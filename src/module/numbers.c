@@ -87,6 +87,13 @@ static int l_view_buffer(lua_State *L) {
   return 1;
 }
 
+/* view:type() -> its letter */
+static int l_view_type(lua_State *L) {
+  char type[2] = { view_arg(L)->type, 0 };
+  lua_pushstring(L, type);
+  return 1;
+}
+
 /* What i and j, which may be left out, take of the elements: how many, and the first, from 0. */
 static size_t elements(lua_State *L, const mr_buffer *b, const view *v, lua_Integer i, lua_Integer j, size_t *from) {
   (void)L;
@@ -150,7 +157,7 @@ static int l_view_fill(lua_State *L) {
 }
 
 static const luaL_Reg view_methods[] = {
-  { "buffer", l_view_buffer }, { "table", l_view_table }, { "put", l_view_put }, { "fill", l_view_fill }, { NULL, NULL }
+  { "buffer", l_view_buffer }, { "table", l_view_table }, { "put", l_view_put }, { "fill", l_view_fill }, { "type", l_view_type }, { NULL, NULL }
 };
 
 static int l_view_index(lua_State *L) {

@@ -156,6 +156,11 @@ function buffer:seal() end
 ---@nodiscard
 function view:buffer() end
 
+---The letter it was made with.
+---@return string
+---@nodiscard
+function view:type() end
+
 ---@param i? integer
 ---@param j? integer
 ---@return number[]

@@ -12,10 +12,11 @@ local parallel = {}
 
 ---The lines of a file, in place of a list.
 ---@class mare.parallel.lines
----@field path string
+---@field path? string
+---@field buffer? mare.buffer
 ---@field size integer bytes
 
----@alias mare.parallel.list any[]|userdata|mare.parallel.lines
+---@alias mare.parallel.list any[]|userdata|mare.bufferview|mare.parallel.lines
 
 ---A list of the first results of `f(item, index)`. An error is raised as an error object of kind `"parallel"`, with `index`, `reason`, `traceback`.
 ---@param list mare.parallel.list

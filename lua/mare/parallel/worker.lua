@@ -3,8 +3,8 @@ mare.parallel.worker: what the processes of mare.parallel do. One serves a call 
 the call's channel until that is closed, and sends back what each gave. Without a call for a while it ends. It closes its inbox first and looks once
 more: so a call is either refused or served.
 
-A chunk is (number, first, last, items): a part of a list with its items, a part of a shared object without, or a range of bytes of a file. A line
-belongs to the range in which it begins. The answer is (number, count, seconds, result), or (false, place, error, traceback).
+A chunk is (number, first, last, items): a part of a list with its items, a part of a shared object without, or a range of bytes of a file or buffer. A
+line belongs to the range in which it begins. The answer is (number, count, seconds, result), or (false, place, error, traceback).
 ]]
 local mare = require "mare"
 
@@ -17,26 +17,47 @@ local BLOCK = 65536
 local sources = {}
 
 function sources.list(_, first, _, items) return items, first - 1 end
+sources.numbers = sources.list
+
+function sources.view(source, first, last)
+  source.view = source.view or source.of:view(source.type)
+  return source.view:table(first, last), first - 1
+end
 
 function sources.shared(source, first, last)
-  local items = {}
+  local list, items = source.of, {}
   for i = first, last do
-    local item = source[i]
+    local item = list[i]
     if item == nil then error(("list[%d] is nil; a list without holes expected"):format(i), 0) end
     items[i - first + 1] = item
   end
   return items, first - 1
 end
 
+-- The bytes of a buffer, read as a file is.
+local Reader = {}
+Reader.__index = Reader
+function Reader:seek(_, at) self.at = at end
+function Reader:close() self.buffer = nil end
+function Reader:read(n)
+  if self.at >= #self.buffer then return nil, "end of file", "EOF" end
+  local piece = self.buffer:sub(self.at + 1, self.at + n)
+  self.at = self.at + #piece
+  return piece
+end
+
+local function opened(source)
+  if source.buffer then return setmetatable({ buffer = source.buffer, at = 0 }, Reader) end
+  local file, message = mare.file.open(source.path)
+  if not file then error(message, 0) end
+  return file
+end
+
 local function failed(source, message) error(("%s: %s"):format(source.path, message), 0) end
 
 -- All lines that begin in the bytes from first to last, which count from 0.
 function sources.lines(source, first, last)
-  if not source.open then
-    local open, message = mare.file.open(source.path)
-    if not open then error(message, 0) end
-    source.open = open
-  end
+  source.open = source.open or opened(source)
   local file, from = source.open, math.max(first - 1, 0)
   file:seek("set", from)
   local pieces, have, whole = {}, from, false
@@ -121,7 +142,7 @@ end
 ---------------------------------------------------------------------------------------------------------------- calls
 
 local function chunk(at, work, f, source, first, last, items)
-  local list, places = sources[source.kind](source.of or source, first, last, items)
+  local list, places = sources[source.kind](source, first, last, items)
   at.places = places
   local function place(i) return type(places) == "table" and places[i] or places + i end
   at.place = place
