@@ -3,8 +3,8 @@ mare.parallel.worker: what the processes of mare.parallel do. One serves a call 
 the call's channel until that is closed, and sends back what each gave. Without a call for a while it ends. It closes its inbox first and looks once
 more: so a call is either refused or served.
 
-A chunk is (number, first, last, items): a part of a list with its items, a part of a shared object without, or a range of bytes of a file or buffer. A
-line belongs to the range in which it begins. The answer is (number, count, seconds, result), or (false, place, error, traceback).
+A chunk is (number, first, last, items): a part of a list with its items, a part of a shared object without, or a range of bytes of a file or buffer.
+A line belongs to the range in which it begins. The answer is (number, count, seconds, result), or (false, place, error, traceback).
 ]]
 local mare = require "mare"
 
