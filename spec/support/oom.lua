@@ -570,9 +570,44 @@ function work.collectives()
   if not done then error(result, 0) end
 end
 
+-- What computing together raises are error objects, which tell of memory in their text.
+local function told(f, ...)
+  local results = table.pack(pcall(f, ...))
+  if not results[1] then error(tostring(results[2]), 0) end
+  return table.unpack(results, 2, results.n)
+end
+
+local function twice(x) return 2 * x end
+
+function work.parallel()
+  local list = { 5, 3, 4, 1, 2 }
+  assert(told(mare.parallel.map, list, twice, { workers = 2, chunk = 2 })[5] == 4)
+  assert(told(mare.parallel.reduce, list, "+", { workers = 2 }) == 15)
+  local some = told(mare.parallel.filter, buffer.new(32):seal():integers(), function(x) return x == 0 end, { workers = 1 })
+  assert(#some == 4)
+end
+
+function work.pipelines()
+  local sum = 0
+  for _, v in ipairs(told(function() return mare.pipeline.new({ twice }):list { 1, 2, 3 } end)) do sum = sum + v end
+  assert(sum == 12)
+end
+
+local lender
+function work.pools()
+  lender = lender or told(mare.pool.new, { size = 1, make = function() return { n = 1 } end })
+  local p = lender
+  assert(told(p.call, p, function(held) return held.n end) == 1)
+  told(function()
+    local loan <close> = ok(p:take(PATIENCE))
+    assert(loan:call(function(held) return held.n end) == 1)
+  end)
+end
+
 function finish()                                -- luacheck: ignore
   if enough then enough:close() end
   if listed then listed:kill() end
+  if lender then lender:close() end
 end
 
 return work
