@@ -30,6 +30,21 @@ if("${mare_checks}" STREQUAL "")
 endif()
 if(MARE_CONFIG STREQUAL "fast") # Lua compiled and optimised together with mare; wants MARE_LUA_SOURCE
   set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
+  # With all in one the compiler follows sizes through so many functions that it warns of what can't happen.
+  add_link_options(-Wno-stringop-overflow -Wno-stringop-overread)
+  # MARE_PROFILE "train": the program counts how often each branch is taken; "use": it is compiled by what was counted (tools/build does one after
+  # the other). The paths of objects must be the same in both, so both are built in one folder.
+  if(MARE_PROFILE)
+    set(profile ${CMAKE_BINARY_DIR}/profile)
+    add_compile_definitions(PORT_TRAINED)
+    if(MARE_PROFILE STREQUAL "train")
+      add_compile_options(-fprofile-generate=${profile} -fprofile-update=prefer-atomic)
+      add_link_options(-fprofile-generate=${profile} -Wl,-u,__gcov_dump)
+    else() # what the training didn't reach is optimised as without it, not for size
+      add_compile_options(-fprofile-use=${profile} -fprofile-partial-training -Wno-missing-profile)
+      add_link_options(-fprofile-use=${profile} -fprofile-partial-training -Wno-missing-profile)
+    endif()
+  endif()
 endif()
 
 set(mare_warnings -Wall -Wextra)

@@ -199,7 +199,7 @@ describe("messages that nest", function()
       end)
       assert(p:wait())
     ]]
-    local kib = ({ plain = 64, asan = 512, tsan = 1024 })[proc.config]      -- with less the sanitizers' programs don't even begin
+    local kib = ({ asan = 512, tsan = 1024 })[proc.config] or 64      -- with less the sanitizers' programs don't even begin
     local r = proc.with_file(script, function(name)
       return proc.run { "sh", "-c", ('ulimit -s %d && exec "$0" run "$1"'):format(kib), proc.bin, name }
     end)

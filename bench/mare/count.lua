@@ -1,4 +1,4 @@
--- count.lua WORK N: one of the works whose instructions bench/count counts, N times.
+-- count.lua WORK N: one of the works whose instructions bench/count counts, N times. Without WORK: their names.
 local mare = require "mare"
 local work, n = arg[1], math.tointeger(tonumber(arg[2]))
 local works = {}
@@ -118,4 +118,8 @@ works["atomic add"] = function()
   for _ = 1, n do a:add() end
 end
 
+if not work then
+  for name in pairs(works) do print(name) end
+  return
+end
 works[work]()
