@@ -261,13 +261,13 @@ it("fibers that become due while their process is busy come in the order in whic
     local t = timer.after(0.1)
     for i = 1, n do
       list[i] = fiber.spawn(function(mine)
-        if i % 2 == 0 then mare.sleep(begun + 0.2 + i * 1e-5 - mare.clock()) else mare.select { t, channel.new() } end
+        if i % 2 == 0 then mare.sleep(begun + 0.2 + i * 2e-3 - mare.clock()) else mare.select { t, channel.new() } end
         mine[#mine + 1] = i
       end, out)
     end
     fiber.yield()
     in_time = mare.clock() < begun + 0.1
-    busy_until(begun + 0.21)
+    busy_until(begun + 0.2 + n * 2e-3 + 0.01)
     for i = 1, n do list[i]:wait() end
   until in_time
   local expected = {}

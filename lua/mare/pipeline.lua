@@ -103,19 +103,20 @@ local function begin(run)
   for i, stage in ipairs(p.stages) do
     local processes, output = stage.processes or 1, channel.new(stage.capacity or CAPACITY)
     local alive, name = tokens(processes), stage.name or ("stage " .. i)
+    run.stats[i] = { name = name, processes = processes, items = 0, skipped = 0, busy = 0, starved = 0, blocked = 0 }
     local plan = { run = stage.run, init = stage.init, close = stage.close, stage = i, on_error = stage.on_error or p.on_error, ordered = p.ordered }
     for _ = 1, processes do
-      local handle = request.pass("^argument%[2%]%.run", "stage " .. i, pcall(process.spawn, {
+      run.newest = request.pass("^argument%[2%]%.run", "stage " .. i, pcall(process.spawn, {
         main = 'require "mare.pipeline.stage"(...)', args = { plan, input, output, alive, run.troubles, run.numbers }, name = name, owned = true,
         memory = stage.memory, priority = stage.priority,
       }))
-      run.handles[run.selector:add(handle)] = { handle = handle, stage = i }
-      run.live = run.live + 1
+      run.handles[run.selector:add(run.newest)] = { handle = run.newest, stage = i }
+      run.newest, run.live = false, run.live + 1
     end
-    run.stats[i] = { name = name, processes = processes, items = 0, skipped = 0, busy = 0, starved = 0, blocked = 0 }
     run.connectors[i], input = input, output
   end
   run.last = input
+  run.output = run.selector:add(input)
 end
 
 local function feed(first, window, troubles, source)
@@ -130,6 +131,11 @@ local function feed(first, window, troubles, source)
   if ok then first:close() elseif not errors.is(err, "cancelled") then troubles:send("source", n, err) end
 end
 
+local function start_feeding(run, source)
+  run.feeder = fiber.spawn(feed, run.first, run.window, run.troubles, source)
+  run.fed = run.selector:add(run.feeder)       -- without memory it can't even tell its trouble
+end
+
 -- As many items as have a place in connectors and processes, twice: one that takes long lets others overtake it.
 local function window_of(p)
   local n = 0
@@ -141,16 +147,15 @@ end
 function Pipeline:run(source)
   source = iterator(source)
   local run = setmetatable({ pipeline = self, handles = {}, connectors = {}, stats = {}, live = 0, next = 1, kept = {}, ready = {}, at = 1,
-    window = self.ordered and window_of(self) or nil,
+    newest = false, feeder = false, fed = false, window = self.ordered and window_of(self) or nil,
     first = channel.new(self.stages[1].capacity or CAPACITY), troubles = channel.new(math.huge), numbers = channel.new(math.huge) }, Run)
   run.selector = mare.selector { run.troubles }
   local ok, err = pcall(process.masked, math.huge, begin, run)
+  if ok then ok, err = pcall(start_feeding, run, source) end
   if not ok then
     run:stop()
     error(err, 0)
   end
-  run.output = run.selector:add(run.last)
-  run.feeder = fiber.spawn(feed, run.first, run.window, run.troubles, source)
   return run
 end
 
@@ -220,6 +225,12 @@ local function saw(run, which, ...)
   end
   local ended, ok, err, traceback = run.handles[which], ...
   run.selector:remove(which)
+  if which == run.fed then
+    run.fed = false
+    if ok then return end
+    hear(run)
+    fail(run, nil, err, traceback)
+  end
   run.handles[which] = nil
   run.live = run.live - 1
   if ok then return end
@@ -299,6 +310,7 @@ function Run:stop()
   self.first:close()
   if self.feeder then self.feeder:cancel("the pipeline is stopped") end
   for _, entry in pairs(self.handles) do entry.handle:cancel("the pipeline is stopped") end
+  if self.newest then self.newest:kill() end   -- there was no memory to note it
   process.masked(math.huge, finish, self, GRACE)
   told(self)
 end

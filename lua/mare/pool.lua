@@ -57,11 +57,25 @@ Loan.__index = Loan
 Loan.__name = "loan"
 Loan.__stays = "a loan cannot be sent, it belongs to the process that took it; send the pool and take one there"
 
+-- Loans that are over, of which the manager could not be told because there was no memory: a chain by their field `owed`. Nobody else will tell it,
+-- and it would wait for them for ever, so the next use of any pool here does.
+local unsaid = false
+
+-- Taken from the chain only when it is said; that it may be said twice, by a finaliser that runs meanwhile, does no harm.
+local function say()
+  while unsaid do
+    local loan = unsaid
+    loan.inbox:try_send("give", loan.reply, loan.how)
+    if unsaid == loan then unsaid = loan.owed end
+  end
+end
+
 -- `state`: asked, lent, busy (in a call), over. `how` it is given back.
 local function give(loan, how)
   if loan.state == "over" then return end
-  loan.state = "over"
-  loan.inbox:try_send("give", loan.reply, how)
+  loan.state, loan.how, loan.owed = "over", how, unsaid
+  unsaid = loan
+  say()
 end
 
 --- Gives it back.
@@ -106,8 +120,9 @@ require "mare.near".guard(Loan, "a loan")
 
 local function take(self, within)
   if process.self() == self.process then request.fail "a pool's own process can't take from it" end
+  say()
   local loan = setmetatable({ inbox = self.inbox, reply = channel.new(math.huge), state = "asked", how = false, serial = 0,
-                              holder = false, calls = false }, Loan)
+                              holder = false, calls = false, owed = false }, Loan)
   local asked <close> = setmetatable({}, { __close = function()                -- luacheck: ignore asked
     if loan.state == "asked" then give(loan, "lost") end
   end })
@@ -159,6 +174,7 @@ end
 
 --- What it has done so far.
 function pool:statistics()
+  say()
   local reply = channel.new(1)
   self.inbox:send("statistics", reply)
   local which, numbers = select_of { reply, self.process }
@@ -169,6 +185,7 @@ end
 --- Lends nothing more, waits until all is given back and closed, and ends. nil, "timeout": it has not ended, and goes on ending.
 function pool:close(within)
   check_seconds("close", within)
+  say()
   self.inbox:send "close"
   local ended, why = self.process:wait(within)
   if ended == nil then return nil, why end

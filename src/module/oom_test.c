@@ -2,7 +2,7 @@
  * Every allocation of the thread that runs a script fails once: Lua's, and (where no sanitizer stands before it) those of the C library. The works
  * are in spec/support/oom.lua. What comes is the memory error; afterwards the same work succeeds, no descriptor stays open, and nothing leaks
  * (the sanitizer build sees that). Other threads - the workers, those of files and names - are left alone.
- * time limit: 1200 s
+ * time limit: 600 s
  */
 #include <dirent.h>
 #define FAILING 2

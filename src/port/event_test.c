@@ -64,7 +64,7 @@ static void set_often(void *arg) {
   uint64_t seed = 77;
   (void)arg;
   for (int i = 0; i < ROUNDS; i++) {
-    uint64_t until = port_now() + test_random(&seed) % 60000;
+    uint64_t until = port_now() + test_random(&seed) % 300000;   /* often after the other's deadline */
     while (port_now() < until) port_pause();
     atomic_fetch_add(&sets, 1);
     port_event_set(&there);
