@@ -125,7 +125,36 @@ const char *mr_conn_busy(mr_shared *o) {
 
 /* ---- one try ---- */
 
+enum { PATIENT = 16, NEVER = 255 };
+
+int mr_conn_stay(mr_conn *c, mr_fiber *f) {
+  if (c->tls || c->alone == NEVER || mr_proc_of(f)->kind == PROC_HOST || !mr_run_single() || !mr_alone(f)) return 0;
+  if (PORT_UNLIKELY(c->alone < PATIENT)) {
+    if (++c->alone == PATIENT && port_net_patient(c->fd) != 0) mr_conn_hasty(c);
+    return 0;
+  }
+  c->stays = f;
+  return 1;
+}
+
+void mr_conn_hasty(mr_conn *c) {
+  if (c->alone == PATIENT) port_net_adopt(c->fd);
+  c->alone = NEVER;
+}
+
+/* What ends it without bytes, a signal, says nothing about them. */
+static long read_patient(mr_conn *c, void *p, size_t n) {
+  mr_fiber *f = c->stays;
+  c->stays = NULL;
+  if (!mr_linger_begin(f)) return -EAGAIN;
+  long r = port_net_read_patient(c->fd, p, n);
+  mr_linger_end(f);
+  c->dry = r > 0 && (size_t)r < n;
+  return r == -EINTR || r == -EWOULDBLOCK ? -EAGAIN : r;
+}
+
 long mr_conn_raw_read(mr_conn *c, void *p, size_t n) {
+  if (PORT_UNLIKELY(c->stays)) return read_patient(c, p, n);
   if (c->dry && !mr_watch_hup(c->watch)) return -EAGAIN;
   long r = port_net_read(c->fd, p, n);
   c->dry = r > 0 ? (size_t)r < n : r != 0;

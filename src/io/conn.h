@@ -6,7 +6,8 @@
  *
  * Reading. Bytes come into the thread's scratch buffer and go from there into a Lua string; only what was not asked for stays in `in`, which
  * owns memory only then. At most one fiber reads (`reading`). `dry`: the last read got less than it asked for, so the kernel has nothing
- * until the next edge and a read would only say so.
+ * until the next edge and a read would only say so. A program that is one process, with one worker, waits for bytes in the read itself
+ * (mr_conn_stay): that is one system call less, and nobody else could run meanwhile.
  *
  * Writing. What is written goes to the kernel at once, or, buffered, into `out` first. One fiber writes at a time (`writing`); others
  * wait in `turns`, first come first served, so that what one call writes stays together.
@@ -42,6 +43,8 @@ typedef struct mr_conn {
   mr_fiber *selector;                /* who waits in those: one fiber, as only one is woken when bytes come */
   unsigned char waits_for;           /* the direction the fiber that writes waits in */
   unsigned char lost;                /* bytes were lost: Lua had no memory for their string */
+  unsigned char alone;               /* reads in a row that could have waited in the kernel, up to PATIENT: from then on they do; or NEVER */
+  mr_fiber *stays;                   /* who reads now and may wait in the read; or NULL */
   int awaited;                       /* bytes the system waits for before it calls the descriptor readable, 0: any */
   int rerr, werr;                    /* errno values that stay: the direction is broken */
   mr_bytes in, out;
@@ -88,6 +91,8 @@ char    *mr_scratch(mr_fiber *f);                  /* MR_SCRATCH bytes of the th
 
 /* One try. Bytes, 0 at the end of the stream, or minus an errno value: -EAGAIN wants a wait for mr_conn_direction. */
 long     mr_conn_read(mr_conn *c, void *p, size_t n);
+int      mr_conn_stay(mr_conn *c, mr_fiber *f);   /* 1: f's next mr_conn_read waits for bytes, up to the monitor's next look. Or 0 */
+void     mr_conn_hasty(mr_conn *c);               /* its descriptor is known outside: its reads never wait in the kernel any more */
 long     mr_conn_write(mr_conn *c, const port_slice *s, int n);
 long     mr_conn_raw_read(mr_conn *c, void *p, size_t n);   /* below TLS */
 int      mr_conn_direction(mr_conn *c, int usual);          /* MR_READ or MR_WRITE */

@@ -381,6 +381,7 @@ static int l_conn_option(lua_State *L) {
 static int l_conn_fd(lua_State *L) {
   mr_conn *c = mr_check_conn(L, 1);
   if (c->fd < 0) return mr_conn_fail(L, c, EBADF);
+  mr_conn_hasty(c);                              /* whoever uses it expects that it does not block */
   lua_pushinteger(L, c->fd);
   return 1;
 }

@@ -181,14 +181,19 @@ static void await_more(mr_conn *c) {
   c->awaited = bytes;
 }
 
+/* Nothing has come. 1: the next try waits for it in the kernel. */
+static int may_stay(mr_fiber *f, mr_conn *c) { return f->deadline == UINT64_MAX && !is_large(c) && !c->awaited && mr_conn_stay(c, f); }
+
 static int read_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   mr_conn *c = o;
-  int done, n;
+  int done, n, stayed = 0;
   if (why != MR_AGAIN) c->dry = 0;
   mr_goes_on(L);
   do {
     if (PORT_UNLIKELY(c->fd < 0)) return leave(c), mr_conn_fail(L, c, EBADF);
     n = read_step(L, w->fiber, c, &done);
+    c->stays = NULL;
+    if (!done && n && !stayed && may_stay(w->fiber, c)) stayed = 1, n = 0;
     if (!done) continue;
     if (n == 1 && c->want.kind == WANT_FRAME && c->want.framing->results) n += c->want.framing->results(L);
     return n;

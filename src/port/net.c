@@ -248,15 +248,29 @@ int port_net_connected(int fd) {
 long port_net_read(int fd, void *p, size_t n) {
   ssize_t r;
   if (PORT_UNLIKELY(port_is_sim(fd))) return port_sim_read(fd, p, n);
-  do r = recv(fd, p, n, 0);
+  do r = recv(fd, p, n, MSG_DONTWAIT);
   while (r < 0 && errno == EINTR);
   if (r < 0 && errno == ENOTSOCK) return port_pipe_read(fd, p, n);       /* of a subprocess */
   return r < 0 ? -errno : (long)r;
 }
 
+/* With a time limit a read is not begun again after a signal, whatever the handler says: signal(7). */
+int port_net_patient(int fd) {
+  struct timeval second = { .tv_sec = 1 };
+  if (port_is_sim(fd)) return EOPNOTSUPP;
+  if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second) < 0) return errno;
+  int flags = fcntl(fd, F_GETFL);
+  return flags < 0 ? errno : result(fcntl(fd, F_SETFL, flags & ~O_NONBLOCK));
+}
+
+long port_net_read_patient(int fd, void *p, size_t n) {
+  ssize_t r = recv(fd, p, n, 0);
+  return r < 0 ? -errno : (long)r;
+}
+
 static long write_one(int fd, const void *p, size_t n) {
   ssize_t r;
-  do r = send(fd, p, n, MSG_NOSIGNAL);
+  do r = send(fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
   while (r < 0 && errno == EINTR);
   return r < 0 ? -errno : (long)r;
 }
@@ -267,7 +281,7 @@ static long write_some(int fd, const port_slice *s, int n) {
   struct msghdr m = { .msg_iov = v, .msg_iovlen = (size_t)n };
   ssize_t r;
   for (int i = 0; i < n; i++) v[i] = (struct iovec){ .iov_base = (void *)(uintptr_t)s[i].p, .iov_len = s[i].len };
-  do r = sendmsg(fd, &m, MSG_NOSIGNAL);
+  do r = sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
   while (r < 0 && errno == EINTR);
   return r < 0 ? -errno : (long)r;
 }

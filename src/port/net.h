@@ -46,11 +46,13 @@ int  port_net_await_any(struct port_want *w, int n, int ms);   /* the same, but 
 int  port_net_accept(int fd, int *conn);
 int  port_net_connect(int fd, const port_addr *a);   /* EINPROGRESS: under way */
 int  port_net_connected(int fd);             /* after EINPROGRESS: 0, EINPROGRESS, or why it failed */
-long port_net_read(int fd, void *p, size_t n);
+long port_net_read(int fd, void *p, size_t n);     /* this and port_net_write never block */
+int  port_net_patient(int fd);               /* a connected stream socket, for the next: errno. port_net_adopt takes it back */
+long port_net_read_patient(int fd, void *p, size_t n);   /* waits for bytes: up to a second (-EAGAIN), or to a signal (-EINTR) */
 long port_net_write(int fd, const port_slice *s, int n);
 long port_net_receive(int fd, void *p, size_t n, port_addr *from);
 long port_net_send(int fd, const void *p, size_t n, const port_addr *to);   /* to NULL: where it is connected to */
-int  port_net_wait(int fd, int write, int ms);   /* the only one that waits, with -1 for ever. 1: it is ready; 0: not within that time, or a signal came */
+int  port_net_wait(int fd, int write, int ms);   /* waits, with -1 for ever. 1: it is ready; 0: not within that time, or a signal came */
 int  port_net_readable(int fd);              /* 1: a read would not block */
 int  port_net_writable(int fd);
 int  port_net_shutdown(int fd, int read, int write);

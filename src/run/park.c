@@ -24,6 +24,8 @@ int mr_run_alone(void) {
          !atomic_load_explicit(&r->stopping, memory_order_relaxed) && !mr_anything_queued();
 }
 
+int mr_run_single(void) { return atomic_load_explicit(&mr_rt.nactive, memory_order_relaxed) == 1; }
+
 static void linger_step(const mr_fiber *f) { atomic_fetch_add(&f->thread->lingers, 1); }
 
 /* The monitor may sleep although we run, as long as nobody else is there. */

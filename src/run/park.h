@@ -74,6 +74,7 @@ void      mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near);
 mr_reason mr_wake(mr_fiber *f);                           /* the wait is over: the first thing its fiber does */
 /* Nobody but one fiber is there, and nothing outside could wake another: to wait in the kernel for a moment costs nobody anything. */
 int       mr_run_alone(void);
+int       mr_run_single(void);                            /* there is one worker, so nobody polls while its fiber waits in the kernel */
 /*
  * Around one system call in which f, which is alone, keeps its worker although the call has no limit: in its second round at the latest the
  * monitor ends it by the preemption signal, so it must stop with EINTR. A signal may come just before the call; the next round sends
