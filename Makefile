@@ -7,7 +7,7 @@
 #   make test T=channel  only the tests whose name contains "channel"
 #   make test C=plain    only one configuration (plain, asan, tsan)
 #   make lab             the memory laboratory, for `mare lab`: a Python environment of its own and its native parts
-#   make bench           the measurements beside their peers (B=ring: only one)
+#   make bench           the measurements beside their peers (B=ring: only one; B=counts: instructions and cache lines beside their limits)
 #   make install         into PREFIX=/usr/local, below DESTDIR if that is set: the bin/mare that was built last; `make uninstall` with the same removes it
 #   make rock            mare-scm-1.src.rock, for `luarocks --lua-version 5.4 install`
 #   make lint | clean | help
@@ -44,7 +44,7 @@ test:
 bench:
 	@tools/setup bench
 	@tools/build plain
-	@bench/run $(if $(B),--only $(B))
+	@if [ "$(B)" = counts ]; then bench/count --judge; else bench/run $(if $(B),--only $(B)); fi
 	@$(if $(B),:,bench/heap/run -n 5 -o bench/data)
 	@$(if $(B),:,bench/seeds/run)
 	@$(if $(B),:,bench/orb/run)

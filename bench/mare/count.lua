@@ -58,6 +58,45 @@ end
 function works.buffers() buffers(false) end
 function works.slices() buffers(true) end
 
+--- A table goes from one process to another.
+local function tables(value)
+  local c = mare.channel.new()
+  mare.process.spawn(function() for _ in c:each() do end end)
+  mare.process.spawn(function()
+    for _ = 1, n do c:send(value) end
+    c:close()
+  end)
+end
+function works.integers()
+  local list = {}
+  for i = 1, 1000 do list[i] = i end
+  tables(list)
+end
+function works.records()
+  local list = {}
+  for i = 1, 100 do
+    list[i] = { id = i, name = tostring(i), place = { x = i + 0.5, y = i - 0.5 }, tags = { "red", "green", "blue" } }
+  end
+  tables(list)
+end
+
+--- One token goes round ten thousand processes, n hops.
+works["ring lines"] = function()
+  local size, c = 10000, {}
+  for i = 1, size do c[i] = mare.channel.new() end
+  local over = mare.channel.new()
+  for i = 1, size do
+    mare.process.spawn(function(from, to)
+      for left in from:each() do
+        if left > 0 then to:send(left - 1) else over:send(true) end
+      end
+    end, c[i], c[i % size + 1])
+  end
+  c[1]:send(n)
+  over:receive()
+  for i = 1, size do c[i]:close() end
+end
+
 --- Reads of tables, plain and frozen.
 local function field(t) for _ = 1, n do local _ = t.id end end
 function works.plain() field { id = 1, name = "x" } end
