@@ -99,8 +99,8 @@ if proc.config == "plain" then
     local function judged(limit, compiler)
       local limits = ([[{ "made with": { "compiler": "%s", "lua": "%s" }, "counts": { "atomic add": %d } }]]):format(
         compiler or io.popen("${CC:-cc} -dumpfullversion"):read "l", io.popen("lua5.4 -v"):read "l":match "^%S+ %S+", limit)
-      return proc.with_file(limits, function(path)
-        return proc.run({ "bench/count", "--judge", "--limits", path, "--only", "atomic add", proc.bin })
+      return proc.with_file(limits, function(file)
+        return proc.run({ "bench/count", "--judge", "--limits", file, "--only", "atomic add", proc.bin })
       end)
     end
 
