@@ -439,6 +439,14 @@ function work.budgets()
 end
 
 -- Processes that accept from one server: who of them gets a connection is the load's business.
+-- What comes through the channel; or the error of the fiber that would send it and has failed before it could, without waiting for nothing.
+local function heard(c, f)
+  local which, value, why = mare.select { c, f, timeout = PATIENCE }
+  if which == 2 and value then return ok(c:receive(PATIENCE)) end
+  if which == 2 then error(why, 0) end
+  return ok(value, why)
+end
+
 function work.seats()
   with({ ok(net.listen("127.0.0.1:0")) }, function(things)
     local server, ready = things[1], channel.new(math.huge)
@@ -461,7 +469,7 @@ function work.seats()
         things[#things + 1] = ok(net.connect(host, port, { timeout = PATIENCE }))
         ok(things[#things]:write("line " .. i .. "\n"))
       end
-      for _ = 1, 3 do assert(ok(ready:receive(PATIENCE)):find "^line ") end
+      for _ = 1, 3 do assert(heard(ready, mine):find "^line ") end
     end)
     if not done then server:close() end
     local got, value = pcall(joined, mine)
