@@ -6,6 +6,7 @@
 #   make test            everything: lint, then the suite plain, under AddressSanitizer + UBSan, under ThreadSanitizer
 #   make test T=channel  only the tests whose name contains "channel"
 #   make test C=plain    only one configuration (plain, asan, tsan)
+#   make soak            searches for what `make test` has no time for (M=60 minutes; T=name)
 #   make lab             the memory laboratory, for `mare lab`: a Python environment of its own and its native parts
 #   make bench           the measurements beside their peers (B=ring: only one; B=counts: instructions and cache lines beside their limits)
 #   make install         into PREFIX=/usr/local, below DESTDIR if that is set: the bin/mare that was built last; `make uninstall` with the same removes it
@@ -18,8 +19,9 @@ PREFIX ?= /usr/local
 T ?=
 C ?= plain asan tsan
 B ?=
+M ?= 60
 
-.PHONY: build fast demo lab test bench lint install uninstall rock clean help
+.PHONY: build fast demo lab test soak bench lint install uninstall rock clean help
 
 build:
 	@tools/setup build
@@ -40,6 +42,12 @@ test:
 	@tools/setup test
 	@tools/setup lab
 	@tools/test -c "$(C)" -t "$(T)"
+
+soak:
+	@tools/setup test
+	@tools/setup lab
+	@tools/setup fuzz
+	@tools/soak -m "$(M)" -t "$(T)"
 
 bench:
 	@tools/setup bench
