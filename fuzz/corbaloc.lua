@@ -1,5 +1,6 @@
--- corbaloc (pure Lua): what can be read becomes a reference; keys survive being written and read.
+-- corbaloc and corbaname (pure Lua): what can be read becomes a reference; keys and names survive being written and read.
 local corbaloc = require "mare.orb.giop.corbaloc"
+local corbaname = require "mare.orb.giop.corbaname"
 local ior = require "mare.orb.giop.ior"
 
 local function check(text)
@@ -15,8 +16,20 @@ local function check(text)
   end
 end
 
+local function check_name(text)
+  local context, name = corbaname.parse(text)
+  if not context then return assert(type(name) == "string" and name ~= "") end
+  assert(context.key ~= "")
+  if not name then return end
+  local again = assert(corbaname.name(corbaname.text(name)))
+  assert(#again == #name and #name > 0)
+  for i, c in ipairs(name) do assert(again[i].id == c.id and again[i].kind == c.kind) end
+end
+
 return function(data)
   check(data)
+  check_name(data)
+  check_name("corbaname::h#" .. data)
   check("corbaloc:" .. data)
   assert(corbaloc.parse("corbaloc::h/" .. corbaloc.escape(data)).key == data)
 end

@@ -169,7 +169,7 @@ describe("references", function()
   end)
 
   it("that are wrong raise BAD_PARAM with the reason", function()
-    fails("OMG minor 7.*'localhost' is no reference: it begins with IOR:, corbaloc: or file://", client.proxy, client, "localhost")
+    fails("OMG minor 7.*'localhost' is no reference: it begins with IOR:, corbaloc:, corbaname: or file://", client.proxy, client, "localhost")
     fails("OMG minor 9.*at character", client.proxy, client, "corbaloc::host:port/x")
     fails("OMG minor 9.*No such file", client.proxy, client, "file:///no/such/file")
     fails("OMG minor 10.*digits", client.proxy, client, "IOR:0")

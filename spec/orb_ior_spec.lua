@@ -2,6 +2,7 @@
 local mare = require "mare"
 local ior = require "mare.orb.giop.ior"
 local corbaloc = require "mare.orb.giop.corbaloc"
+local corbaname = require "mare.orb.giop.corbaname"
 local codesets = require "mare.orb.giop.codesets"
 local proc = require "spec.support.proc"
 local temporary = require "spec.support.temporary"
@@ -168,11 +169,44 @@ describe("a corbaloc", function()
       ["corbaloc:rir:x/k"] = "at character 14: nothing follows rir: but / and a name",
       ["corbaloc:rir:,:a/k"] = "at character 10: rir: stands alone",
       ["corbaloc::a,rir:/k"] = "at character 13: rir: stands alone",
-      ["corbaname::a#b"] = "corbaname needs the Naming Service, which is not supported yet: use the object's IOR or its corbaloc",
+      ["corbaname::a#b"] = "a corbaloc begins with corbaloc:",
     } do
       local value, err = corbaloc.parse(text)
       assert.is_nil(value)
       assert.equal(message:find("^at ") and text .. ": " .. message or message, err)
+    end
+  end)
+
+  it("may stand before a name", function()
+    local iiop = { kind = "iiop", minor = 0, host = "h", port = 2809 }
+    for text, expected in pairs {
+      ["corbaname::h"] = { "NameService" },
+      ["corbaname::h/#"] = { "NameService" },
+      ["CORBAName::h#a"] = { "NameService", { id = "a", kind = "" } },
+      ["corbaname::h/Other#a.b/.c/d/."] = { "Other",
+        { id = "a", kind = "b" }, { id = "", kind = "c" }, { id = "d", kind = "" }, { id = "", kind = "" } },
+      ["corbaname::h#x%5c.y%5C/z%5c%5c/%20%e4"] = { "NameService", { id = "x.y/z\\", kind = "" }, { id = " \xe4", kind = "" } },
+    } do
+      local context, name = corbaname.parse(text)
+      assert.same({ key = expected[1], iiop }, context, name)
+      table.remove(expected, 1)
+      assert.same(#expected > 0 and expected or nil, name)
+      if name then assert.same(name, corbaname.name(corbaname.text(name))) end
+    end
+    assert.same("rir", corbaname.parse("corbaname:rir:#a")[1].kind)
+    for text, message in pairs {
+      ["corbaloc::h"] = "a corbaname begins with corbaname:",
+      ["corbaname:"] = "corbaname:: at character 11: an address begins with iiop:, : or rir:",
+      ["corbaname::h#a b"] = 'corbaname::h#a b: at character 15: " " is not allowed in a corbaname, write %20',
+      ["corbaname::h#a.b.c"] = "a.b.c: at character 4 of the name: a component has one dot, between id and kind; another is written \\.",
+      ["corbaname::h#a//b"] = "a//b: at character 3 of the name: a component is missing; one of which both parts are empty is written as a dot",
+      ["corbaname::h#/"] = "/: at character 1 of the name: a component is missing; one of which both parts are empty is written as a dot",
+      ["corbaname::h#a."] = "a.: at character 2 of the name: behind the dot the kind is missing",
+      ["corbaname::h#a%5cb"] = "a\\b: at character 3 of the name: a backslash stands before a dot, a / or another backslash",
+    } do
+      local context, err = corbaname.parse(text)
+      assert.is_nil(context)
+      assert.equal(message, err)
     end
   end)
 
@@ -253,12 +287,13 @@ describe("mare ior", function()
   end)
 
   it("names what is no reference and goes on", function()
-    local r = run { "IOR:01", "what", "corbaname::x#y", "file:///nowhere/at/all", "corbaloc:rir:/X", "corbaloc::h/k" }
+    local r = run { "IOR:01", "what", "corbaname::x:1#a.", "file:///nowhere/at/all", "corbaloc:rir:/X", "corbaloc::h/k" }
     assert.equal(1, r.code)
     assert.equal([[
 mare ior: IOR: a reference is cut off
-mare ior: "what" is no reference: it begins with IOR:, corbaloc: or file://
-mare ior: corbaname needs the Naming Service, which is not supported yet: use the object's IOR or its corbaloc
+mare ior: "what" is no reference: it begins with IOR:, corbaloc:, corbaname: or file://
+mare ior: corbaname::x:1#a.: CORBA::BAD_PARAM (OMG minor 9: bad text in a reference, COMPLETED_NO): a.: ]] ..
+      "at character 2 of the name: behind the dot the kind is missing\n" .. [[
 mare ior: /nowhere/at/all: No such file or directory
 mare ior: rir: the initial reference X is known to a broker only
 ]], r.err)

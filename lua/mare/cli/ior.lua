@@ -3,6 +3,7 @@ local codesets = require "mare.orb.giop.codesets"
 local corbaloc = require "mare.orb.giop.corbaloc"
 local ior = require "mare.orb.giop.ior"
 local json = require "mare.base.json"
+local reference = require "mare.orb.reference"
 local unknown = require "mare.cli.unknown"
 
 local usage = [==[
@@ -10,7 +11,8 @@ local usage = [==[
 
 usage: mare ior [-x] [--json] REFERENCE...
 
-A reference is IOR:..., corbaloc:..., or file:///path of a file that holds one; - reads one from each line of stdin.
+A reference is IOR:..., corbaloc:..., corbaname:... (its naming service is asked), or file:///path of a file
+that holds one; - reads one from each line of stdin.
 
 Options are:
   -x         shows object keys in hexadecimal
@@ -184,10 +186,21 @@ local function slurp(url)
   return content and content:match("^%s*(.-)%s*$") or ""
 end
 
+local PATIENCE = 10                              -- seconds for a naming service
+
+-- What the naming service has under a corbaname.
+local function named(word)
+  local broker <close> = require "mare.orb".init { timeout = PATIENCE, connect_timeout = PATIENCE }
+  local done, found = pcall(reference.read, broker, word)
+  if done then return found end
+  return nil, ("%s: %s"):format(word, tostring(found))
+end
+
 local function resolve(word, nested)
   local scheme = (word:match("^(%a+):") or ""):lower()
   if scheme == "ior" then return ior.destring(word) end
-  if scheme == "corbaloc" or scheme == "corbaname" then
+  if scheme == "corbaname" then return named(word) end
+  if scheme == "corbaloc" then
     local list, err = corbaloc.parse(word)
     if not list then return nil, err end
     return corbaloc.reference(list)
@@ -197,7 +210,8 @@ local function resolve(word, nested)
     if not content then return nil, err end
     return resolve(content, true)
   end
-  return nil, ("%q is no reference: it begins with IOR:, corbaloc:%s"):format(word:sub(1, 40), nested and "" or " or file://")
+  local others = nested and " or corbaname:" or ", corbaname: or file://"
+  return nil, ("%q is no reference: it begins with IOR:, corbaloc:%s"):format(word:sub(1, 40), others)
 end
 
 local function print_one(word, options)

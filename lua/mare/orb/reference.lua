@@ -1,8 +1,9 @@
 --[[
-mare.orb.reference: texts that name objects (IOR:…, corbaloc:…, file://…), initial references, and the addresses in an IOR.
+mare.orb.reference: texts that name objects (IOR:…, corbaloc:…, corbaname:…, file://…), initial references, and the addresses in an IOR.
 ]]
 local ior = require "mare.orb.giop.ior"
 local corbaloc = require "mare.orb.giop.corbaloc"
+local corbaname = require "mare.orb.giop.corbaname"
 local exception = require "mare.orb.exception"
 local near = require "mare.orb.near"
 
@@ -12,14 +13,31 @@ local function bad(minor, text) error(exception.system("BAD_PARAM", minor, "COMP
 
 local function short(text) return #text > 60 and text:sub(1, 57) .. "..." or text end
 
-local function from_corbaloc(broker, text)
-  local list, err = corbaloc.parse(text)
-  if not list then bad(9, err) end
-  if list[1].kind == "rir" then return reference.read(broker, reference.resolve(broker, list.key)) end
-  return (corbaloc.reference(list))
+-- `followed`: the initial references that led here, so that none leads to itself.
+local function of_addresses(broker, list, followed)
+  if list[1].kind ~= "rir" then return (corbaloc.reference(list)) end
+  local name, text = list.key, reference.resolve(broker, list.key)
+  if followed[name] then bad(9, ("the initial reference %s leads to itself: %s"):format(name, text)) end
+  followed[name] = true
+  return reference.read(broker, text, followed)
 end
 
-local function from_file(broker, text)
+local function from_corbaloc(broker, text, followed)
+  local list, err = corbaloc.parse(text)
+  if not list then bad(9, err) end
+  return of_addresses(broker, list, followed)
+end
+
+local function from_corbaname(broker, text, followed)
+  local list, name = corbaname.parse(text)
+  if not list then bad(9, name) end
+  local context = of_addresses(broker, list, followed)
+  if not name then return context end
+  if context == ior.null then bad(9, text .. ": the naming context is a nil reference") end
+  return require "mare.orb.naming".resolve(broker, context, name) or ior.null
+end
+
+local function from_file(broker, text, followed)
   local path = text:match("^[Ff][Ii][Ll][Ee]://(.*)$")
   path = (path:match("^localhost(/.*)$") or path):gsub("%%(%x%x)", function(d) return string.char(tonumber(d, 16)) end)
   local file, err = io.open(path, "rb")
@@ -29,7 +47,7 @@ local function from_file(broker, text)
   content = content:match("^%s*(.-)%s*$")
   if content == "" then bad(9, text .. ": the file is empty; it should hold an IOR: or corbaloc:") end
   if content:find("^[Ff][Ii][Ll][Ee]:") then bad(9, text .. ": the file holds another file://") end
-  return reference.read(broker, content)
+  return reference.read(broker, content, followed)
 end
 
 local function from_ior(_, text)
@@ -38,16 +56,16 @@ local function from_ior(_, text)
   return bytes
 end
 
-local schemes = { ior = from_ior, corbaloc = from_corbaloc, file = from_file, corbaname = from_corbaloc }
+local schemes = { ior = from_ior, corbaloc = from_corbaloc, file = from_file, corbaname = from_corbaname }
 
 --- The canonical IOR of a text; raises BAD_PARAM with the place of what is wrong.
-function reference.read(broker, text)
+function reference.read(broker, text, followed)
   if type(text) ~= "string" then bad(10, ("a reference is a text or a proxy, not a %s"):format(type(text))) end
   text = text:match("^%s*(.-)%s*$")
   local scheme = text:match("^(%a+):")
   local read = scheme and schemes[scheme:lower()]
-  if read then return read(broker, text) end
-  bad(7, ("'%s' is no reference: it begins with IOR:, corbaloc: or file://"):format(short(text)))
+  if read then return read(broker, text, followed or {}) end
+  bad(7, ("'%s' is no reference: it begins with IOR:, corbaloc:, corbaname: or file://"):format(short(text)))
 end
 
 --- What -ORBInitRef and -ORBDefaultInitRef say.

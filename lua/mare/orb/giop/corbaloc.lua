@@ -12,7 +12,8 @@ local allowed = "[%w;/:?@&=+$,%-_.!~*'()]"
 -- A mistake at character `at` of the text.
 local function mistake(text, at, what) return nil, ("%s: at character %d: %s"):format(text, at, what) end
 
-local function unescape(text, at)
+-- corbaloc.unescape(text, at) -> the bytes of what is written from `at` on | nil, message
+function corbaloc.unescape(text, at)
   local out = {}
   while at <= #text do
     local c = text:sub(at, at)
@@ -70,16 +71,10 @@ local function one_address(text, at, word)
   return { kind = "rir" }
 end
 
--- corbaloc.parse(text) -> { { kind = "iiop", minor =, host =, port = } | { kind = "rir" } …, key = } | nil, message
-function corbaloc.parse(text)
-  local scheme = text:match("^(%a+):")
-  scheme = scheme and scheme:lower()
-  if scheme == "corbaname" then
-    return nil, "corbaname needs the Naming Service, which is not supported yet: use the object's IOR or its corbaloc"
-  end
-  if scheme ~= "corbaloc" then return nil, "a corbaloc begins with corbaloc:" end
-  local slash = text:find("/", 10, true)
-  local list, at = {}, 10
+-- corbaloc.addresses(text, at) -> what parse gives, of the part behind the scheme
+function corbaloc.addresses(text, at)
+  local slash = text:find("/", at, true)
+  local list = {}
   local stop = slash or #text + 1
   repeat
     local comma = text:find(",", at, true)
@@ -91,10 +86,17 @@ function corbaloc.parse(text)
     if list[1].kind == "rir" and #list > 1 then return mistake(text, at, "rir: stands alone") end
     at = last + 1
   until last == stop
-  local key, err = unescape(text, stop + 1)
+  local key, err = corbaloc.unescape(text, stop + 1)
   if not key then return nil, err end
   list.key = (key == "" and list[1].kind == "rir") and "NameService" or key
   return list
+end
+
+-- corbaloc.parse(text) -> { { kind = "iiop", minor =, host =, port = } | { kind = "rir" } …, key = } | nil, message
+function corbaloc.parse(text)
+  local scheme = text:match("^(%a+):")
+  if not scheme or scheme:lower() ~= "corbaloc" then return nil, "a corbaloc begins with corbaloc:" end
+  return corbaloc.addresses(text, #"corbaloc:" + 1)
 end
 
 -- corbaloc.reference(what corbaloc.parse gives) -> canonical reference without a type id | nil, message: it names an initial reference

@@ -1,0 +1,52 @@
+--[[
+mare.orb.naming: asks a naming service for an object. What is needed of its IDL stands here, in a repository of its own: the program may load all
+of it.
+]]
+local idl = require "mare.orb.idl"
+local basic = require "mare.orb.idl.basic"
+local interface = require "mare.orb.interface"
+local invoke = require "mare.orb.invoke"
+local proxy = require "mare.orb.proxy"
+
+local naming = {}
+
+-- Of OMG's CosNaming: what a client that only resolves meets.
+local TEXT = [[
+#pragma prefix "omg.org"
+module CosNaming {
+  struct NameComponent { string id; string kind; };
+  typedef sequence<NameComponent> Name;
+  interface NamingContext {
+    enum NotFoundReason { missing_node, not_context, not_object };
+    exception NotFound { NotFoundReason why; Name rest_of_name; };
+    exception CannotProceed { NamingContext cxt; Name rest_of_name; };
+    exception InvalidName {};
+    Object resolve(in Name n) raises(NotFound, CannotProceed, InvalidName);
+  };
+};
+]]
+
+local operation
+
+local function definition()
+  if not operation then
+    local repository = idl.repository()
+    assert(repository:load(TEXT, { name = "CosNaming.idl" }))
+    operation = repository:operations(repository:lookup "CosNaming::NamingContext").resolve
+  end
+  return operation
+end
+
+--- The IOR that a naming context has under a name, { { id =, kind = } … }; raises what the service raises.
+function naming.resolve(broker, context, name)
+  local ready = broker.operations["CosNaming::resolve"]
+  if not ready then
+    ready = interface.operation(broker.env, "CosNaming::NamingContext", definition())
+    broker.operations["CosNaming::resolve"] = ready
+  end
+  local state = proxy.state(broker:bind(context, basic.object))
+  local found = invoke.run({ broker = broker, target = state.target, timeout = state.timeout }, ready, name)
+  return found and rawget(found, "_ior")
+end
+
+return naming
