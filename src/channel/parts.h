@@ -52,4 +52,30 @@ void mr_channel_check_end(const mr_channel *c);            /* nobody has a refer
 #define mr_channel_check_end(c) ((void)0)
 #endif
 
+static inline void mr_channel_leave(mr_channel *c) {
+  MR_CHECK_SOME(16, mr_channel_check(c));
+  port_unlock(&c->lock);
+}
+
+/* (lock held) Who queues here will be woken: a closed channel has nobody who would. */
+static inline void mr_channel_queue(const mr_channel *c, mr_wait *head, mr_wait *node) {
+  (void)c;
+  mr_assert(!c->closed && !node->next);
+  mr_waitq_add(head, node);
+}
+
+/*
+ * (lock held) The first waiter whose wait is still open, claimed; others are only taken out. Under the lock a node in the queue is alive: who
+ * woke for another reason takes it out, under this lock, before it goes on. What is claimed stays as it is until mr_ready, so mail and node may be
+ * used after the lock.
+ */
+static inline mr_wait *mr_channel_claim(mr_wait *head) {
+  while (!mr_waitq_empty(head)) {
+    mr_wait *w = head->next;
+    mr_waitq_del(w);
+    if (mr_wait_claim(w)) return w;
+  }
+  return NULL;
+}
+
 #endif

@@ -165,14 +165,9 @@ static void make_aux(lua_State *L, mr_fiber *f) {
   mr_lua_of(f)->aux = aux;
 }
 
-int mr_exchange_receive(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadline, const mr_words *w) {
+/* `open`: the fiber's wait is. */
+static int receive_on(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadline, const mr_words *w, int open) {
   mr_wait *peer;
-  if (PORT_UNLIKELY(mr_lua_of(f)->held_from != NULL) && !mr_lua_in_finaliser(L)) {
-    if (mr_lua_of(f)->held_from == (mr_shared *)c) return unpack_held(L, f);
-    mr_exchange_back(f);
-  }
-  if (PORT_UNLIKELY(mr_lua_of(f)->want_aux)) make_aux(L, f);
-  int open = deadline && mr_can_yield(f, L) && mr_wait_open(f, L) == MR_OK;
   for (;;) {
     mr_mail m;
     mr_step s = mr_channel_take(c, &m, open ? &f->wait : NULL, &peer);
@@ -199,9 +194,23 @@ int mr_exchange_receive(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadl
   }
 }
 
+int mr_exchange_receive_open(lua_State *L, mr_fiber *f, mr_channel *c, const mr_words *w) { return receive_on(L, f, c, UINT64_MAX, w, 1); }
+
+int mr_exchange_receive(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadline, const mr_words *w) {
+  if (PORT_UNLIKELY(mr_lua_of(f)->held_from != NULL) && !mr_lua_in_finaliser(L)) {
+    if (mr_lua_of(f)->held_from == (mr_shared *)c) return unpack_held(L, f);
+    mr_exchange_back(f);
+  }
+  if (PORT_UNLIKELY(mr_lua_of(f)->want_aux)) make_aux(L, f);
+  return receive_on(L, f, c, deadline, w, deadline && mr_can_yield(f, L) && mr_wait_open(f, L) == MR_OK);
+}
+
 int mr_exchange_received(lua_State *L, mr_fiber *f, const mr_words *w) {
   mr_channel *c = (mr_channel *)f->on;
-  mr_reason r = mr_lua_wake(f);
+  return mr_exchange_received_so(L, f, c, mr_lua_wake(f), w);
+}
+
+int mr_exchange_received_so(lua_State *L, mr_fiber *f, mr_channel *c, mr_reason r, const mr_words *w) {
   if (PORT_LIKELY(r == MR_WOKEN)) return push_mail(L, f, &mr_lua_of(f)->mail, c);
   mr_channel_unwait(c, &f->wait);
   if (r == MR_AGAIN) return mr_exchange_receive(L, f, c, f->deadline, w);

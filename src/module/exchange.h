@@ -28,6 +28,9 @@ typedef struct mr_words {
 /* A deadline of 0: without waiting. */
 int  mr_exchange_receive(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadline, const mr_words *w);
 int  mr_exchange_received(lua_State *L, mr_fiber *f, const mr_words *w);
+/* The two in parts, for hop.h: f's wait is open, and there is no deadline; it has ended so. */
+int  mr_exchange_receive_open(lua_State *L, mr_fiber *f, mr_channel *c, const mr_words *w);
+int  mr_exchange_received_so(lua_State *L, mr_fiber *f, mr_channel *c, mr_reason why, const mr_words *w);
 /* Of the values from `first` to the top, which stay on the stack while the sender waits. */
 int  mr_exchange_send(lua_State *L, mr_fiber *f, mr_channel *c, int first, uint64_t deadline, const mr_words *w);
 int  mr_exchange_sent(lua_State *L, mr_fiber *f, const mr_words *w);
