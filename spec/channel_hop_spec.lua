@@ -1,36 +1,11 @@
 -- Messages that go the shortest way: small values, from one process to another that waits for them.
 -- runs under: mare
 local proc = require "spec.support.proc"
-
-local head = [[
-local mare = require "mare"
-local channel, spawn = mare.channel.new, mare.process.spawn
-local function say(...)
-  local t = table.pack(...)
-  for i = 1, t.n do t[i] = tostring(t[i]) end
-  return table.concat(t, " ")
-end
-local function print(...) io.write(say(...), "\n") end
-]]
-
--- What a program prints: the usual way, through Lua's API only, on one worker, and in a run that can be repeated.
-local function prints(expected, script)
-  local ways = { {}, { env = { MARE_LAYOUT = "0" } }, { workers = 1 }, { arguments = { "--seed", "7" } } }
-  proc.with_file(head .. script, function(path)
-    for _, way in ipairs(ways) do
-      local arguments = { "run", table.unpack(way.arguments or {}) }
-      if way.workers then table.move({ "-w", way.workers }, 1, 2, #arguments + 1, arguments) end
-      arguments[#arguments + 1] = path
-      local r = proc.mare_command(arguments, { env = way.env })
-      assert.equal(expected, r.out, r.err)
-      assert.equal(0, r.code)
-    end
-  end)
-end
+local ways = require "spec.support.ways"
 
 describe("a message to a process that waits", function()
   it("may be any value, alone or with others", function()
-    prints("1\n-9007199254740993\n0.5\n1.0\n-0.0\ntrue\nfalse\ntext\n1 2\nfalse nil\n1 2 3\n", [[
+    ways("1\n-9007199254740993\n0.5\n1.0\n-0.0\ntrue\nfalse\ntext\n1 2\nfalse nil\n1 2 3\n", [[
       local c = channel()
       local p = spawn(function() for _ = 1, 11 do print(c:receive()) end end)
       spawn(function()
@@ -44,7 +19,7 @@ describe("a message to a process that waits", function()
   end)
 
   it("goes round a ring, through coroutines, pcalls, iterators and comparators", function()
-    prints("300\n", [[
+    ways("300\n", [[
       local c = {}
       for i = 1, 6 do c[i] = channel() end
       local function pass(i, take) return function() for _ = 1, 300 do c[i + 1]:send(take(c[i]) + 1) end end end
@@ -67,7 +42,7 @@ describe("a message to a process that waits", function()
   end)
 
   it("is the same for one that selects", function()
-    prints("1 5\n2 false\n1 text\n", [[
+    ways("1 5\n2 false\n1 text\n", [[
       local a, b = channel(), channel()
       local p = spawn(function() for _ = 1, 3 do print(mare.select { a, b }) end end)
       spawn(function() a:send(5) b:send(false) a:send "text" end)
@@ -76,11 +51,11 @@ describe("a message to a process that waits", function()
   end)
 
   it("is counted, at both ends", function()
-    prints("1000 1000\n", [[
-      local c, over = channel(), channel()
-      local to = spawn(function() for _ = 1, 1000 do c:receive() end over:receive() end)
-      local from = spawn(function() for i = 1, 1000 do c:send(i) end over:receive() end)
-      while to:status() ~= "waiting" or from:status() ~= "waiting" do mare.process.yield() end
+    ways("1001 1000\n", [[
+      local c, done, over = channel(), channel(), channel()
+      local to = spawn(function() for _ = 1, 1000 do c:receive() end done:send(true) over:receive() end)
+      local from = spawn(function() for i = 1, 1000 do c:send(i) end done:send(true) over:receive() end)
+      for _ = 1, 2 do done:receive() end
       local counts = {}
       for _, p in ipairs(mare.process.list()) do counts[p.id] = p end
       print(counts[from.id].sent, counts[to.id].received)
@@ -91,7 +66,7 @@ end)
 
 describe("send and receive", function()
   it("say what is wrong with their arguments", function()
-    prints([[
+    ways([[
 false channel expected, got no value
 false channel expected, got number
 false channel expected, got table
@@ -132,7 +107,7 @@ end)
 
 describe("a wait for a message", function()
   it("ends when the process is cancelled, by an error that it can catch once", function()
-    prints("false cancelled\nfailed\n", [[
+    ways("false cancelled\nfailed\n", [[
       local c, begun = channel(), channel()
       local p = spawn(function()
         begun:send(true)
@@ -149,7 +124,7 @@ describe("a wait for a message", function()
   end)
 
   it("ends at the deadline around it, where it began before and where it begins later", function()
-    prints("false\nfalse\n5\n", [[
+    ways("false\nfalse\n5\n", [[
       local c = channel()
       local p = spawn(function()
         print((pcall(mare.process.deadline, 0.01, function() return c:receive() end)))
@@ -164,7 +139,7 @@ describe("a wait for a message", function()
   end)
 
   it("ends when the channel is closed", function()
-    prints("nil closed\n", [[
+    ways("nil closed\n", [[
       local c = channel()
       local p = spawn(function() print(c:receive()) end)
       while p:status() ~= "waiting" do mare.process.yield() end

@@ -98,18 +98,6 @@ static int push(mr_channel *c, const mr_mail *m) {
   return 1;
 }
 
-static void pop(mr_channel *c, mr_mail *m) {
-  segment *s = c->head;
-  *m = s->mail[s->first++];
-  c->count--;
-  if (s->first == s->last && s->next) {
-    c->head = s->next;
-    free(s);
-  } else if (s->first == s->last) {
-    s->first = s->last = 0;
-  }
-}
-
 static int push_front(mr_channel *c, const mr_mail *m) {
   segment *s = c->head;
   if (!s || s->first == 0) {
@@ -122,6 +110,7 @@ static int push_front(mr_channel *c, const mr_mail *m) {
   }
   s->mail[--s->first] = *m;
   c->count++;
+  mr_channel_tell(c, 1);
   return 1;
 }
 
@@ -161,7 +150,7 @@ mr_step mr_channel_take(mr_channel *c, mr_mail *m, mr_wait *node, mr_wait **peer
   *peer = NULL;
   port_acquire(&c->lock);
   if (c->count > 0) {
-    pop(c, m);
+    mr_channel_pop(c, m);
     s = CH_DONE;
     /* There is room for the first who waits to send. Done here, under the same lock, or a later sender would overtake it. */
     if (c->capacity && c->count < c->capacity && (*peer = mr_channel_claim(&c->senders)) != NULL) {
@@ -293,7 +282,7 @@ void mr_channel_wake_all(mr_channel *c, mr_fiber *near) {
   mr_wait *w;
   do {
     port_acquire(&c->lock);
-    c->closed = 1;                               /* in the first round: nobody links any more, so the rounds come to an end */
+    mr_channel_tell(c, c->closed = 1);           /* in the first round: nobody links any more, so the rounds come to an end */
     w = mr_channel_claim(&c->receivers);
     if (!w) w = mr_channel_claim(&c->senders);
     if (!w && c->meeting) w = mr_channel_claim(&c->meeting->waiters);

@@ -60,7 +60,7 @@ static const mr_words sending;
 
 static int send_k(lua_State *L, int status, lua_KContext ctx) {
   (void)status;
-  return mr_exchange_sent(L, (mr_fiber *)ctx, &sending);
+  return mr_hop_was_sent(L, (mr_fiber *)ctx, &sending);
 }
 
 static int no_nil(lua_State *L, int first) {
@@ -162,7 +162,7 @@ static const luaL_Reg methods[] = {
 };
 
 /* In a process's state the hottest functions take the short way, if there is one. */
-static int l_process_send(lua_State *L) { return mr_hop_send(L, l_channel_send); }
+static int l_process_send(lua_State *L) { return mr_hop_send(L, &sending, l_channel_send); }
 static int l_process_receive(lua_State *L) { return mr_hop_receive(L, 1, &receiving, l_channel_receive); }
 static const luaL_Reg fast[] = { { "send", l_process_send }, { "receive", l_process_receive }, { NULL, NULL } };
 

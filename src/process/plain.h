@@ -9,7 +9,7 @@
 #include "process/limit.h"
 
 /* In a function that only processes have. Opens f->wait's ticket; 0: not done, mr_wait_open is to be asked. */
-static inline int mr_plain_open(mr_fiber *f, lua_State *L) {
+static PORT_INLINE int mr_plain_open(mr_fiber *f, lua_State *L) {
   mr_lua *l = mr_lua_of(f);
   if (PORT_UNLIKELY(l->relief != NULL) || PORT_UNLIKELY(f->bounded) || PORT_UNLIKELY(!l->hint) || PORT_UNLIKELY(mr_fiber_asked(f))) return 0;
   if (PORT_UNLIKELY(!mr_can_yield(f, L))) return 0;
