@@ -12,23 +12,11 @@ const mr_sharetype *mr_channel_type;
 #define FIRST_SEGMENT 4u
 #define MOST_SEGMENT 128u
 
-static inline void leave(mr_channel *c) {
-  MR_CHECK_SOME(16, mr_channel_check(c));
-  port_unlock(&c->lock);
-}
-
 #ifdef MR_CHECKS
 #define set_starved(c, yes) ((c)->starved = (yes))
 #else
 #define set_starved(c, yes) ((void)0)
 #endif
-
-/* (lock held) Who queues here will be woken: a closed channel has nobody who would. */
-static inline void queue_up(const mr_channel *c, mr_wait *head, mr_wait *node) {
-  (void)c;
-  mr_assert(!c->closed && !node->next);
-  mr_waitq_add(head, node);
-}
 
 mr_channel *mr_channel_new(size_t capacity) {
   mr_channel *c = calloc(1, sizeof *c);
@@ -62,14 +50,14 @@ const char *mr_channel_name(const mr_channel *c) { return c->name ? c->name->tex
 size_t mr_channel_count(mr_channel *c) {
   port_acquire(&c->lock);
   size_t n = c->count;
-  leave(c);
+  mr_channel_leave(c);
   return n;
 }
 
 int mr_channel_closed(mr_channel *c) {
   port_acquire(&c->lock);
   int closed = c->closed;
-  leave(c);
+  mr_channel_leave(c);
   return closed;
 }
 
@@ -110,18 +98,6 @@ static int push(mr_channel *c, const mr_mail *m) {
   return 1;
 }
 
-static void pop(mr_channel *c, mr_mail *m) {
-  segment *s = c->head;
-  *m = s->mail[s->first++];
-  c->count--;
-  if (s->first == s->last && s->next) {
-    c->head = s->next;
-    free(s);
-  } else if (s->first == s->last) {
-    s->first = s->last = 0;
-  }
-}
-
 static int push_front(mr_channel *c, const mr_mail *m) {
   segment *s = c->head;
   if (!s || s->first == 0) {
@@ -134,21 +110,8 @@ static int push_front(mr_channel *c, const mr_mail *m) {
   }
   s->mail[--s->first] = *m;
   c->count++;
+  mr_channel_tell(c, 1);
   return 1;
-}
-
-/*
- * The first waiter whose wait is still open, claimed; others are only taken out. Under the lock a node in the queue is alive: who woke for
- * another reason takes it out, under this lock, before it goes on. What is claimed stays as it is until mr_ready, so mail and node may be
- * used after the lock.
- */
-static inline mr_wait *claim_first(mr_wait *head) {
-  while (!mr_waitq_empty(head)) {
-    mr_wait *w = head->next;
-    mr_waitq_del(w);
-    if (mr_wait_claim(w)) return w;
-  }
-  return NULL;
 }
 
 /* ---- steps ---- */
@@ -157,8 +120,8 @@ mr_step mr_channel_take_receiver(mr_channel *c, mr_wait **peer) {
   mr_step s = CH_BLOCKED;
   port_acquire(&c->lock);
   if (c->closed) s = CH_CLOSED;
-  else if ((*peer = claim_first(&c->receivers)) != NULL) s = CH_PEER;
-  leave(c);
+  else if ((*peer = mr_channel_claim(&c->receivers)) != NULL) s = CH_PEER;
+  mr_channel_leave(c);
   return s;
 }
 
@@ -167,18 +130,18 @@ mr_step mr_channel_put(mr_channel *c, const mr_mail *m, mr_wait *node, mr_wait *
   port_acquire(&c->lock);
   if (c->closed) {
     s = CH_CLOSED;
-  } else if ((*peer = claim_first(&c->receivers)) != NULL) {
+  } else if ((*peer = mr_channel_claim(&c->receivers)) != NULL) {
     s = CH_PEER;
   } else if (c->count < c->capacity) {
     s = push(c, m) ? CH_DONE : CH_NOMEM;
   } else if (node) {
     *node->mail = *m;
-    queue_up(c, &c->senders, node);
+    mr_channel_queue(c, &c->senders, node);
     s = CH_WAIT;
   } else {
     s = CH_BLOCKED;
   }
-  leave(c);
+  mr_channel_leave(c);
   return s;
 }
 
@@ -187,25 +150,25 @@ mr_step mr_channel_take(mr_channel *c, mr_mail *m, mr_wait *node, mr_wait **peer
   *peer = NULL;
   port_acquire(&c->lock);
   if (c->count > 0) {
-    pop(c, m);
+    mr_channel_pop(c, m);
     s = CH_DONE;
     /* There is room for the first who waits to send. Done here, under the same lock, or a later sender would overtake it. */
-    if (c->capacity && c->count < c->capacity && (*peer = claim_first(&c->senders)) != NULL) {
+    if (c->capacity && c->count < c->capacity && (*peer = mr_channel_claim(&c->senders)) != NULL) {
       int moved = push(c, (*peer)->mail);
       if (moved) (*peer)->mail->kind = MAIL_NONE;                    /* else it keeps its mail and tries again */
       set_starved(c, !moved);
     }
-  } else if ((*peer = claim_first(&c->senders)) != NULL) {
+  } else if ((*peer = mr_channel_claim(&c->senders)) != NULL) {
     s = CH_PEER;
   } else if (c->closed) {
     s = CH_CLOSED;
   } else if (node) {
-    queue_up(c, &c->receivers, node);
+    mr_channel_queue(c, &c->receivers, node);
     s = CH_WAIT;
   } else {
     s = CH_BLOCKED;
   }
-  leave(c);
+  mr_channel_leave(c);
   return s;
 }
 
@@ -229,23 +192,23 @@ int mr_channel_link(mr_channel *c, mr_wait *node, int sending) {
   /* The look and the link are one step: of two that link at opposite sides, the second sees the first. Nobody links after the close. */
   int possible = c->closed || (sending ? c->count < c->capacity : c->count > 0) ||
                  others_wait(sending ? &c->receivers : &c->senders, node->fiber);
-  if (!possible) queue_up(c, sending ? &c->senders : &c->receivers, node);
-  leave(c);
+  if (!possible) mr_channel_queue(c, sending ? &c->senders : &c->receivers, node);
+  mr_channel_leave(c);
   return possible;
 }
 
 void mr_channel_unwait(mr_channel *c, mr_wait *node) {
   port_acquire(&c->lock);
   mr_waitq_del(node);
-  leave(c);
+  mr_channel_leave(c);
 }
 
 void mr_channel_put_back(mr_channel *c, mr_mail *m) {
   mr_wait *peer;
   int kept = 1;
   port_acquire(&c->lock);
-  if ((peer = claim_first(&c->receivers)) == NULL) kept = push_front(c, m);
-  leave(c);
+  if ((peer = mr_channel_claim(&c->receivers)) == NULL) kept = push_front(c, m);
+  mr_channel_leave(c);
   if (peer) {                                    /* claimed: its mail is ours to write without the lock */
     *peer->mail = *m;
     mr_ready(peer->fiber, MR_WOKEN, NULL);
@@ -269,7 +232,7 @@ static mr_fiber *release(mr_meeting *m) {
   mr_wait *w;
   m->round++;
   m->arrived = 0;
-  while ((w = claim_first(&m->waiters)) != NULL) {
+  while ((w = mr_channel_claim(&m->waiters)) != NULL) {
     w->fiber->next = NULL;
     *end = w->fiber;
     end = &w->fiber->next;
@@ -289,7 +252,7 @@ static mr_step arrive(mr_channel *c, lua_Integer n, mr_wait *node, unsigned *rou
   if (!node) return CH_BLOCKED;
   m->arrived++;
   *round = m->round;
-  queue_up(c, &m->waiters, node);
+  mr_channel_queue(c, &m->waiters, node);
   return CH_WAIT;
 }
 
@@ -297,7 +260,7 @@ mr_step mr_channel_meet(mr_channel *c, lua_Integer n, mr_wait *node, unsigned *r
   mr_fiber *woken = NULL;
   port_acquire(&c->lock);
   mr_step s = arrive(c, n, node, round, &woken);
-  leave(c);
+  mr_channel_leave(c);
   while (woken) {
     mr_fiber *f = woken;
     woken = f->next;
@@ -310,7 +273,7 @@ void mr_channel_unmeet(mr_channel *c, mr_wait *node, unsigned round) {
   port_acquire(&c->lock);
   mr_waitq_del(node);
   if (c->meeting && c->meeting->round == round && c->meeting->arrived > 0) c->meeting->arrived--;
-  leave(c);
+  mr_channel_leave(c);
 }
 
 /* ---- the end ---- */
@@ -319,11 +282,11 @@ void mr_channel_wake_all(mr_channel *c, mr_fiber *near) {
   mr_wait *w;
   do {
     port_acquire(&c->lock);
-    c->closed = 1;                               /* in the first round: nobody links any more, so the rounds come to an end */
-    w = claim_first(&c->receivers);
-    if (!w) w = claim_first(&c->senders);
-    if (!w && c->meeting) w = claim_first(&c->meeting->waiters);
-    leave(c);
+    mr_channel_tell(c, c->closed = 1);           /* in the first round: nobody links any more, so the rounds come to an end */
+    w = mr_channel_claim(&c->receivers);
+    if (!w) w = mr_channel_claim(&c->senders);
+    if (!w && c->meeting) w = mr_channel_claim(&c->meeting->waiters);
+    mr_channel_leave(c);
     if (w) mr_ready(w->fiber, MR_CLOSED, near);   /* without the lock, which f may take at once to take its nodes out */
   } while (w);
 }

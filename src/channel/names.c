@@ -162,7 +162,7 @@ mr_step mr_channel_delete(int space, const char *name, size_t len, mr_fiber *nea
     c = (*e)->channel;
     port_acquire(&c->lock);
     s = c->count > 0 ? CH_BLOCKED : CH_DONE;
-    if (s == CH_DONE) c->closed = 1;
+    if (s == CH_DONE) mr_channel_tell(c, c->closed = 1);
     port_unlock(&c->lock);
     if (s == CH_DONE) take_out(t, e);
   }

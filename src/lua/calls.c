@@ -10,9 +10,8 @@ static int l_look(lua_State *L) {
   lua_Debug own, caller, main, at;
   const void *call = NULL, *saved = NULL;
   if (!lua_getstack(L, 0, &own) || !lua_getstack(L, 1, &caller) || !lua_getstack(L, 2, &main) || lua_getstack(L, 3, &at)) return 0;
-  raw_running *r = (raw_running *)(void *)L;
   raw_call *c = (raw_call *)(void *)own.i_ci, *below = (raw_call *)(void *)caller.i_ci, *last = (raw_call *)(void *)main.i_ci;
-  if (r->call != c || c->previous != below || below->previous != last || !last->previous || last->previous->previous) return 0;
+  if ((const void *)((const raw_state *)L)->call != c || c->previous != below || below->previous != last || !last->previous || last->previous->previous) return 0;
   if (!(c->status & RAW_CALL_C) || (below->status & RAW_CALL_C) || (last->status & RAW_CALL_C)) return 0;
   mr_calls = 1;
   int in_c = mr_call_in_c(L, &call, &saved), moves = mr_call_moves(L, &own) || mr_call_moves(L, &main);

@@ -21,8 +21,6 @@ typedef struct PORT_ALIAS raw_call {
 } raw_call;
 typedef struct PORT_ALIAS raw_running {        /* a lua_State, as far as it matters here */
   raw_state state;
-  void *global;
-  raw_call *call;
   uintptr_t stack_last, stack;
 } raw_running;
 enum { RAW_CALL_C = 2 };
@@ -55,7 +53,7 @@ static inline int mr_call_moves(lua_State *L, const lua_Debug *ar) {
  */
 static inline int mr_call_in_c(lua_State *L, const void **call, const void **saved) {
   if (!mr_calls) return 0;
-  const raw_call *c = ((const raw_running *)(const void *)L)->call;
+  const raw_call *c = (const raw_call *)(const void *)((const raw_state *)L)->call;
   if (!(c->status & RAW_CALL_C) || !c->previous || !c->previous->previous || (c->previous->status & RAW_CALL_C)) return 0;
   *call = c->previous;
   *saved = c->previous->saved;

@@ -55,6 +55,51 @@ static int check_tags(lua_State *L) {
   return 1;
 }
 
+static int check_userdata(lua_State *L) {
+  void *block = lua_newuserdatauv(L, 24, 0);
+  const raw_userdata *u = (const raw_userdata *)top_value(L)->bits;
+  NEED((const void *)u->block == block && u->size == 24 && u->nuvalue == 0 && u->metatable == NULL);
+  lua_createtable(L, 0, 0);
+  const void *metatable = lua_topointer(L, -1);
+  lua_setmetatable(L, -2);
+  NEED((const void *)u->metatable == metatable);
+  lua_newuserdatauv(L, 16, 3);
+  u = (const raw_userdata *)top_value(L)->bits;
+  NEED(u->size == 16 && u->nuvalue == 3);
+  lua_settop(L, 0);
+  return 1;
+}
+
+/* check(41, 42) */
+static int l_arguments(lua_State *L) {
+  lua_Debug ar;
+  int found = lua_getstack(L, 0, &ar) && (const void *)((raw_state *)L)->call == (const void *)ar.i_ci;
+  const raw_value *a = found ? raw_arguments(L) : NULL;
+  lua_pushboolean(L, a && raw_top(L) - a == 2 && a[0].tt == RAW_INT && a[0].bits == 41 && a[1].tt == RAW_INT && a[1].bits == 42);
+  return 1;
+}
+
+/* From Lua, also as a tail call, from C, and at the bottom of another stack. */
+static int check_arguments(lua_State *L) {
+  int n;
+  NEED(luaL_loadstring(L, "local check = ... return (check(41, 42)) and check(41, 42)") == LUA_OK);
+  lua_pushcfunction(L, l_arguments);
+  lua_call(L, 1, 1);
+  NEED(lua_toboolean(L, -1));
+  lua_State *other = lua_newthread(L);
+  for (int i = 0; i < 2; i++) {
+    lua_State *on = i ? other : L;
+    lua_pushcfunction(on, l_arguments);
+    lua_pushinteger(on, 41);
+    lua_pushinteger(on, 42);
+    if (i) NEED(mr_lua_resume(other, L, 2, &n) == LUA_OK && n == 1);
+    else lua_call(L, 2, 1);
+    NEED(lua_toboolean(on, -1));
+  }
+  lua_settop(L, 0);
+  return 1;
+}
+
 static int check_string(lua_State *L, size_t n, uint8_t tt) {
   char text[100];
   memset(text, 'x', sizeof text);
@@ -237,9 +282,9 @@ static int check_function(lua_State *L) {
 
 static int l_check(lua_State *L) {
   luaL_checkstack(L, 20, NULL);
-  int ok = check_stack(L) && check_tags(L) && check_string(L, 3, RAW_SHORT) && check_string(L, 40, RAW_SHORT) &&
-           check_string(L, 41, RAW_LONG) && check_array(L) && check_limit(L) && check_hash(L) && check_flags(L) && check_gc_flag(L) &&
-           check_colours(L) && check_function(L) && check_upvalues(L) && check_registry(L);
+  int ok = check_stack(L) && check_tags(L) && check_userdata(L) && check_arguments(L) && check_string(L, 3, RAW_SHORT) &&
+           check_string(L, 40, RAW_SHORT) && check_string(L, 41, RAW_LONG) && check_array(L) && check_limit(L) && check_hash(L) &&
+           check_flags(L) && check_gc_flag(L) && check_colours(L) && check_function(L) && check_upvalues(L) && check_registry(L);
   lua_settop(L, 0);
   lua_pushboolean(L, ok);
   return 1;
@@ -247,7 +292,8 @@ static int l_check(lua_State *L) {
 
 static int fits(void) {
   return LUA_VERSION_NUM == 504 && sizeof(void *) == 8 && sizeof(lua_Integer) == 8 && sizeof(lua_Number) == 8 &&
-         sizeof(raw_value) == 16 && sizeof(raw_node) == 24 && sizeof(raw_table) == 56 && offsetof(raw_string, text) == 24;
+         sizeof(raw_value) == 16 && sizeof(raw_node) == 24 && sizeof(raw_table) == 56 && offsetof(raw_string, text) == 24 &&
+         offsetof(raw_userdata, block) == 32 && offsetof(raw_state, call) == 32;
 }
 
 static int run_check(void) {

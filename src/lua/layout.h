@@ -58,11 +58,22 @@ typedef struct PORT_ALIAS raw_closure {
   void *proto;
   raw_upval *upvals[1];                        /* of a Lua function */
 } raw_closure;
+typedef struct PORT_ALIAS raw_userdata {         /* without user values */
+  raw_object *next;
+  uint8_t tt, marked;
+  uint16_t nuvalue;
+  size_t size;
+  raw_table *metatable;
+  uint64_t block[1];
+} raw_userdata;
+typedef struct PORT_ALIAS raw_frame { raw_value *function; } raw_frame;   /* of a call, as far as it matters here; see calls.h */
 typedef struct PORT_ALIAS raw_state {
   raw_object *next;
   uint8_t tt, marked, status, allowhook;
   uint16_t nci;
   raw_value *top;
+  void *global;
+  raw_frame *call;
 } raw_state;
 
 /* About where the stack of L's running function is; to prefetch only, which can't fault. */
@@ -105,11 +116,14 @@ static inline int raw_isgenerational(lua_State *L) { return (raw_registry(L)->ma
 
 /* The caller has made room (lua_checkstack). */
 static inline raw_value *raw_top(lua_State *L) { return ((raw_state *)L)->top; }
+/* The first argument of the C function that runs; behind the last one is raw_top. */
+static inline raw_value *raw_arguments(lua_State *L) { return ((raw_state *)L)->call->function + 1; }
 static inline void raw_push(lua_State *L, uint8_t tt, uint64_t bits) {
   raw_state *s = (raw_state *)L;
-  s->top->bits = bits;
-  s->top->tt = tt;
-  s->top++;
+  raw_value *top = s->top;
+  s->top = top + 1;
+  top->bits = bits;
+  top->tt = tt;
 }
 /* A coroutine that died of an error in a hook has hooks switched off for good, though its pending variables are still to be closed. */
 static inline void mr_lua_allow_hooks(lua_State *L) {

@@ -1,5 +1,6 @@
 /* mare.channel: the objects; what send and receive do is in exchange.c. */
 #include "module/exchange.h"
+#include "module/hop.h"
 
 #include <string.h>
 
@@ -24,7 +25,7 @@ static const mr_words receiving;
 
 static int receive_k(lua_State *L, int status, lua_KContext ctx) {
   (void)status;
-  return mr_exchange_received(L, (mr_fiber *)ctx, &receiving);
+  return mr_hop_received(L, (mr_fiber *)ctx, &receiving);
 }
 
 static int not_received(lua_State *L, int how) { return channel_fail(L, how == EXCHANGE_CLOSED ? "closed" : "timeout"); }
@@ -45,7 +46,6 @@ static int receive_as(lua_State *L, mr_fiber *f) {
 
 /* channel:receive([seconds]) -> v… | nil, "closed" | nil, "timeout" */
 static int l_channel_receive(lua_State *L) { return receive_as(L, mr_self_fiber(L)); }
-static int l_process_receive(lua_State *L) { return receive_as(L, mr_fiber_here(L)); }
 
 /* channel:try_receive() -> v… | nil, "closed" | nil, "empty" */
 static int l_channel_try_receive(lua_State *L) {
@@ -60,7 +60,7 @@ static const mr_words sending;
 
 static int send_k(lua_State *L, int status, lua_KContext ctx) {
   (void)status;
-  return mr_exchange_sent(L, (mr_fiber *)ctx, &sending);
+  return mr_hop_was_sent(L, (mr_fiber *)ctx, &sending);
 }
 
 static int no_nil(lua_State *L, int first) {
@@ -83,7 +83,6 @@ static const mr_words trying_to_send = { send_k, no_room, 0 };
 
 /* channel:send(v…) -> true | nil, "closed" */
 static int l_channel_send(lua_State *L) { return mr_exchange_send(L, mr_self_fiber(L), channel_check(L), 2, UINT64_MAX, &sending); }
-static int l_process_send(lua_State *L) { return mr_exchange_send(L, mr_fiber_here(L), channel_check(L), 2, UINT64_MAX, &sending); }
 
 /* channel:send_within(seconds, v…) -> true | nil, "closed" | nil, "timeout" */
 static int l_channel_send_within(lua_State *L) {
@@ -123,10 +122,12 @@ static int l_next(lua_State *L) {
   return receive_as(L, mr_self_fiber(L));
 }
 
+static int l_process_next(lua_State *L) { return mr_hop_receive(L, 0, &receiving, l_next); }
+
 /* for v… in channel:each() do … end: until it is closed and empty */
 static int l_channel_each(lua_State *L) {
   channel_check(L);
-  mr_function_push(L, l_next);
+  mr_function_push(L, mr_in_process(L) ? l_process_next : l_next);
   lua_pushvalue(L, 1);
   return 2;
 }
@@ -160,7 +161,9 @@ static const luaL_Reg methods[] = {
   { NULL, NULL }
 };
 
-/* In a process's state the hottest functions find their fiber without an upvalue. */
+/* In a process's state the hottest functions take the short way, if there is one. */
+static int l_process_send(lua_State *L) { return mr_hop_send(L, &sending, l_channel_send); }
+static int l_process_receive(lua_State *L) { return mr_hop_receive(L, 1, &receiving, l_channel_receive); }
 static const luaL_Reg fast[] = { { "send", l_process_send }, { "receive", l_process_receive }, { NULL, NULL } };
 
 static void channel_push(lua_State *L, mr_shared *o);

@@ -9,6 +9,7 @@
  * being unpacked is then not in `held`, and no packer is read after such a call.
  */
 #include "module/exchange.h"
+#include "channel/quick.h"
 #include "process/limit.h"
 
 #define STRING_LOAN 4096               /* a parked sender lends strings from this size on instead of copying them */
@@ -108,8 +109,7 @@ static int unpack_held(lua_State *L, mr_fiber *f) {
   return n;
 }
 
-/* Pushes the values of *m, which then is empty. */
-static int push_mail(lua_State *L, mr_fiber *f, mr_mail *m, mr_channel *c) {
+int mr_exchange_push(lua_State *L, mr_fiber *f, mr_mail *m, mr_channel *c) {
   int n = m->n, kind = m->kind;
   count_received(f);
   m->kind = MAIL_NONE;
@@ -146,12 +146,12 @@ static int push_loan(lua_State *L, mr_fiber *f, mr_wait *peer) {
   return 1;
 }
 
-static int take_from(lua_State *L, mr_fiber *f, mr_channel *c, mr_wait *peer) {
+int mr_exchange_take_from(lua_State *L, mr_fiber *f, mr_channel *c, mr_wait *peer) {
   if (peer->mail->kind == MAIL_STRING) return push_loan(L, f, peer);
   mr_lua_of(f)->mail = *peer->mail;
   peer->mail->kind = MAIL_NONE;
   mr_ready(peer->fiber, MR_WOKEN, f);
-  return push_mail(L, f, &mr_lua_of(f)->mail, c);
+  return mr_exchange_push(L, f, &mr_lua_of(f)->mail, c);
 }
 
 static int aux_key;
@@ -165,14 +165,9 @@ static void make_aux(lua_State *L, mr_fiber *f) {
   mr_lua_of(f)->aux = aux;
 }
 
-int mr_exchange_receive(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadline, const mr_words *w) {
+/* `open`: the fiber's wait is. */
+static int receive_on(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadline, const mr_words *w, int open) {
   mr_wait *peer;
-  if (PORT_UNLIKELY(mr_lua_of(f)->held_from != NULL) && !mr_lua_in_finaliser(L)) {
-    if (mr_lua_of(f)->held_from == (mr_shared *)c) return unpack_held(L, f);
-    mr_exchange_back(f);
-  }
-  if (PORT_UNLIKELY(mr_lua_of(f)->want_aux)) make_aux(L, f);
-  int open = deadline && mr_can_yield(f, L) && mr_wait_open(f, L) == MR_OK;
   for (;;) {
     mr_mail m;
     mr_step s = mr_channel_take(c, &m, open ? &f->wait : NULL, &peer);
@@ -187,8 +182,8 @@ int mr_exchange_receive(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadl
       case CH_DONE:
         mr_lua_of(f)->mail = m;
         if (peer) mr_ready(peer->fiber, peer->mail->kind == MAIL_NONE ? MR_WOKEN : MR_AGAIN, f);
-        return push_mail(L, f, &mr_lua_of(f)->mail, c);
-      case CH_PEER: return take_from(L, f, c, peer);
+        return mr_exchange_push(L, f, &mr_lua_of(f)->mail, c);
+      case CH_PEER: return mr_exchange_take_from(L, f, c, peer);
       case CH_CLOSED: return w->end(L, EXCHANGE_CLOSED);
       default: break;
     }
@@ -199,10 +194,25 @@ int mr_exchange_receive(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadl
   }
 }
 
+int mr_exchange_receive_open(lua_State *L, mr_fiber *f, mr_channel *c, const mr_words *w) { return receive_on(L, f, c, UINT64_MAX, w, 1); }
+
+int mr_exchange_receive(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadline, const mr_words *w) {
+  if (PORT_UNLIKELY(mr_lua_of(f)->held_from != NULL) && !mr_lua_in_finaliser(L)) {
+    if (mr_lua_of(f)->held_from == (mr_shared *)c) return unpack_held(L, f);
+    mr_exchange_back(f);
+  }
+  if (PORT_UNLIKELY(mr_lua_of(f)->want_aux)) make_aux(L, f);
+  int open = deadline && !mr_channel_may_have(c) && mr_can_yield(f, L) && mr_wait_open(f, L) == MR_OK;   /* it will have to wait, so at once */
+  return receive_on(L, f, c, deadline, w, open);
+}
+
 int mr_exchange_received(lua_State *L, mr_fiber *f, const mr_words *w) {
   mr_channel *c = (mr_channel *)f->on;
-  mr_reason r = mr_lua_wake(f);
-  if (PORT_LIKELY(r == MR_WOKEN)) return push_mail(L, f, &mr_lua_of(f)->mail, c);
+  return mr_exchange_received_so(L, f, c, mr_lua_wake(f), w);
+}
+
+int mr_exchange_received_so(lua_State *L, mr_fiber *f, mr_channel *c, mr_reason r, const mr_words *w) {
+  if (PORT_LIKELY(r == MR_WOKEN)) return mr_exchange_push(L, f, &mr_lua_of(f)->mail, c);
   mr_channel_unwait(c, &f->wait);
   if (r == MR_AGAIN) return mr_exchange_receive(L, f, c, f->deadline, w);
   mr_raise_reason(L, f, r);
@@ -219,7 +229,7 @@ static int l_unpack_view(lua_State *A) {
 
 /*
  * Straight into the parked receiver, on this thread but as the receiver: finalisers that run meanwhile see its process and this
- * thread, and can't wait. 0: it could not be done, nothing has happened.
+ * thread, and can't wait. Select puts its case's number beside the values. 0: it could not be done, nothing has happened.
  */
 static int deliver_direct(mr_fiber *f, mr_wait *node, mr_packer *p) {
   mr_fiber *peer = node->fiber;
@@ -227,7 +237,7 @@ static int deliver_direct(mr_fiber *f, mr_wait *node, mr_packer *p) {
   peer->thread = f->thread;
   lua_pushcfunction(A, l_unpack_view);
   lua_pushlightuserdata(A, p);
-  if (lua_pcall(A, 1, LUA_MULTRET, 0) != LUA_OK || lua_gettop(A) > 200 || !lua_checkstack(mr_lua_of(peer)->parked_L, lua_gettop(A))) {
+  if (lua_pcall(A, 1, LUA_MULTRET, 0) != LUA_OK || lua_gettop(A) > 200 || !lua_checkstack(mr_lua_of(peer)->parked_L, lua_gettop(A) + 1)) {
     lua_settop(A, 0);
     return 0;
   }
@@ -368,7 +378,10 @@ int mr_exchange_send(lua_State *L, mr_fiber *f, mr_channel *c, int first, uint64
 
 int mr_exchange_sent(lua_State *L, mr_fiber *f, const mr_words *w) {
   mr_channel *c = (mr_channel *)f->on;
-  mr_reason r = mr_lua_wake(f);
+  return mr_exchange_sent_so(L, f, c, mr_lua_wake(f), w);
+}
+
+int mr_exchange_sent_so(lua_State *L, mr_fiber *f, mr_channel *c, mr_reason r, const mr_words *w) {
   if (PORT_LIKELY(r == MR_WOKEN)) {
     mr_lua_of(f)->mail.kind = MAIL_NONE;
     return sent(L, f);
@@ -390,12 +403,8 @@ static int receive_link(void *o, mr_wait *w) { return mr_channel_link(o, w, 0); 
 static int send_link(void *o, mr_wait *w) { return mr_channel_link(o, w, 1); }
 static void exchange_unlink(void *o, mr_wait *w) { mr_channel_unwait(o, w); }
 
-static int receive_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
-  mr_fiber *f = w->fiber;
-  mr_channel *c = o;
+int mr_exchange_now(lua_State *L, mr_fiber *f, mr_channel *c) {
   mr_wait *peer;
-  if (why == MR_WOKEN) return push_mail(L, f, w->mail, c);
-  if (why == MR_CLOSED) return case_fail(L, "closed");
   if (PORT_UNLIKELY(mr_lua_of(f)->held_from != NULL) && !mr_lua_in_finaliser(L)) {
     if (mr_lua_of(f)->held_from == (mr_shared *)c) return unpack_held(L, f);
     mr_exchange_back(f);
@@ -404,11 +413,17 @@ static int receive_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   switch (mr_channel_take(c, &mr_lua_of(f)->mail, NULL, &peer)) {
     case CH_DONE:
       if (peer) mr_ready(peer->fiber, peer->mail->kind == MAIL_NONE ? MR_WOKEN : MR_AGAIN, f);
-      return push_mail(L, f, &mr_lua_of(f)->mail, c);
-    case CH_PEER: return take_from(L, f, c, peer);
+      return mr_exchange_push(L, f, &mr_lua_of(f)->mail, c);
+    case CH_PEER: return mr_exchange_take_from(L, f, c, peer);
     case CH_CLOSED: return case_fail(L, "closed");
     default: return -1;
   }
+}
+
+static int receive_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  if (why == MR_WOKEN) return mr_exchange_push(L, w->fiber, w->mail, o);
+  if (why == MR_CLOSED) return case_fail(L, "closed");
+  return mr_exchange_now(L, w->fiber, o);
 }
 
 /* The operation is on top. */

@@ -5,10 +5,13 @@
  * is ready it opens one wait, links all cases, and parks; whoever claims the ticket first decides which case it is, the others are
  * unlinked. The cases live in a userdata on the caller's stack, as long as the call; a case owns the message that it offers.
  *
+ * In a process a mere list of channels is a matter of pick.c.
+ *
  * Stack of a call: 1 the table of cases, 2 the userdata (set), then the waitables themselves - the program may change the table
  * meanwhile -, above them what take pushes.
  */
 #include "module/module.h"
+#include "module/pick.h"
 #include "run/replay.h"
 
 #include <stdlib.h>
@@ -74,7 +77,7 @@ static void unlink_all(set *s) {
   if (!s->linked) return;
   s->linked = 0;
   for (int i = 0; i < s->n; i++) s->order[i]->c.type->run.unlink(s->order[i]->c.object, &s->order[i]->c.wait);
-  if (PORT_UNLIKELY(mr_lua_of(s->f)->set != NULL)) hold(s, 0);
+  if (PORT_UNLIKELY(mr_lua_of(s->f)->set == s)) hold(s, 0);
 }
 
 /* A host's fiber that never goes on (its state closes): the objects may have been finalised already. */
@@ -291,7 +294,7 @@ static const mr_waitclass selecting = { .run = { .op = "select", .link = select_
                                         .give_up = select_give_up };
 
 /* select{ case…, default = value, timeout = seconds } -> index, results… | "default", value | nil, "timeout" */
-static int l_select(lua_State *L) {
+int mr_select_any(lua_State *L) {
   set *s = collect(L);
   if (s->n == 0 && !s->has_default && s->deadline == UINT64_MAX)
     return luaL_error(L, "select: nothing to wait for: the table has no cases, no default and no timeout");
@@ -302,6 +305,6 @@ void mr_select_setup(void) { mr_hooks.unlink = unlink_fiber; }
 
 int luaopen_mare_select(lua_State *L) {
   mr_host_ensure(L);
-  mr_function_push(L, l_select);
+  mr_function_push(L, mr_in_process(L) ? mr_pick : mr_select_any);
   return 1;
 }

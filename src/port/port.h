@@ -15,6 +15,7 @@
 #define PORT_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define PORT_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define PORT_NOINLINE    __attribute__((noinline))
+#define PORT_INLINE      inline __attribute__((always_inline))   /* of what each hop passes, whoever else calls it */
 #define PORT_NORETURN    __attribute__((noreturn))
 #define PORT_ALIAS       __attribute__((may_alias))  /* of a type: others' objects are seen through it */
 #define PORT_TLS         __thread __attribute__((tls_model("initial-exec")))
@@ -25,6 +26,7 @@
 #define PORT_LIKELY(x)   (x)
 #define PORT_UNLIKELY(x) (x)
 #define PORT_NOINLINE
+#define PORT_INLINE      inline
 #define PORT_NORETURN    _Noreturn
 #define PORT_ALIAS
 #define PORT_TLS         _Thread_local

@@ -395,6 +395,7 @@ void mr_proc_close(mr_thread *t, mr_proc *p) {
     t->left = 1;
   }
   if (p->known) mr_known_drop(p);
+  if (p->main.set) free(p->main.set);
   if (p->main.fiber.crew) mr_strands_free(p->main.fiber.crew);
   if (PORT_UNLIKELY(p->job.seats != NULL)) mr_seats_leave(&p->job);
   if (p->start) {

@@ -45,7 +45,7 @@ typedef struct mr_bounds { struct mr_limit *limits; uint64_t noticed; } mr_bound
 /* A fiber with its Lua side. What a message touches lies in two cache lines: from `L` on, and from `mail` on. */
 typedef struct mr_lua {
   mr_fiber fiber;                    /* first */
-  void *set;                         /* (owner) a host's fiber in select: what has to be unlinked if it never goes on */
+  void *set;                         /* (owner) a host's in select: what has to be unlinked if it never goes on; others: pick.c's, malloc'd */
   lua_State *L;                      /* the coroutine on which the body runs; of the first fiber: the state's main thread */
   lua_State *volatile top;           /* (owner) the coroutine that runs: top of the chain */
   lua_State *parked_L;               /* (owner) the coroutine that called the blocking function, for reports */

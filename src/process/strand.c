@@ -114,6 +114,7 @@ void mr_strand_free(mr_strand *s) {
   mr_crew_remove(&s->lua.fiber);
   free(s->name);
   free(s->trace);
+  if (!s->lua.fiber.job->host) free(s->lua.set);
   port_lines_free(s);
 }
 
@@ -185,7 +186,7 @@ void mr_strands_free(mr_crew *c) {
 /* What a fiber that never goes on has got, or offers. */
 static void forget(mr_fiber *f) {
   mr_lua *l = mr_lua_of(f);
-  if (l->set) mr_hooks.unlink(f);
+  if (l->set) mr_hooks.unlink(f);              /* a host's */
   mr_mail_drop(&l->mail);
 }
 

@@ -58,31 +58,38 @@ void mr_enqueue(mr_worker *w, mr_fiber *f, int due) {
   mr_wake_idle();
 }
 
+static PORT_NOINLINE void not_next(mr_worker *w, mr_fiber *f) { mr_enqueue(w, f, 0); }
+
+/* What comes out of the slot for another one. The worker may have been taken away: see hand_over. */
+static PORT_NOINLINE void slot_changed(mr_thread *t, mr_worker *w, mr_fiber *old) {
+  if (PORT_UNLIKELY(atomic_load(&w->thread) != ((uintptr_t)t | 1))) {
+    rescue(w);
+    mr_wake_idle();
+  }
+  if (out_of(old)) mr_enqueue(w, old, 0);
+}
+
 /*
  * A woken fiber runs next on the worker of who woke it; what sat there waits in the queue. Only the worker's holder may
  * fill the slot: the holder always looks there before it sleeps. A thread whose worker is taken away in this moment
  * sees so afterwards and empties it.
  */
-static void hand_over(mr_thread *t, mr_fiber *f) {
+static inline void hand_over(mr_thread *t, mr_fiber *f) {
   mr_worker *w = t->worker;
   uintptr_t mine = (uintptr_t)t | 1;
   if (!w || PORT_UNLIKELY(atomic_load_explicit(&w->thread, memory_order_relaxed) != mine)) {
-    mr_enqueue(NULL, f, 0);
+    not_next(NULL, f);
     return;
   }
   if (PORT_UNLIKELY(mr_fiber_heed(f) & HEED_LEVEL) && mr_fiber_level(f) == LEVEL_LOW) {
-    mr_enqueue(w, f, 0);                        /* nobody of its level goes before others */
+    not_next(w, f);                             /* nobody of its level goes before others */
     return;
   }
   port_chaos();
   mr_fiber_placed(f);
-  mr_fiber *old = out_of(atomic_exchange(&w->slot, f));
+  mr_fiber *old = atomic_exchange(&w->slot, f);
   /* Taken away before the exchange, the new holder may have found the slot empty and sleep; taken after it, it has still to look. */
-  if (PORT_UNLIKELY(atomic_load(&w->thread) != mine)) {
-    rescue(w);
-    mr_wake_idle();
-  }
-  if (old) mr_enqueue(w, old, 0);
+  if (PORT_UNLIKELY(atomic_load(&w->thread) != mine) || PORT_UNLIKELY(old != NULL)) slot_changed(t, w, old);
 }
 
 /*
@@ -110,13 +117,35 @@ static inline mr_fiber *make_ready(mr_fiber *f, mr_reason why, int where) {
   return mr_crew_push(f, where) ? &c->token : NULL;
 }
 
-void mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near) {
-  mr_assert_unlocked();
+/* In functions of their own, or mr_ready would have to save registers for them. */
+static PORT_NOINLINE void ready_any(mr_fiber *f, mr_reason why, mr_fiber *near) {
   if (mr_trace_on()) mr_traced_woken(f, why, near != NULL);
   if ((f = make_ready(f, why, CREW_LAST)) == NULL) return;
   if (atomic_load_explicit(&mr_rt.live, memory_order_relaxed) > PREFETCH_FROM && !f->crew) mr_run_body.prefetch(f);
   if (near) hand_over(near->thread, f);
   else mr_enqueue(NULL, f, 0);
+}
+
+/* f is PARKED, and it is what is queued: the usual case of make_ready. */
+static inline void ready_parked(mr_fiber *f, mr_reason why, mr_fiber *near) {
+  f->reason = (unsigned char)why;
+  port_chaos();
+  atomic_store_explicit(&f->state, FIBER_READY, memory_order_release);
+  hand_over(near->thread, f);
+}
+
+static PORT_NOINLINE void ready_far(mr_fiber *f, mr_reason why, mr_fiber *near) {
+  mr_run_body.prefetch(f);
+  ready_parked(f, why, near);
+}
+
+void mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near) {
+  mr_assert_unlocked();
+  mr_assert(!(atomic_load(&f->ticket) & 1));    /* claimed, and nobody but the claimer comes by here */
+  if (PORT_UNLIKELY(mr_trace_on()) || !near || PORT_UNLIKELY(f->crew != NULL) || PORT_UNLIKELY(f->mode == WAIT_HOST) ||
+      PORT_UNLIKELY(atomic_load_explicit(&f->state, memory_order_acquire) != FIBER_PARKED)) ready_any(f, why, near);
+  else if (PORT_UNLIKELY(atomic_load_explicit(&mr_rt.live, memory_order_relaxed) > PREFETCH_FROM)) ready_far(f, why, near);
+  else ready_parked(f, why, near);
 }
 
 mr_fiber *mr_ready_due(mr_fiber *f, mr_reason why) {
@@ -255,9 +284,8 @@ static void leave_crew(mr_crew *c, mr_worker *w) {
  * The thread is back from its fiber. 0: the monitor has given its worker to another; then it has also left the crew, before it counts as
  * gone: what is ready there must be in a queue when others look whether anything is left.
  */
-static int leave_fiber(mr_thread *t, mr_worker *w, mr_crew *c) {
+static PORT_INLINE int leave_fiber(mr_thread *t, mr_worker *w, mr_crew *c) {
   uintptr_t mine = (uintptr_t)t | 1;
-  set_current(t, NULL);
   /* Others take a worker only while it says | 1: once we have lowered that it is ours until the next run. */
   if (PORT_LIKELY(atomic_compare_exchange_strong(&w->thread, &mine, (uintptr_t)t))) {
     if (PORT_UNLIKELY(t->left)) mr_run_body.recycle(w, t);
@@ -265,12 +293,13 @@ static int leave_fiber(mr_thread *t, mr_worker *w, mr_crew *c) {
       /* in turns, or one of the two queues would starve */
       if (t->gave_way & GAVE_WAY) w->turn = (unsigned char)((w->turn & ~(unsigned)TURN_GLOBAL) | (w->served ? 0 : TURN_GLOBAL));
       if (t->gave_way & (LONG_TURN | LENT)) mr_share_settle(t, w);
+      if (!c) t->gave_way = 0;
     }
     return 1;
   }
   if (t->left) mr_run_body.recycle(NULL, t);
   t->worker = NULL;
-  t->timing = 0;
+  t->timing = t->gave_way = 0;
   if (c) leave_crew(c, NULL);
   atomic_fetch_sub(&mr_rt.ndetached, 1);
   mr_quiet_check();
@@ -289,8 +318,8 @@ static inline int run(mr_thread *t, mr_fiber *f) {
 /* f has ended. 1: its whole job is over. */
 static PORT_NOINLINE int ended(mr_thread *t, mr_fiber *f, int how) {
   int over = mr_run_body.end(t, f, how);
-  if (!over) set_current(t, NULL);
-  else if (PORT_UNLIKELY(t->timing)) mr_share_ended(t);
+  set_current(t, NULL);
+  if (over && PORT_UNLIKELY(t->timing)) mr_share_ended(t);
   return over;
 }
 
@@ -298,7 +327,7 @@ static PORT_NOINLINE int ended(mr_thread *t, mr_fiber *f, int how) {
  * Returns the crew of its job, which the caller still runs; NULL: there is none (a parked fiber may be elsewhere by now), or no job
  * any more.
  */
-static mr_crew *resume(mr_thread *t, mr_fiber *f) {
+static PORT_INLINE mr_crew *resume(mr_thread *t, mr_fiber *f) {
   mr_crew *c;
   int goes_on;
   f->thread = t;
@@ -326,6 +355,14 @@ static mr_crew *resume(mr_thread *t, mr_fiber *f) {
   return c;
 }
 
+/* f, which the caller has found, runs until it stops. NULL or its crew, as resume. */
+static PORT_INLINE mr_crew *take_turn(mr_thread *t, mr_worker *w, mr_fiber *f) {
+  if (PORT_UNLIKELY(f->fresh)) mr_run_body.get(w, f);
+  atomic_store_explicit(&t->poke, 0, memory_order_relaxed);
+  atomic_store_explicit(&w->thread, (uintptr_t)t | 1, memory_order_release);
+  return resume(t, f);
+}
+
 #define CREW_RUN 61                           /* so many of its fibers in a row, while others wait */
 
 /*
@@ -337,7 +374,23 @@ static mr_fiber *next_of_crew(mr_thread *t, mr_worker *w, mr_crew *c, unsigned *
   if (!(t->gave_way & GAVE_WAY) && (*row)++ < CREW_RUN && !mr_share_over(c)) f = mr_crew_next(c);
   else leave_crew(c, w);
   if (!f && t->timing) mr_share_turn_over(t);
+  t->gave_way = 0;
   return f;
+}
+
+/* The first of c's fibers has stopped, and t still holds its worker: others have their turns. 0: it does not hold it any more. */
+static PORT_NOINLINE int run_crew(mr_thread *t, mr_crew *c) {
+  unsigned row = 0;
+  mr_fiber *f;
+  while (c && (f = next_of_crew(t, t->worker, c, &row)) != NULL) {
+    if (PORT_UNLIKELY(f->mode == WAIT_HANDOVER)) {
+      give_to_waiter(t, t->worker, f);
+      return 0;
+    }
+    c = take_turn(t, t->worker, f);
+    if (!leave_fiber(t, t->worker, c)) return 0;
+  }
+  return 1;
 }
 
 /* 0: there is a place for it again. mr_workers_set decides by w->thread, under the same lock, whether it must start another. */
@@ -383,21 +436,17 @@ static void work(mr_thread *t) {
     atomic_store_explicit(&w->tick, atomic_load_explicit(&w->tick, memory_order_relaxed) + 1, memory_order_relaxed);
     if (PORT_UNLIKELY(mr_fiber_heed(f)) && !mr_share_heed(t, w, f)) continue;
     if (PORT_UNLIKELY(f->crew != NULL)) f = mr_crew_next(f->crew);   /* it is the token */
-    unsigned row = 0;
-    do {
-      if (PORT_UNLIKELY(f->mode == WAIT_HANDOVER)) {
-        give_to_waiter(t, w, f);
-        return;
-      }
-      if (PORT_UNLIKELY(f->fresh)) mr_run_body.get(w, f);
-      atomic_store_explicit(&t->poke, 0, memory_order_relaxed);
-      atomic_store_explicit(&w->thread, (uintptr_t)t | 1, memory_order_release);
-      mr_crew *c = resume(t, f);
-      w = t->worker;                            /* another one, if the fiber blocked its thread meanwhile */
-      holds = leave_fiber(t, w, c);
-      f = PORT_UNLIKELY(c != NULL) && holds ? next_of_crew(t, w, c, &row) : NULL;
-      t->gave_way = 0;
-    } while (f);
+    if (PORT_UNLIKELY(f->mode == WAIT_HANDOVER)) {
+      give_to_waiter(t, w, f);
+      return;
+    }
+    mr_crew *c = take_turn(t, w, f);
+    w = t->worker;                              /* another one, if the fiber blocked its thread meanwhile */
+    holds = leave_fiber(t, w, c);
+    if (PORT_UNLIKELY(c != NULL) && holds) {
+      holds = run_crew(t, c);
+      w = t->worker;
+    }
   }
 }
 
