@@ -28,6 +28,8 @@ const mr_type *mr_any_begin_get(mr_dec *d);                         /* the same 
 
 /* The n values on top become the fields of a new table, in the members' order; it is pushed in their place. */
 void mr_build(mr_dec *d, const mr_type *t);
+/* Pushes a table with the members of t as keys, to be filled raw. NULL: it is empty, and can't be. */
+raw_table *mr_new_table(lua_State *L, const mr_type *t);
 void mr_dec_enter(mr_dec *d, uint32_t fields); /* one level deeper: room on the stack for the fields of a table, which are paid out of the budget */
 static inline void mr_dec_leave(mr_dec *d) {
   mr_assert(d->depth > 0);

@@ -20,12 +20,21 @@ static void push_converted(mr_dec *d, const char *s, size_t n) {
   luaL_pushresultsize(&b, mr_text_from_latin(to, s, n));
 }
 
+/* For flat.c: the string on top. */
+static void keep_char(mr_dec *d, unsigned c) {
+  mr_env_table(d->L, d->fields, ENV_CHARS);
+  lua_pushvalue(d->L, -2);
+  lua_rawseti(d->L, -2, (lua_Integer)c + 1);
+  lua_pop(d->L, 1);
+}
+
 /* One octet is no UTF-8 if it is above ASCII; peers that send one nevertheless mean ISO 8859-1. So do those that send many chars. */
 void mr_get_char(mr_dec *d) {
   const char *p = mr_in_take(&d->in, 1, 1);
   if (!p) return;
   if (d->codec & CDR_FROM_LATIN) lua_pushlstring(d->L, p, 1);
   else push_converted(d, p, 1);
+  if (d->raw && !(*p & 0x80)) keep_char(d, (unsigned char)*p);
 }
 
 void mr_get_string(mr_dec *d, const mr_type *t) {
