@@ -9,9 +9,9 @@ local env = c.environment()
 local label = c.enum("Label", "one", "two", "three", "four", ("five"):rep(20))
 local types = { T.short, T.ushort, T.long, T.ulong, T.longlong, T.ulonglong, T.octet, T.int8, T.boolean, T.char, T.float, T.double, T.string,
                 c.bounded("string", 12), label, c.alias("Length", T.long) }
-local odd = { 0, 1, -1, 3.0, 3.5, -0.0, 0 / 0, 1 / 0, 127, 128, 255, 256, 65535, 65536, -32769, 1 << 32, -1 << 31, 1e300, 2.0 ^ 63, true, false,
-              "", "a", "one", "four", "five", ("five"):rep(20), "ab", "\0", "a\0b", "sieben b\0tes", "é", "\xe9", "日本語", ("long "):rep(30), ("x"):rep(40),
-              ("x"):rep(41), ("x"):rep(41) .. "\0", ("é"):rep(30), {}, print }
+local odd = { 0, 1, -1, 3.0, 3.5, -0.0, 0 / 0, 1 / 0, 127, 128, 255, 256, 65535, 65536, -32769, 1 << 32, -1 << 31, 1e300, 2.0 ^ 63, true,
+              false, "", "a", "one", "four", "five", ("five"):rep(20), "ab", "\0", "a\0b", "sieben b\0tes", "é", "\xe9", "日本語", ("long "):rep(30),
+              ("x"):rep(40), ("x"):rep(41), ("x"):rep(41) .. "\0", ("é"):rep(30), {}, print }
 
 local function at_random(r, kind) return random.value(r, kind, 3) end
 

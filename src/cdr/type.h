@@ -90,6 +90,7 @@ typedef struct mr_cdr_env {
   uint64_t seal;
   uint32_t serial;
   int buffers;                                 /* octets are decoded as buffers */
+  int owed;                                    /* KiB that the collector has to be told of: debt.c */
   const mr_type *any, *choice;                 /* the tables that stand for an any (_anytype, _anyval), for a union (_switch, _field, _value) */
   const raw_table *chars;
 } mr_cdr_env;
@@ -214,6 +215,9 @@ typedef struct mr_dec {
 
 void mr_get(mr_dec *d, const mr_type *t);      /* pushes a value; raises */
 void mr_get_deep(mr_dec *d, const mr_type *t); /* the same for values inside others (mr_is_deep), without recursion */
+/* Around the decoding of n bytes; begin's result is for end, but -1: there is none. */
+int  mr_debt_begin(lua_State *L, mr_cdr_env *env, size_t n);
+void mr_debt_end(lua_State *L, mr_cdr_env *env, int held);
 PORT_NORETURN void mr_dec_raise(mr_dec *d, const char *exception, int minor, const char *what);
 PORT_NORETURN void mr_env_raise(lua_State *L, int fields, const char *exception, int minor, const char *text, int codec);
 
