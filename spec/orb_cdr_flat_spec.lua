@@ -138,6 +138,32 @@ describe("structs of small members", function()
     assert.same({ a = 1, b = "x", c = "two" }, list[1])
   end)
 
+  it("have the strings that were sent, those that came lately, too", function()
+    local S = c.struct("S", { "a", T.char, "b", T.string, "c", c.bounded("string", 45) })
+    local program = env:program { c.seq(S), c.seq(T.string), c.seq(T.char) }
+    local function made(n, salt)                 -- such that many have the same ends
+      local text = {}
+      for i = 1, n do text[i] = string.char(97 + ((i + 7) % 16 < 3 and 0 or i == n // 2 and salt % 7 or i == n and salt // 7 or 0)) end
+      return table.concat(text)
+    end
+    for _, mode in ipairs { "generational", "incremental" } do
+      local before = collectgarbage(mode)
+      for round = 1, 6 do
+        local structs, texts, chars = {}, {}, {}
+        for n = 0, 45 do
+          for salt = 0, 20 do
+            structs[#structs + 1] = { a = string.char(32 + salt + round), b = made(n, salt), c = made(45 - n, salt * round) }
+            texts[#texts + 1], chars[#chars + 1] = made(n, salt), string.char(n + salt)
+          end
+        end
+        local bytes = program:encode(c.LITTLE, structs, texts, table.concat(chars))
+        assert.same({ structs, texts, table.concat(chars) }, { program:decode(bytes, 1, c.LITTLE) })
+        if round % 2 == 0 then collectgarbage() else collectgarbage "step" end
+      end
+      collectgarbage(before)
+    end
+  end)
+
   it("run finalisers that marshal meanwhile", function()
     local S = c.struct("S", { "a", T.long, "b", T.string, "c", T.char })
     local program = env:program { c.seq(S) }

@@ -51,11 +51,9 @@ static void build_api(mr_dec *d, const mr_type *t) {
 }
 
 raw_table *mr_new_table(lua_State *L, const mr_type *t) {
-  lua_createtable(L, 0, (int)t->n);
+  lua_createtable(L, 0, 0);
   raw_table *table = (raw_table *)(uintptr_t)(raw_top(L) - 1)->bits;
-  if (PORT_UNLIKELY(raw_isblack(table) || table->lsizenode != t->lsizenode)) return NULL;
-  raw_copy_nodes(table, t->nodes, t->lastfree);
-  return table;
+  return PORT_LIKELY(!raw_isblack(table) && raw_new_nodes(L, table, t->nodes, t->lsizenode, t->lastfree)) ? table : NULL;
 }
 
 void mr_build(mr_dec *d, const mr_type *t) {

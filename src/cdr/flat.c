@@ -59,12 +59,6 @@ mr_flat *mr_flat_make(const mr_type *t, void *room) {
 #define HIGH UINT64_C(0x8080808080808080)
 #define ONES UINT64_C(0x0101010101010101)
 
-static inline uint64_t load64(const char *p) {
-  uint64_t v;
-  memcpy(&v, p, 8);
-  return v;
-}
-
 /* A bit for a byte that is zero, or, where it is asked for, beyond ASCII. There may be more bits where there is one. */
 static inline uint64_t odd_bytes(uint64_t word, uint64_t high) { return ((word - ONES) & ~word & HIGH) | (word & high); }
 
@@ -74,11 +68,11 @@ static inline int copy_text(char *to, const char *s, size_t n, uint64_t high) {
   if (PORT_LIKELY(n >= 8)) {
     size_t i = 0;
     for (; i + 8 < n; i += 8) {
-      word = load64(s + i);
+      word = mr_load64(s + i);
       odd |= odd_bytes(word, high);
       memcpy(to + i, &word, 8);
     }
-    word = load64(s + n - 8);
+    word = mr_load64(s + n - 8);
     memcpy(to + n - 8, &word, 8);
     return !(odd | odd_bytes(word, high));
   }
@@ -245,7 +239,7 @@ static inline const char *get_text(mr_dec *d, const mr_step *s, const char *at) 
   at += 4;
   if (PORT_UNLIKELY(n == 0 || n > (size_t)(in->end - at) || at[n - 1] || (s->type->n && n - 1 > s->type->n))) return NULL;
   if (PORT_UNLIKELY(!(d->codec & CDR_AS_IS) && !mr_text_ascii(at, n - 1))) return NULL;
-  lua_pushlstring(d->L, at, n - 1);
+  mr_push_text(d, at, n - 1);
   return at + n;
 }
 
@@ -281,10 +275,9 @@ static PORT_INLINE int get_float(raw_node *to, const char *at, const int swap) {
 
 /* Characters whose strings are there already: making one could collect garbage, when the table is not filled yet. */
 static inline int get_char(const mr_dec *d, raw_node *to, const char *at) {
-  const raw_table *chars = d->env->chars;
-  unsigned c = (unsigned char)*at;
-  if (c >= MR_CHARS || raw_arraysize(chars) < MR_CHARS || chars->array[c].tt != RAW_SHORT) return 0;
-  GIVE(RAW_SHORT, chars->array[c].bits);
+  const raw_value *kept = mr_kept_char(d, *at);
+  if (PORT_UNLIKELY(!kept)) return 0;
+  GIVE(RAW_SHORT, kept->bits);
 }
 
 static PORT_INLINE int get_label(raw_node *to, const mr_step *s, const char *at, const int swap) {

@@ -78,11 +78,11 @@ enum {
   ENV_RECENT,                                  /* see reference.c */
   ENV_N,                                       /* the string "n" */
   ENV_ANY, ENV_CHOICE,                         /* the types of that name in mr_cdr_env; from here on the list is sealed */
-  ENV_CHARS,                                   /* a list of MR_CHARS strings of one character, by 1 + its code, as they were needed */
-  ENV_FIELDS = ENV_CHARS
+  ENV_KEPT,                                    /* short strings that were read: get_text.c */
+  ENV_FIELDS = ENV_KEPT
 };
 
-enum { MR_CHARS = 128 };
+enum { MR_KEPT_CHARS = 128, MR_KEPT_TEXTS = 64, MR_KEPT = MR_KEPT_CHARS + MR_KEPT_TEXTS };
 
 typedef struct mr_cdr_env {
   uintptr_t tag;
@@ -92,7 +92,7 @@ typedef struct mr_cdr_env {
   int buffers;                                 /* octets are decoded as buffers */
   int owed;                                    /* KiB that the collector has to be told of: debt.c */
   const mr_type *any, *choice;                 /* the tables that stand for an any (_anytype, _anyval), for a union (_switch, _field, _value) */
-  const raw_table *chars;
+  raw_table *kept;
 } mr_cdr_env;
 
 typedef struct mr_program {
