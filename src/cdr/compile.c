@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdarg.h>
 #include "cdr/union.h"
+#include "cdr/flat.h"
 #include "cdr/frames.h"
 #include "cdr/text.h"
 
@@ -278,8 +279,8 @@ static mr_type *make(compiler *c, int at, int kind) {
     n = count_list(c, at, "labels", 1 << 24);
     slots = power_above(2 * n);
   }
-  size_t size = sizeof(mr_type) + n * sizeof(mr_member) + nodes * sizeof(raw_node) + labels * sizeof(mr_label) +
-                slots * sizeof(uint32_t);
+  size_t flat = kind == TK_STRUCT && n && n <= MR_FLAT_MOST && mr_layout ? mr_flat_size(n) : 0;
+  size_t size = sizeof(mr_type) + n * sizeof(mr_member) + nodes * sizeof(raw_node) + labels * sizeof(mr_label) + slots * sizeof(uint32_t) + flat;
   mr_type *t = lua_newuserdatauv(c->L, size, 2);
   memset(t, 0, size);
   t->tag = (uintptr_t)&type_tag ^ (uintptr_t)t;
@@ -292,6 +293,7 @@ static mr_type *make(compiler *c, int at, int kind) {
   t->nodes = (raw_node *)(void *)(t->members + n);
   t->labels = (mr_label *)(void *)(t->nodes + nodes);
   t->slots = (uint32_t *)(void *)(t->labels + labels);
+  t->flat = flat ? (mr_flat *)(void *)(t->slots + slots) : NULL;
   t->map = slots - 1;
   return t;
 }
@@ -359,7 +361,10 @@ static void begin_type(compiler *c, frame *f) {
 /* All of it is there: its userdata takes the place of its table, and is on top. */
 static void end_type(compiler *c, const frame *f) {
   switch (f->kind) {
-    case TK_STRUCT: case TK_EXCEPT: make_template(c, f->t); break;
+    case TK_STRUCT: case TK_EXCEPT:
+      make_template(c, f->t);
+      if (f->t->flat) f->t->flat = mr_flat_make(f->t, f->t->flat);
+      break;
     case TK_UNION: end_union(c, f->t); break;
     case TK_SEQUENCE: case TK_ARRAY: end_list(f->t, f->part); break;
     case TK_ALIAS: end_alias(c, f->t, f->part); break;

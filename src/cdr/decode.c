@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "cdr/get.h"
+#include "cdr/flat.h"
 #include "transfer/transfer.h"
 
 /* ---- failures ---- */
@@ -49,15 +50,20 @@ static void build_api(mr_dec *d, const mr_type *t) {
   }
 }
 
+raw_table *mr_new_table(lua_State *L, const mr_type *t) {
+  lua_createtable(L, 0, 0);
+  raw_table *table = (raw_table *)(uintptr_t)(raw_top(L) - 1)->bits;
+  return PORT_LIKELY(!raw_isblack(table) && raw_new_nodes(L, table, t->nodes, t->lsizenode, t->lastfree)) ? table : NULL;
+}
+
 void mr_build(mr_dec *d, const mr_type *t) {
   lua_State *L = d->L;
   uint32_t n = t->n;
-  lua_createtable(L, 0, (int)n);
-  if (PORT_UNLIKELY(t->lsizenode == 255 || !d->raw)) { build_api(d, t); return; }
+  raw_table *table = NULL;
+  if (PORT_LIKELY(t->lsizenode != 255 && d->raw)) table = mr_new_table(L, t);
+  else lua_createtable(L, 0, (int)n);
+  if (PORT_UNLIKELY(!table)) { build_api(d, t); return; }
   raw_value *top = raw_top(L) - 1, *from = top - n;
-  raw_table *table = (raw_table *)(uintptr_t)top->bits;
-  if (PORT_UNLIKELY(raw_isblack(table) || table->lsizenode != t->lsizenode)) { build_api(d, t); return; }
-  raw_copy_nodes(table, t->nodes, t->lastfree);
   for (uint32_t i = 0; i < n; i++) {
     raw_node *node = &table->node[t->members[i].place];
     node->bits = from[i].bits;
@@ -76,6 +82,10 @@ static inline void get_members(mr_dec *d, const mr_type *t) {
 }
 
 static PORT_NOINLINE void get_struct(mr_dec *d, const mr_type *t) {
+  if (mr_flat_in(d, t)) {
+    if (PORT_UNLIKELY(!lua_checkstack(d->L, MR_FLAT_MOST))) no_room(d);
+    if (PORT_LIKELY(mr_get_flat(d, t))) return;
+  }
   if (PORT_UNLIKELY(d->depth >= MR_RECURSION)) mr_get_deep(d, t);
   else get_members(d, t);
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <math.h>
 #include "cdr/put.h"
+#include "cdr/flat.h"
 #include "transfer/transfer.h"
 
 /* ---- failures ---- */
@@ -179,23 +180,11 @@ static PORT_NOINLINE mr_val field_api(mr_enc *e, mr_val table, const char *name)
   return mr_val_at(e, lua_gettop(L));
 }
 
-/* In raw reading a short string's place follows from its hash. */
-static inline const raw_node *find_node(const raw_table *t, uint64_t key, uint32_t *hint) {
-  const raw_node *node = &t->node[*hint & (raw_nodes(t) - 1)];
-  if (PORT_LIKELY(node->key == key && node->key_tt == RAW_SHORT)) return node;
-  node = &t->node[((const raw_string *)(uintptr_t)key)->hash & (raw_nodes(t) - 1)];
-  for (;;) {
-    if (node->key == key && node->key_tt == RAW_SHORT) { *hint = (uint32_t)(node - t->node); return node; }
-    if (!node->next) return NULL;
-    node += node->next;
-  }
-}
-
 mr_val mr_field(mr_enc *e, mr_val table, mr_member *m) {
   if (PORT_UNLIKELY(!e->raw || !m->key)) return field_api(e, table, m->name);
   mr_val v = { 0, RAW_NIL };
   const raw_table *t = (const raw_table *)(uintptr_t)table.bits;
-  const raw_node *node = find_node(t, m->key, &m->hint);
+  const raw_node *node = mr_find_node(t, m->key, &m->hint);
   if (PORT_LIKELY(node && !raw_isnil(node->tt))) {
     v.bits = node->bits;
     v.tt = node->tt;
@@ -218,8 +207,7 @@ static PORT_NOINLINE int bad_number(mr_enc *e, const mr_type *t, mr_val v) {
   return mr_refuse(e, "BAD_PARAM", 0, "%s expected (%s), got %s", mr_kind_name(t), ranges[t->kind], text);
 }
 
-/* A float that is a whole number is as good. 0: it is none; wide: up to 2^64. */
-static PORT_NOINLINE int whole(mr_val v, int64_t *n, int wide) {
+PORT_NOINLINE int mr_whole(mr_val v, int64_t *n, int wide) {
   lua_Number f;
   if (v.tt != RAW_FLT) return 0;
   memcpy(&f, &v.bits, sizeof f);
@@ -230,7 +218,7 @@ static PORT_NOINLINE int whole(mr_val v, int64_t *n, int wide) {
 
 static inline int integer(mr_val v, int64_t *n) {
   *n = (int64_t)v.bits;
-  return PORT_LIKELY(v.tt == RAW_INT) || whole(v, n, 0);
+  return PORT_LIKELY(v.tt == RAW_INT) || mr_whole(v, n, 0);
 }
 
 static inline int number(mr_val v, double *n) {
@@ -271,6 +259,7 @@ int mr_struct_begin(mr_enc *e, const mr_type *t, mr_val v) { return begin_struct
 
 static PORT_NOINLINE int put_struct(mr_enc *e, const mr_type *t, mr_val v) {
   if (PORT_UNLIKELY(e->depth >= MR_RECURSION)) return mr_put_deep(e, t, v);
+  if (mr_flat_out(e, t) && v.tt == RAW_TABLE && mr_put_flat(e, t, (const raw_table *)(uintptr_t)v.bits)) return 0;
   int strays = e->strays;
   if (begin_struct(e, t, v)) return -1;
   for (mr_member *m = t->members, *last = m + t->n; m < last; m++) {
@@ -321,7 +310,7 @@ static int put_enum(mr_enc *e, const mr_type *t, mr_val v) {
 
 static PORT_NOINLINE int put_wide_integer(mr_enc *e, const mr_type *t, mr_val v) {
   int64_t n;
-  if (!whole(v, &n, t->kind == TK_ULONGLONG)) return bad_number(e, t, v);
+  if (!mr_whole(v, &n, t->kind == TK_ULONGLONG)) return bad_number(e, t, v);
   mr_out_u64(&e->o, (uint64_t)n);
   return 0;
 }

@@ -4,6 +4,8 @@
 
 #include "cdr/type.h"
 
+enum { MR_SHORT_TEXT = 40 };                     /* bytes of a string that Lua has once, as it is configured usually */
+
 void mr_get_char(mr_dec *d);
 void mr_get_string(mr_dec *d, const mr_type *t);
 void mr_get_octets(mr_dec *d, const mr_type *t);
@@ -28,12 +30,64 @@ const mr_type *mr_any_begin_get(mr_dec *d);                         /* the same 
 
 /* The n values on top become the fields of a new table, in the members' order; it is pushed in their place. */
 void mr_build(mr_dec *d, const mr_type *t);
+/* Pushes a table with the members of t as keys, to be filled raw. NULL: it is empty, and can't be. */
+raw_table *mr_new_table(lua_State *L, const mr_type *t);
 void mr_dec_enter(mr_dec *d, uint32_t fields); /* one level deeper: room on the stack for the fields of a table, which are paid out of the budget */
 static inline void mr_dec_leave(mr_dec *d) {
   mr_assert(d->depth > 0);
   d->depth--;
 }
 PORT_NORETURN void mr_dec_bad(mr_dec *d);      /* raises what d->in found */
+
+/* ---- short strings that were met lately need not be made again: get_text.c ---- */
+
+static inline uint64_t mr_load64(const char *p) {
+  uint64_t v;
+  memcpy(&v, p, 8);
+  return v;
+}
+static inline uint64_t mr_load32(const char *p) {
+  uint32_t v;
+  memcpy(&v, p, 4);
+  return v;
+}
+/* All of up to 16 bytes, the first and the last eight of more. */
+typedef struct mr_ends { uint64_t first, last; } mr_ends;
+static inline mr_ends mr_text_ends(const char *s, size_t n) {
+  if (PORT_LIKELY(n >= 8)) return (mr_ends){ mr_load64(s), mr_load64(s + n - 8) };
+  if (n >= 4) return (mr_ends){ mr_load32(s), mr_load32(s + n - 4) };
+  if (n == 0) return (mr_ends){ 0, 0 };
+  return (mr_ends){ (uint64_t)(unsigned char)s[0] << 8 | (unsigned char)s[n / 2], (unsigned char)s[n - 1] };
+}
+
+/* Where a string would be kept; NULL: nowhere. */
+static inline raw_value *mr_kept(const mr_dec *d, uint32_t place) {
+  return PORT_LIKELY(d->raw && raw_arraysize(d->env->kept) >= MR_KEPT) ? d->env->kept->array + place : NULL;
+}
+static inline const raw_value *mr_kept_char(const mr_dec *d, char c) {
+  const raw_value *v = (unsigned char)c < MR_KEPT_CHARS ? mr_kept(d, (unsigned char)c) : NULL;
+  return v && v->tt == RAW_SHORT ? v : NULL;
+}
+void mr_push_new_text(mr_dec *d, const char *s, size_t n, uint32_t place);   /* and keeps it there */
+
+/* n bytes that need no conversion. */
+static inline void mr_push_text(mr_dec *d, const char *s, size_t n) {
+  if (n <= MR_SHORT_TEXT) {
+    const mr_ends ends = mr_text_ends(s, n);
+    const uint64_t mixed = (ends.first ^ (ends.last << 7 | ends.last >> 57) ^ n) * UINT64_C(0x9E3779B97F4A7C15);
+    const uint32_t place = MR_KEPT_CHARS + (uint32_t)(mixed >> 58);
+    const raw_value *v = mr_kept(d, place);
+    const raw_string *r = v && v->tt == RAW_SHORT ? (const raw_string *)(uintptr_t)v->bits : NULL;
+    if (PORT_LIKELY(r && r->shrlen == n)) {
+      const mr_ends its = mr_text_ends(r->text, n);
+      if (its.first == ends.first && its.last == ends.last && (n <= 16 || memcmp(s + 8, r->text + 8, n - 16) == 0)) {
+        raw_push(d->L, RAW_SHORT, v->bits);
+        return;
+      }
+    }
+    mr_push_new_text(d, s, n, place);
+  } else lua_pushlstring(d->L, s, n);
+}
 
 static inline void mr_get_integer(mr_dec *d, int64_t n) {
   if (PORT_LIKELY(d->raw)) raw_push(d->L, RAW_INT, (uint64_t)n);

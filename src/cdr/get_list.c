@@ -6,6 +6,8 @@
  * Where elements may be nil the table says how many there are, as `n`.
  */
 #include "cdr/get.h"
+#include "cdr/flat.h"
+#include "transfer/transfer.h"
 
 static uint32_t length_of(mr_dec *d, const mr_type *t) {
   uint64_t n = t->fixed ? t->n : mr_in_u32(&d->in), least = t->element->min;
@@ -96,9 +98,11 @@ void mr_get_sequence(mr_dec *d, const mr_type *t) {
   uint32_t n;
   if (PORT_UNLIKELY(d->depth >= MR_RECURSION)) { mr_get_deep(d, t); return; }
   if (mr_list_begin_get(d, t, &n)) { mr_dec_leave(d); return; }
+  int flat = mr_flat_in(d, element);
+  if (flat && PORT_UNLIKELY(!lua_checkstack(d->L, MR_FLAT_MOST))) mr_raise_memory(d->L);
   for (uint32_t i = 0; i < n; i++) {
     d->reserved -= element->min;
-    mr_get(d, element);
+    if (!flat || PORT_UNLIKELY(!mr_get_flat(d, element))) mr_get(d, element);
     store(d, i);
   }
   mr_list_end(d, t, n);

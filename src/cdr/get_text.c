@@ -5,10 +5,32 @@
 
 enum { DATA_CONVERSION = 1 };
 
+/*
+ * Short strings that messages have are often the same ones: states, units, names of kinds. Lua hashes and seeks each of them; here a few that were read
+ * last are found by their ends alone. Of a place that two of them want the later one has it. Those of one character have places of their own.
+ * The list is one that programs do not see, but by the debug library: so what is in it is looked at as anybody's would be.
+ */
+void mr_push_new_text(mr_dec *d, const char *s, size_t n, uint32_t place) {
+  lua_State *L = d->L;
+  lua_pushlstring(L, s, n);
+  raw_value *to = mr_kept(d, place);             /* now, as garbage may have been collected */
+  const raw_value *string = raw_top(L) - 1;
+  if (!to || string->tt != RAW_SHORT) return;
+  if (PORT_LIKELY(!raw_isblack(d->env->kept) || !raw_iswhite((const void *)(uintptr_t)string->bits))) {
+    to->bits = string->bits;
+    to->tt = RAW_SHORT;
+    return;
+  }
+  mr_env_table(L, d->fields, ENV_KEPT);
+  lua_pushvalue(L, -2);
+  lua_rawseti(L, -2, (lua_Integer)place + 1);
+  lua_pop(L, 1);
+}
+
 /* Bytes of the message's char code set. */
 static void push_converted(mr_dec *d, const char *s, size_t n) {
   lua_State *L = d->L;
-  if (PORT_LIKELY((d->codec & CDR_AS_IS) || mr_text_ascii(s, n))) { lua_pushlstring(L, s, n); return; }
+  if (PORT_LIKELY((d->codec & CDR_AS_IS) || mr_text_ascii(s, n))) { mr_push_text(d, s, n); return; }
   luaL_Buffer b;
   if (d->codec & CDR_FROM_LATIN) {
     size_t count = mr_text_to_latin(luaL_buffinitsize(L, &b, n), s, n);
@@ -24,7 +46,10 @@ static void push_converted(mr_dec *d, const char *s, size_t n) {
 void mr_get_char(mr_dec *d) {
   const char *p = mr_in_take(&d->in, 1, 1);
   if (!p) return;
-  if (d->codec & CDR_FROM_LATIN) lua_pushlstring(d->L, p, 1);
+  const raw_value *kept = mr_kept_char(d, *p);
+  if (PORT_LIKELY(kept != NULL)) raw_push(d->L, RAW_SHORT, kept->bits);
+  else if (!(*p & 0x80)) mr_push_new_text(d, p, 1, (unsigned char)*p);
+  else if (d->codec & CDR_FROM_LATIN) lua_pushlstring(d->L, p, 1);
   else push_converted(d, p, 1);
 }
 

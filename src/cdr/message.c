@@ -81,6 +81,7 @@ int mr_program_decode(lua_State *L, const mr_program *p, int codec, const char *
   mr_dec d = { .L = L, .env = p->env, .raw = mr_layout, .codec = codec };
   d.fields = push_fields(L, p);
   d.budget = BUDGET + BUDGET_PER_BYTE * (uint64_t)n;
+  int held = mr_debt_begin(L, p->env, n - at);
   mr_in_begin(&d.in, s, n, at, codec & CDR_LITTLE);
   if (PORT_UNLIKELY(minor_of(codec) == 1 && n > GIOP_HEADER && (s[GIOP_FLAGS_AT] & GIOP_SEAMS) && memcmp(s, "GIOP", 4) == 0)) mr_in_seams(&d.in);
   if (PORT_UNLIKELY(p->n > 20 && !lua_checkstack(L, (int)p->n + LUA_MINSTACK))) mr_raise_memory(L);
@@ -88,6 +89,7 @@ int mr_program_decode(lua_State *L, const mr_program *p, int codec, const char *
     mr_get(&d, p->types[i]);
     check_dec(&d, i + 1);
   }
+  if (PORT_UNLIKELY(held >= 0)) mr_debt_end(L, p->env, held);
   return (int)p->n;
 }
 

@@ -5,6 +5,7 @@
  * before it, which is refused. Numbers in a raw array go in one loop.
  */
 #include "cdr/put.h"
+#include "cdr/flat.h"
 
 static inline mr_val element(mr_enc *e, mr_val list, uint64_t i) {
   mr_val v = { 0, RAW_NIL };
@@ -116,9 +117,20 @@ static uint64_t put_numbers(mr_enc *e, const mr_type *t, mr_val list, uint64_t n
   }
 }
 
+/* Structs that are as expected: how many of the first n went. */
+static uint64_t put_flats(mr_enc *e, const mr_type *element, mr_val list, uint64_t i, uint64_t n) {
+  const raw_table *table = (const raw_table *)(uintptr_t)list.bits;
+  const raw_value *a = table->array;
+  uint64_t size = raw_arraysize(table);
+  if (size > n) size = n;
+  while (i < size && a[i].tt == RAW_TABLE && mr_put_flat(e, element, (const raw_table *)(uintptr_t)a[i].bits)) i++;
+  return i;
+}
+
 static int put_elements(mr_enc *e, const mr_type *t, mr_val list, uint64_t i, uint64_t n) {
-  int strays = e->strays;
+  int strays = e->strays, flat = mr_flat_out(e, t->element);
   for (; i < n; i++) {
+    if (flat && (i = put_flats(e, t->element, list, i, n)) == n) break;
     mr_val v = element(e, list, i + 1);
     if (PORT_UNLIKELY(mr_put(e, t->element, v))) return mr_in_element(e, i + 1);
     if (PORT_UNLIKELY(e->strays != strays)) mr_drop(e, strays);

@@ -27,6 +27,7 @@ enum {
 #define TK_INDIRECTION 0xffffffffu
 
 typedef struct mr_type mr_type;
+typedef struct mr_flat mr_flat;
 
 typedef struct mr_member {
   const mr_type *type;
@@ -64,6 +65,7 @@ struct mr_type {
   uint32_t nlabels;
   int64_t unused;                              /* the smallest from 0 that is none of them */
   const char *name, *id;
+  mr_flat *flat;                               /* of a struct whose members are all small: flat.h; else NULL */
 };
 
 /* ---- the environment's fields: a list on the stack of who needs them ---- */
@@ -76,8 +78,11 @@ enum {
   ENV_RECENT,                                  /* see reference.c */
   ENV_N,                                       /* the string "n" */
   ENV_ANY, ENV_CHOICE,                         /* the types of that name in mr_cdr_env; from here on the list is sealed */
-  ENV_FIELDS = ENV_CHOICE
+  ENV_KEPT,                                    /* short strings that were read: get_text.c */
+  ENV_FIELDS = ENV_KEPT
 };
+
+enum { MR_KEPT_CHARS = 128, MR_KEPT_TEXTS = 64, MR_KEPT = MR_KEPT_CHARS + MR_KEPT_TEXTS };
 
 typedef struct mr_cdr_env {
   uintptr_t tag;
@@ -85,7 +90,9 @@ typedef struct mr_cdr_env {
   uint64_t seal;
   uint32_t serial;
   int buffers;                                 /* octets are decoded as buffers */
+  int owed;                                    /* KiB that the collector has to be told of: debt.c */
   const mr_type *any, *choice;                 /* the tables that stand for an any (_anytype, _anyval), for a union (_switch, _field, _value) */
+  raw_table *kept;
 } mr_cdr_env;
 
 typedef struct mr_program {
@@ -183,6 +190,7 @@ int mr_put(mr_enc *e, const mr_type *t, mr_val v);    /* 0, or -1: see e->except
 int mr_put_deep(mr_enc *e, const mr_type *t, mr_val v);   /* the same for values inside others (mr_is_deep), without recursion */
 mr_val mr_val_at(const mr_enc *e, int idx);
 mr_val mr_field(mr_enc *e, mr_val table, mr_member *m);
+int  mr_whole(mr_val v, int64_t *n, int wide); /* a float that is a whole number, which is as good; 0: it is none. wide: up to 2^64 */
 const char *mr_val_text(const mr_enc *e, mr_val v, size_t *n);
 int  mr_index(lua_State *L);                   /* index(table, light userdata name) -> table[name], with its metamethods */
 int  mr_enter(mr_enc *e, mr_val table);
@@ -207,6 +215,9 @@ typedef struct mr_dec {
 
 void mr_get(mr_dec *d, const mr_type *t);      /* pushes a value; raises */
 void mr_get_deep(mr_dec *d, const mr_type *t); /* the same for values inside others (mr_is_deep), without recursion */
+/* Around the decoding of n bytes; begin's result is for end, but -1: there is none. */
+int  mr_debt_begin(lua_State *L, mr_cdr_env *env, size_t n);
+void mr_debt_end(lua_State *L, mr_cdr_env *env, int held);
 PORT_NORETURN void mr_dec_raise(mr_dec *d, const char *exception, int minor, const char *what);
 PORT_NORETURN void mr_env_raise(lua_State *L, int fields, const char *exception, int minor, const char *text, int codec);
 

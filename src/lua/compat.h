@@ -13,6 +13,7 @@
  *   mr_lua_in_finaliser     lua_gc gives -1            as 5.4                   a flag of ours          a flag of ours
  *   mr_lua_generational …   numbers after the mode     none                     no such mode            no such mode
  *   mr_lua_step             KiB, as an int             bytes, as a size_t       as 5.4                  as 5.4
+ *   mr_lua_owe              KiB may be less than 0  a size_t may not         as 5.4                  as 5.4
  *   mr_lua_dump             pieces                     and one that is empty    as 5.4                  never stripped
  *   mr_lua_float_text       luaconf.h's format         lua_numbertocstring      as 5.4                  as 5.4
  *   mr_lua_fits             weak.h                     another number           another number          another number
@@ -86,6 +87,9 @@ static inline void mr_lua_step(lua_State *L, size_t bytes) {
   size_t kib = bytes >> 10;
   lua_gc(L, LUA_GCSTEP, (int)(kib < INT_MAX ? kib : INT_MAX));
 }
+
+/* As if so many KiB more, or less, had been asked for. 0: a finaliser runs, and nothing was done. */
+static inline int mr_lua_owe(lua_State *L, int kib) { return lua_gc(L, LUA_GCSTEP, kib) != -1; }
 
 /* ---- functions and numbers ---- */
 

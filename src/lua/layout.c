@@ -185,6 +185,48 @@ static int check_hash(lua_State *L) {
   return 1;
 }
 
+static ptrdiff_t all_memory(lua_State *L) { return ((ptrdiff_t)lua_gc(L, LUA_GCCOUNT) << 10) + lua_gc(L, LUA_GCCOUNTB); }
+
+/* Several times: the table of strings shrinks by half each time. */
+static ptrdiff_t settled_memory(lua_State *L) {
+  for (int i = 0; i < 8; i++) lua_gc(L, LUA_GCCOLLECT);
+  return all_memory(L);
+}
+
+/* Nodes that are asked for raw count as those that Lua asks for, and are Lua's to give back. */
+static int check_nodes(lua_State *L) {
+  lua_createtable(L, 0, 4);
+  const raw_table *one = (const raw_table *)lua_topointer(L, -1);
+  lua_pushliteral(L, "key");
+  lua_pushinteger(L, 5);
+  lua_rawset(L, -3);
+  ptrdiff_t before = settled_memory(L);
+  lua_createtable(L, 0, 0);
+  raw_table *two = (raw_table *)lua_topointer(L, -1);
+  ptrdiff_t empty = all_memory(L);
+  NEED(raw_new_nodes(L, two, one->node, one->lsizenode, raw_free(one)));
+  NEED(all_memory(L) == empty + 4 * (ptrdiff_t)sizeof(raw_node));
+  lua_pushliteral(L, "key");
+  NEED(lua_rawget(L, -2) == LUA_TNUMBER && lua_tointeger(L, -1) == 5);
+  lua_pop(L, 2);
+  NEED(settled_memory(L) == before);
+  lua_settop(L, 0);
+  return 1;
+}
+
+static int check_memory(lua_State *L) {
+  void *ud;
+  const raw_global *g = ((const raw_state *)L)->global;
+  lua_gc(L, LUA_GCSTOP);
+  NEED(g->alloc == lua_getallocf(L, &ud) && g->ud == ud && all_memory(L) == g->total + g->debt);
+  ptrdiff_t debt = g->debt, total = g->total;
+  lua_newuserdatauv(L, 1000, 0);
+  NEED(g->debt >= debt + 1000 && g->debt < debt + 1100 && g->total == total);
+  lua_gc(L, LUA_GCRESTART);
+  lua_settop(L, 0);
+  return check_nodes(L);
+}
+
 /* A table's cache of missing metamethods: bits 0 to 6, set when it is made, all cleared by writing. */
 static int check_flags(lua_State *L) {
   lua_createtable(L, 0, 1);
@@ -284,7 +326,8 @@ static int l_check(lua_State *L) {
   luaL_checkstack(L, 20, NULL);
   int ok = check_stack(L) && check_tags(L) && check_userdata(L) && check_arguments(L) && check_string(L, 3, RAW_SHORT) &&
            check_string(L, 40, RAW_SHORT) && check_string(L, 41, RAW_LONG) && check_array(L) && check_limit(L) && check_hash(L) &&
-           check_flags(L) && check_gc_flag(L) && check_colours(L) && check_function(L) && check_upvalues(L) && check_registry(L);
+           check_memory(L) && check_flags(L) && check_gc_flag(L) && check_colours(L) && check_function(L) && check_upvalues(L) &&
+           check_registry(L);
   lua_settop(L, 0);
   lua_pushboolean(L, ok);
   return 1;

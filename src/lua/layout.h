@@ -4,8 +4,8 @@
  * Invariants:
  *  - nothing here is used unless `mr_layout` is 1, which a self-check on the running Lua library decides (layout.c);
  *    the same code paths exist through the public API and give the same results;
- *  - a raw write never allocates, and writes a collectable value only into an object that is not black: no barrier
- *    is owed then (a barrier keeps black objects from pointing to white ones, nothing else);
+ *  - a raw write never collects, nor allocates, but for a new table's nodes (raw_new_nodes); it writes a collectable value only into an object
+ *    that is not black: no barrier is owed then (a barrier keeps black objects from pointing to white ones, nothing else);
  *  - pointers into a state are used only between two calls that may collect or move what they point to.
  */
 #ifndef MR_LAYOUT_H
@@ -72,9 +72,11 @@ typedef struct PORT_ALIAS raw_state {
   uint8_t tt, marked, status, allowhook;
   uint16_t nci;
   raw_value *top;
-  void *global;
+  struct raw_global *global;
   raw_frame *call;
 } raw_state;
+/* Of a whole state: how its memory is asked for, and by how much of it the collector is late (all there is: total + debt). */
+typedef struct PORT_ALIAS raw_global { lua_Alloc alloc; void *ud; ptrdiff_t total, debt; } raw_global;
 
 /* About where the stack of L's running function is; to prefetch only, which can't fault. */
 const char *mr_lua_stack_hint(lua_State *L);
@@ -85,6 +87,7 @@ void mr_layout_check(void);                    /* runs the self-check, once per 
 static inline const raw_table *raw_registry(lua_State *L) { return (const raw_table *)lua_topointer(L, LUA_REGISTRYINDEX); }
 static inline int raw_isnil(uint8_t tt) { return (tt & 15) == 0; }
 static inline int raw_isblack(const void *o) { return ((const raw_object *)o)->marked & RAW_BLACK; }
+static inline int raw_iswhite(const void *o) { return ((const raw_object *)o)->marked & RAW_WHITES; }
 static inline uint32_t raw_nodes(const raw_table *t) { return (uint32_t)1 << t->lsizenode; }
 
 /* alimit may be a hint for '#' (flag bit 7); the real size is then the next power of two. */
@@ -109,6 +112,22 @@ static inline void raw_copy_nodes(raw_table *to, const raw_node *nodes, int32_t 
   memcpy(to->node, nodes, raw_nodes(to) * sizeof(raw_node));
   to->flags &= 128;                            /* which metamethods it lacks is not known now */
   to->lastfree = to->node + free;
+}
+
+/*
+ * The same for a table without a hash part that has just been made, which gets one. It counts for the collector as if Lua had asked for it, but nothing
+ * is collected for it. 0: there is no memory without.
+ */
+static inline int raw_new_nodes(lua_State *L, raw_table *to, const raw_node *nodes, uint8_t lsizenode, int32_t free) {
+  raw_global *g = ((raw_state *)L)->global;
+  size_t size = sizeof(raw_node) << lsizenode;
+  raw_node *p = g->alloc(g->ud, NULL, 0, size);
+  if (PORT_UNLIKELY(!p)) return 0;
+  g->debt += (ptrdiff_t)size;
+  to->node = p;
+  to->lsizenode = lsizenode;
+  raw_copy_nodes(to, nodes, free);
+  return 1;
 }
 
 /* Every object of a state has an age in generational mode, and none in the other. */

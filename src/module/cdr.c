@@ -285,6 +285,9 @@ static int l_environment(lua_State *L) {
   make_tables(L, 3);
   env->any = make_own(L, env, 3, ENV_ANY, "_anytype", "_anyval", NULL);
   env->choice = make_own(L, env, 3, ENV_CHOICE, "_switch", "_field", "_value");
+  lua_createtable(L, MR_KEPT, 0);
+  env->kept = (raw_table *)(uintptr_t)lua_topointer(L, -1);
+  lua_rawseti(L, 3, ENV_KEPT);
   lua_settop(L, 3);
   env->fields = lua_topointer(L, 3);
   env->seal = mr_seal_of(L, ENV_FIELDS);

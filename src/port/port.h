@@ -15,8 +15,9 @@
 #define PORT_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define PORT_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define PORT_NOINLINE    __attribute__((noinline))
-#define PORT_INLINE      inline __attribute__((always_inline))   /* of what each hop passes, whoever else calls it */
+#define PORT_INLINE      inline __attribute__((always_inline))
 #define PORT_NORETURN    __attribute__((noreturn))
+#define PORT_NEVER()     __builtin_unreachable()
 #define PORT_ALIAS       __attribute__((may_alias))  /* of a type: others' objects are seen through it */
 #define PORT_TLS         __thread __attribute__((tls_model("initial-exec")))
 #define PORT_PREFETCH(p) __builtin_prefetch(p)
@@ -27,6 +28,7 @@
 #define PORT_UNLIKELY(x) (x)
 #define PORT_NOINLINE
 #define PORT_INLINE      inline
+#define PORT_NEVER()     ((void)0)
 #define PORT_NORETURN    _Noreturn
 #define PORT_ALIAS
 #define PORT_TLS         _Thread_local
