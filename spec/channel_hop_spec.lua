@@ -56,6 +56,7 @@ describe("a message to a process that waits", function()
       local to = spawn(function() for _ = 1, 1000 do c:receive() end done:send(true) over:receive() end)
       local from = spawn(function() for i = 1, 1000 do c:send(i) end done:send(true) over:receive() end)
       for _ = 1, 2 do done:receive() end
+      while to:status() ~= "waiting" or from:status() ~= "waiting" do mare.process.yield() end
       local counts = {}
       for _, p in ipairs(mare.process.list()) do counts[p.id] = p end
       print(counts[from.id].sent, counts[to.id].received)

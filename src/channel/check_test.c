@@ -48,6 +48,13 @@ static void both_sides_wait(void) {
   look();
 }
 
+static void offer_is_not_told(void) {
+  broken->capacity = broken->count = 0;
+  broken->head->last = broken->head->first;
+  linked(&somebody, &broken->senders);
+  look();
+}
+
 static void too_many_have_come(void) {
   static mr_meeting m;
   mr_waitq_init(&m.waiters);
@@ -97,6 +104,7 @@ int main(void) {
   CHECK_DIES(sender_waits_beside_room, "c->count >= c->capacity || senders == 0");
   CHECK_DIES(list_is_torn, "w->next->prev == w");
   CHECK_DIES(both_sides_wait, "!sender || !first_open(&c->receivers, sender)");
+  CHECK_DIES(offer_is_not_told, "mr_channel_may_have(c)");
   CHECK_DIES(too_many_have_come, "m->arrived < m->expected");
   CHECK_DIES(waits_at_a_closed_one, "!c->closed && !node->next");
   CHECK_DIES(comes_back_to_life, "refs");
