@@ -35,11 +35,11 @@ struct mr_channel {
   unsigned char closed;
   atomic_uchar news;                 /* (lock for writing) 0: it is open, nothing is queued, and no sender waits; a hint for those without the lock */
   size_t capacity, count;
+  mr_wait receivers, senders;        /* heads */
+  segment *head, *tail;
 #ifdef MR_CHECKS
   unsigned char starved;             /* a free place stayed free, for want of memory, though senders wait */
 #endif
-  segment *head, *tail;
-  mr_wait senders, receivers;        /* heads */
   mr_name_entry *name;               /* owned; NULL: anonymous */
   mr_meeting *meeting;               /* owned; NULL until somebody is at the barrier */
 };

@@ -64,8 +64,8 @@ lua_State *mr_image_clone(const mr_image *im, mr_heap **h);/* a new state in a n
 void       mr_image_rewind(const mr_image *im, mr_heap *h);/* h came from mr_image_clone: all chunks but the first go back, the
                                                               first is as it was after clone (limit reset to 0); its lua_State * stays valid */
 size_t     mr_image_size(const mr_image *im);
-/* Asks for the cache lines in which a small process keeps what it made itself. */
-void       mr_image_prefetch(const mr_image *im, const mr_heap *h);
+/* Asks for the cache lines in which a small process keeps what it made itself. L: that of a clone, or what is asked for is nothing of use. */
+void       mr_image_prefetch(const mr_image *im, const lua_State *L);
 
 size_t     mr_pool_reserved(void);                         /* more of the pool: pool.h */
 

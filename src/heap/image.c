@@ -57,7 +57,7 @@ void mr_image_rewind(const mr_image *im, mr_heap *h) {
   MR_POISON(to + im->size, im->chunk - im->size);
 }
 
-void mr_image_prefetch(const mr_image *im, const mr_heap *h) {
-  const char *from = (const char *)h + im->size, *end = (const char *)h + im->chunk;
+void mr_image_prefetch(const mr_image *im, const lua_State *L) {
+  const char *chunk = (const char *)L - im->state, *from = chunk + im->size, *end = chunk + im->chunk;
   for (; from < end; from += PORT_CACHELINE) PORT_PREFETCH(from);
 }

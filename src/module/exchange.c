@@ -39,8 +39,7 @@ static inline int sent(lua_State *L, const mr_fiber *f) {
 void mr_exchange_back(mr_fiber *f) {
   mr_shared *from = mr_lua_of(f)->held_from;
   mr_mail m = { .kind = MAIL_MESSAGE, .u.m = mr_lua_of(f)->held };
-  mr_lua_of(f)->held_from = NULL;
-  mr_lua_of(f)->held = NULL;
+  mr_lua_hold(mr_lua_of(f), NULL, NULL);
   mr_channel_put_back((mr_channel *)from, &m);
   mr_release(from);
 }
@@ -66,8 +65,7 @@ static int unpack_apart(lua_State *L, mr_channel *c, mr_message *m) {
 static void release_held(mr_fiber *f) {
   mr_message *m = mr_lua_of(f)->held;
   mr_shared *from = mr_lua_of(f)->held_from;
-  mr_lua_of(f)->held = NULL;
-  mr_lua_of(f)->held_from = NULL;
+  mr_lua_hold(mr_lua_of(f), NULL, NULL);
   mr_message_free(m);
   mr_release(from);
 }
@@ -77,15 +75,13 @@ static int unpack_names(lua_State *L, mr_fiber *f) {
   mr_message *m = mr_lua_of(f)->held;
   mr_shared *from = mr_lua_of(f)->held_from;
   int top = lua_gettop(L);
-  mr_lua_of(f)->held = NULL;
-  mr_lua_of(f)->held_from = NULL;
+  mr_lua_hold(mr_lua_of(f), NULL, NULL);
   lua_pushcfunction(L, l_unpack);
   lua_pushlightuserdata(L, m);
   int status = lua_pcall(L, 1, LUA_MULTRET, 0);
   if (status == LUA_ERRMEM) {
     if (mr_lua_of(f)->held_from) mr_exchange_back(f);       /* a hook has received, and had no memory either */
-    mr_lua_of(f)->held = m;
-    mr_lua_of(f)->held_from = from;
+    mr_lua_hold(mr_lua_of(f), m, from);
     return lua_error(L);
   }
   mr_message_free(m);
@@ -105,7 +101,7 @@ static int unpack_held(lua_State *L, mr_fiber *f) {
     n = mr_unpack(L, mr_lua_of(f)->held);
     release_held(f);
   }
-  mr_lua_of(f)->want_aux = 1;
+  mr_lua_of(f)->odd |= ODD_AUX;
   return n;
 }
 
@@ -122,9 +118,8 @@ int mr_exchange_push(lua_State *L, mr_fiber *f, mr_mail *m, mr_channel *c) {
       return n;
     default:
       if (PORT_UNLIKELY(mr_lua_in_finaliser(L))) return unpack_apart(L, c, m->u.m);
-      mr_lua_of(f)->held = m->u.m;
-      mr_lua_of(f)->held_from = (mr_shared *)c;
-      mr_retain(mr_lua_of(f)->held_from);
+      mr_lua_hold(mr_lua_of(f), m->u.m, (mr_shared *)c);
+      mr_retain((mr_shared *)c);
       return unpack_held(L, f);
   }
 }
@@ -157,7 +152,7 @@ int mr_exchange_take_from(lua_State *L, mr_fiber *f, mr_channel *c, mr_wait *pee
 static int aux_key;
 
 static void make_aux(lua_State *L, mr_fiber *f) {
-  mr_lua_of(f)->want_aux = 0;
+  mr_lua_of(f)->odd &= (unsigned char)~ODD_AUX;
   if (mr_lua_of(f)->aux || f->crew || mr_proc_of(f)->kind == PROC_HOST) return;
   lua_State *aux = lua_newthread(L);
   lua_sethook(aux, NULL, 0, 0);                  /* a debug hook would be inherited, and run on senders' threads */
@@ -197,11 +192,11 @@ static int receive_on(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadlin
 int mr_exchange_receive_open(lua_State *L, mr_fiber *f, mr_channel *c, const mr_words *w) { return receive_on(L, f, c, UINT64_MAX, w, 1); }
 
 int mr_exchange_receive(lua_State *L, mr_fiber *f, mr_channel *c, uint64_t deadline, const mr_words *w) {
-  if (PORT_UNLIKELY(mr_lua_of(f)->held_from != NULL) && !mr_lua_in_finaliser(L)) {
+  if (PORT_UNLIKELY(mr_lua_of(f)->odd & ODD_HELD) && !mr_lua_in_finaliser(L)) {
     if (mr_lua_of(f)->held_from == (mr_shared *)c) return unpack_held(L, f);
     mr_exchange_back(f);
   }
-  if (PORT_UNLIKELY(mr_lua_of(f)->want_aux)) make_aux(L, f);
+  if (PORT_UNLIKELY(mr_lua_of(f)->odd & ODD_AUX)) make_aux(L, f);
   int open = deadline && !mr_channel_may_have(c) && mr_can_yield(f, L) && mr_wait_open(f, L) == MR_OK;   /* it will have to wait, so at once */
   return receive_on(L, f, c, deadline, w, open);
 }
@@ -352,7 +347,7 @@ int mr_exchange_send(lua_State *L, mr_fiber *f, mr_channel *c, int first, uint64
   mr_wait *peer;
   int n = lua_gettop(L) - first + 1;
   mr_mail m;
-  if (PORT_UNLIKELY(mr_lua_of(f)->held_from != NULL) && !mr_lua_in_finaliser(L)) mr_exchange_back(f);
+  if (PORT_UNLIKELY(mr_lua_of(f)->odd & ODD_HELD) && !mr_lua_in_finaliser(L)) mr_exchange_back(f);
   int small = scalars(L, first, n, &m);
   if (PORT_UNLIKELY(!w->nils) && (n < 1 || (small ? m.u.s[0].type == LUA_TNIL : lua_isnil(L, first)))) return w->end(L, EXCHANGE_NIL);
   /* a process with a budget packs all it sends: also numbers in a queue are memory */
@@ -405,11 +400,11 @@ static void exchange_unlink(void *o, mr_wait *w) { mr_channel_unwait(o, w); }
 
 int mr_exchange_now(lua_State *L, mr_fiber *f, mr_channel *c) {
   mr_wait *peer;
-  if (PORT_UNLIKELY(mr_lua_of(f)->held_from != NULL) && !mr_lua_in_finaliser(L)) {
+  if (PORT_UNLIKELY(mr_lua_of(f)->odd & ODD_HELD) && !mr_lua_in_finaliser(L)) {
     if (mr_lua_of(f)->held_from == (mr_shared *)c) return unpack_held(L, f);
     mr_exchange_back(f);
   }
-  if (PORT_UNLIKELY(mr_lua_of(f)->want_aux)) make_aux(L, f);
+  if (PORT_UNLIKELY(mr_lua_of(f)->odd & ODD_AUX)) make_aux(L, f);
   switch (mr_channel_take(c, &mr_lua_of(f)->mail, NULL, &peer)) {
     case CH_DONE:
       if (peer) mr_ready(peer->fiber, peer->mail->kind == MAIL_NONE ? MR_WOKEN : MR_AGAIN, f);

@@ -354,6 +354,7 @@ static int l_relief(lua_State *L) {
     mr_fiber_unrelief(f);
     mr_retain(&s->shared);
     mr_lua_of(f)->relief = &s->lua.fiber;
+    mr_lua_of(f)->odd |= ODD_RELIEF;
   }
   lua_pushboolean(L, rests);
   return 1;

@@ -79,7 +79,7 @@ static inline int mr_hop_send(lua_State *L, const mr_words *w, lua_CFunction oth
   const raw_value *a = raw_arguments(L);
   if (PORT_UNLIKELY(raw_top(L) - a != 2) || PORT_UNLIKELY((c = mr_hop_channel(a)) == NULL)) return otherwise(L);
   if (PORT_UNLIKELY(!mr_hop_scalar(&a[1], &s)) || PORT_UNLIKELY(p->budget != NULL)) return otherwise(L);
-  if (PORT_UNLIKELY(mr_lua_of(f)->held_from != NULL)) return otherwise(L);
+  if (PORT_UNLIKELY(mr_lua_of(f)->odd & ODD_HELD)) return otherwise(L);
   mr_step step = mr_channel_quick_put(c, &s, &peer);
   if (PORT_LIKELY(step == CH_PEER)) {
     mr_mail_scalar(peer->mail, &s);
@@ -136,7 +136,7 @@ static inline int mr_hop_receive(lua_State *L, int alone, const mr_words *w, lua
   if (PORT_UNLIKELY(!mr_layout)) return otherwise(L);
   const raw_value *a = raw_arguments(L);
   if (PORT_UNLIKELY(alone ? raw_top(L) - a != 1 : raw_top(L) <= a)) return otherwise(L);
-  if (PORT_UNLIKELY((c = mr_hop_channel(a)) == NULL) || PORT_UNLIKELY(l->want_aux) || PORT_UNLIKELY(l->held_from != NULL)) return otherwise(L);
+  if (PORT_UNLIKELY((c = mr_hop_channel(a)) == NULL) || PORT_UNLIKELY(l->odd & (ODD_HELD | ODD_AUX))) return otherwise(L);
   if (mr_channel_may_have(c) && (n = mr_hop_now(L, f, c)) >= 0) return n;
   if (PORT_UNLIKELY(!mr_plain_open(f, L))) return otherwise(L);
   if (PORT_UNLIKELY(!mr_channel_quick_wait(c, &f->wait))) return mr_exchange_receive_open(L, f, c, w);

@@ -163,7 +163,7 @@ static int pick(lua_State *L, mr_fiber *f, int n) {
   places *p = l->set;
   candidate c[MOST];
   int got;
-  if (PORT_UNLIKELY(l->held_from != NULL) || PORT_UNLIKELY(l->want_aux)) return select_again(L, n);
+  if (PORT_UNLIKELY(l->odd & (ODD_HELD | ODD_AUX))) return select_again(L, n);
   if (PORT_UNLIKELY(!candidates(raw_arguments(L) + 1, n, c))) return select_again(L, n);
   shuffle(c, n);
   if ((got = ask(L, f, c, n)) > 0) return got;

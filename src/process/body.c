@@ -53,7 +53,9 @@ static inline int go_on(mr_fiber *f) {
     return mr_strand_resume(l);
   }
   f->sysyield = SYS_NONE;
-  return mr_lua_resume(l->L, NULL, 0, &l->nres);
+  int nres, how = mr_lua_resume(l->L, NULL, 0, &nres);
+  if (PORT_UNLIKELY(how != LUA_YIELD)) l->nres = nres;
+  return how;
 }
 
 static PORT_NOINLINE int go_on_profiled(mr_fiber *f) {
@@ -87,7 +89,7 @@ static void flush(mr_worker *w) { mr_state_flush(w->id); }
  * A hand-over touches some 35 cache lines of the receiver. With thousands of processes none of them is in a near cache; asked for
  * when the receiver becomes ready, they come together while the sender goes on, instead of one by one afterwards.
  */
-static void prefetch(const mr_fiber *f) { mr_state_prefetch(mr_proc_of(f)); }
+static void prefetch(const mr_fiber *f) { mr_state_prefetch(mr_lua_seen(f)); }
 
 static void knocked(void) {
   if (mr_hooks.knocked) mr_hooks.knocked();

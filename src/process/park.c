@@ -62,7 +62,7 @@ static inline int choose_mode(mr_fiber *f, lua_State *L) {
 
 int mr_wait_open(mr_fiber *f, lua_State *L) {
   mr_lua *l = mr_lua_of(f);
-  if (PORT_UNLIKELY(l->relief != NULL)) mr_fiber_relieve(f);
+  if (PORT_UNLIKELY(l->odd & ODD_RELIEF)) mr_fiber_relieve(f);
   if (PORT_UNLIKELY(mr_lua_due(l))) return MR_EENDED;
   if (PORT_UNLIKELY(f->bounded)) {
     mr_ending_heard(mr_proc_of(f));
@@ -134,7 +134,7 @@ int mr_park(lua_State *L, mr_fiber *f, uint64_t deadline, lua_KContext ctx, lua_
 
 /* To the end of the queue. In places that can't yield there is nothing to do: others have workers of their own. */
 int mr_yield(lua_State *L, mr_fiber *f, lua_KContext ctx, lua_KFunction k) {
-  if (PORT_UNLIKELY(mr_lua_of(f)->relief != NULL)) mr_fiber_relieve(f);          /* siblings run, as when it waits */
+  if (PORT_UNLIKELY(mr_lua_of(f)->odd & ODD_RELIEF)) mr_fiber_relieve(f);         /* siblings run, as when it waits */
   if ((f->job->host && f == f->job->first) || !mr_can_yield(f, L)) {
     if (f->job->host) mr_host_bar(f, L);
     if (!mr_crew_step(f->job)) port_yield();

@@ -11,7 +11,7 @@
 /* In a function that only processes have. Opens f->wait's ticket; 0: not done, mr_wait_open is to be asked. */
 static PORT_INLINE int mr_plain_open(mr_fiber *f, lua_State *L) {
   mr_lua *l = mr_lua_of(f);
-  if (PORT_UNLIKELY(l->relief != NULL) || PORT_UNLIKELY(f->bounded) || PORT_UNLIKELY(!l->hint) || PORT_UNLIKELY(mr_fiber_asked(f))) return 0;
+  if (PORT_UNLIKELY(l->odd & ODD_RELIEF) || PORT_UNLIKELY(f->bounded) || PORT_UNLIKELY(!l->hint) || PORT_UNLIKELY(mr_fiber_asked(f))) return 0;
   if (PORT_UNLIKELY(!mr_can_yield(f, L))) return 0;
   f->masked = 0;
   f->mode = WAIT_YIELD;

@@ -42,7 +42,7 @@ typedef struct mr_mail {
 /* Deadlines and masks of a fiber (limit.h), the innermost first; and when, being masked, it learnt that it is to end, 0: it has not. */
 typedef struct mr_bounds { struct mr_limit *limits; uint64_t noticed; } mr_bounds;
 
-/* A fiber with its Lua side. What a message touches lies in two cache lines: from `L` on, and from `mail` on. */
+/* A fiber with its Lua side. Of that a message touches one cache line: from `L` to the first value in `mail`. */
 typedef struct mr_lua {
   mr_fiber fiber;                    /* first */
   void *set;                         /* (owner) a host's in select: what has to be unlinked if it never goes on; others: pick.c's, malloc'd */
@@ -50,26 +50,32 @@ typedef struct mr_lua {
   lua_State *volatile top;           /* (owner) the coroutine that runs: top of the chain */
   lua_State *parked_L;               /* (owner) the coroutine that called the blocking function, for reports */
   const char *hint;                  /* (owner) about where its stack is, for prefetching */
-  const struct mr_waitclass *awaits; /* (owner) in mr_await: what it waits for, see await.h */
-  void *object;                      /* (owner) and of what */
-  mr_fiber *relief;                  /* (owner) a resting sibling, its strand counted: woken when this one waits */
-  int nres;                          /* (owner) results of the last resume */
   unsigned char top_ok;              /* (owner) every link below `top` can yield */
-  unsigned char want_aux;            /* (owner) it got a packed message: an auxiliary thread would pay */
+  unsigned char odd;                 /* (owner) ODD_*: what send and receive have to see to first */
   unsigned char keeps;               /* (owner) it is not interrupted: below `top` is a debug hook that would notice */
   unsigned char early;               /* (owner) its open wait ends before the deadline, to ask again: see await.h */
   mr_mail mail;                      /* coming in while it receives, going out while it sends */
-  mr_shared *held_from;              /* (owner) `held`'s channel, counted; NULL: there is no such message */
+  int nres;                          /* (owner) results of the last resume, when its body has ended */
+  mr_fiber *relief;                  /* (owner) a resting sibling, its strand counted: woken when this one waits; ODD_RELIEF tells */
+  const struct mr_waitclass *awaits; /* (owner) in mr_await: what it waits for, see await.h */
+  void *object;                      /* (owner) and of what */
+  mr_shared *held_from;              /* (owner) `held`'s channel, counted; NULL: there is no such message; ODD_HELD tells */
   mr_message *held;                  /* (owner) the message being unpacked, or the one that could not be for want of memory; owned */
   lua_State *aux;                    /* (owner) idle coroutine into which others unpack; anchored in the registry */
 } mr_lua;
+enum { ODD_HELD = 1, ODD_RELIEF = 2, ODD_AUX = 4 };   /* AUX: it got a packed message, so an auxiliary thread would pay */
 #ifndef MR_CHECKS
-_Static_assert(sizeof(void *) != 8 || (offsetof(mr_lua, L) == 3 * PORT_CACHELINE && offsetof(mr_lua, mail) == 4 * PORT_CACHELINE &&
-               sizeof(mr_lua) == 5 * PORT_CACHELINE), "a hand-over touches no more lines than it must");
+_Static_assert(sizeof(void *) != 8 || (offsetof(mr_lua, L) == 3 * PORT_CACHELINE && offsetof(mr_lua, mail.u.s[1]) == 4 * PORT_CACHELINE),
+               "a hand-over touches no more lines than it must");
 #endif
 enum { TOLD = 1, TOLD_LAST, TOLD_CLOSED };   /* of a fiber's `told`. LAST: it is closed at its next turn; CLOSED: it was, without an error of its own */
 static inline mr_lua *mr_lua_of(mr_fiber *f) { return (mr_lua *)(void *)f; }
 static inline const mr_lua *mr_lua_seen(const mr_fiber *f) { return (const mr_lua *)(const void *)f; }
+static inline void mr_lua_hold(mr_lua *l, mr_message *m, mr_shared *from) {   /* m NULL, and from: nothing any more */
+  l->held = m;
+  l->held_from = from;
+  l->odd = (unsigned char)(from ? l->odd | ODD_HELD : l->odd & ~ODD_HELD);
+}
 
 /* A thread of ours, and what it has at hand for Lua. */
 typedef struct mr_spare { lua_State *L; mr_heap *heap; } mr_spare;
@@ -88,14 +94,16 @@ typedef struct mr_inherit { atomic_size_t refs; mr_message *message; } mr_inheri
 void mr_inherit_release(mr_inherit *i);
 
 enum { PROC_NEW, PROC_ALIVE, PROC_DONE, PROC_FAILED };
+/* What a message touches of it is `main`'s three cache lines, and the first. */
 struct mr_proc {
   mr_shared shared;                  /* first: handles are shared objects */
-  mr_job job;
   _Atomic uint64_t sent, received;   /* messages so far; (owner) writes */
+  mr_budget *budget;                 /* referenced; NULL: none. See budget.h */
+  mr_job job;
   atomic_size_t held;                /* bytes that its heap holds; (owner) writes */
   struct mr_asked *looks;            /* (lock) who wants to look at it: see look.c */
-  atomic_uint restarts;              /* how often its supervisor had started it again before it was made */
   _Alignas(PORT_CACHELINE) mr_lua main;
+  atomic_uint restarts;              /* how often its supervisor had started it again before it was made */
   atomic_uchar status;
   unsigned char kind;                /* PROC_PLAIN … */
   unsigned char finalisers;          /* (owner) 1: something in the state may have a finaliser, 2: they run for the last time */
@@ -117,7 +125,6 @@ struct mr_proc {
   char *text, *trace;                /* of a failure: the error as text, its traceback; owned */
   size_t limit;                      /* bytes, 0 = none; with a budget never 0 */
   size_t outside;                    /* bytes outside of heaps that its state came to hold since these made it collect garbage: module/shared.c */
-  mr_budget *budget;                 /* referenced; NULL: none. See budget.h */
   size_t charged;                    /* what is taken from it for the record and its texts, and until there is a heap for that */
   const void *lazy[2];               /* (owner) tables of the state that fill themselves: globals, loaded modules. A host's: its registry */
   struct mr_late *late;              /* (owner) references that no finaliser will drop: taken while the state closes */
@@ -132,6 +139,7 @@ struct mr_proc {
   mr_wait waiters;                   /* head of a circular queue */
   mr_proc *live_next, *live_prev;    /* (shard's lock) live and failed processes; of hosts: see host.c */
 };
+_Static_assert(sizeof(void *) != 8 || offsetof(mr_proc, job.fiber) < PORT_CACHELINE, "the first line has all that a message touches here");
 enum { PROC_PLAIN, PROC_MAIN, PROC_HOST };
 static inline mr_proc *mr_proc_of_job(const mr_job *j) { return (mr_proc *)(void *)((char *)(uintptr_t)j - offsetof(mr_proc, job)); }
 static inline mr_proc *mr_proc_of(const mr_fiber *f) { return mr_proc_of_job(f->job); }

@@ -41,7 +41,7 @@ void mr_state_close(mr_proc *p, int killed, mr_spare *left);   /* runs finaliser
 void mr_state_keep(unsigned worker, mr_spare *s);              /* (its holder) for the next one, if there is room; else as mr_state_drop */
 void mr_state_drop(mr_spare *s);
 void mr_state_flush(unsigned worker);          /* (its holder) drops what it keeps */
-void mr_state_prefetch(mr_proc *p);
+void mr_state_prefetch(const mr_lua *l);       /* reads nothing but what a message touches of l */
 
 /* hook.c */
 #define PERMANENT_HOOK (MR_DEAF || PORT_UNLIKELY(mr_replay_on))   /* a busy loop gets no signal there: a hook is set all the time */

@@ -99,6 +99,7 @@ int mr_fiber_unrelief(mr_fiber *f) {
   mr_fiber *r = l->relief;
   if (!r) return 0;
   l->relief = NULL;
+  l->odd &= (unsigned char)~ODD_RELIEF;
   mr_release(&mr_strand_at(r)->shared);
   return 1;
 }
