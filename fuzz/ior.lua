@@ -1,5 +1,6 @@
 -- References (pure Lua): as text and as bytes; what can be read must survive being made anew, and be shown by mare ior.
 local ior = require "mare.orb.giop.ior"
+local security = require "mare.orb.giop.security"
 
 local out = { write = function() return true end }
 io = { stdout = out, stderr = out, lines = function() return function() end end, open = function() return nil, "no files here" end }   -- luacheck: ignore
@@ -12,6 +13,9 @@ local function check(canonical)
   for _, profile in ipairs(t.profiles) do
     assert(not (profile.host and profile.error))
     for _, a in ipairs(ior.addresses(profile)) do assert(type(a.host) == "string" and a.port >= 0 and a.port <= 65535) end
+    for _, way in ipairs(profile.host and security.ways(profile) or {}) do
+      assert(type(way.host) == "string" and way.port > 0 and way.port <= 65535)
+    end
     for _, c in ipairs(profile.components or {}) do
       local value, err = ior.component(c[1], c[2])
       assert(value ~= nil or err == nil or type(err) == "string")

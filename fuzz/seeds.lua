@@ -122,8 +122,14 @@ seed("giop", addressed(string.pack("<!4I2xxI4s4I4I4s4", 2, 0, "IDL:T:1.0\0", 1, 
 
 -- ---- references ----
 
+local over_tls = string.pack("<!4I1xI2I2xxI4I4", 1, 62, 6, 1, 2) .. "s\0\1\2"
+local mechanisms = string.pack("<!4I1I1xxI4I2xxI4s4", 1, 0, 1, 66, 36, over_tls) .. string.pack("<!4I2I2s4s4", 64, 64, "oid.", "name") ..
+  string.pack("<!4I2I2I4I4s4I4s4I4", 0, 0, 1, 7, "abcd", 1, "oid.", 3)
+
 local references = {
   ior.null,
+  ior.iiop { type_id = "IDL:S:1.0", addresses = { { "h", 1 }, { "h", 2, tls = true }, { "g", 3, tls = true } }, key = "k",
+             tls = { supports = 126, requires = 6 }, components = { { 33, mechanisms }, { 36, over_tls } } },
   ior.iiop { type_id = "IDL:A/B:1.0", addresses = { { "127.0.0.1", 2809 }, { "::1", 1 } }, key = "k\0y", components = {
     { 0, string.pack("<I4I4", 1, 0x41545400) }, { 2, string.pack("<I4I4I4s4", 1, 1, 37, "\1\0") }, { 20, string.pack("<I2I2I2I2", 1, 1, 2, 3) },
     { 33, "csi" } } },
@@ -140,7 +146,7 @@ seed("ior", "\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\20\0\1\2\0\0\0\0\2h\
 
 for _, text in ipairs {
   "corbaloc::host/key", "corbaloc:iiop:1.2@[::1]:2809,:backup:1/a%20b", "corbaloc:rir:/NameService", "corbaloc:rir:", "corbaname::h:2809#a/b",
-  ":1.1@127.0.0.1:0/%00%ff", "corbaloc::a,iiop:b,:1.0@c/key", "corbaloc::[fe80::1%eth0]/k",
+  ":1.1@127.0.0.1:0/%00%ff", "corbaloc:ssliop:1.1@h:443/k", "corbaloc::a,iiop:b,:1.0@c/key", "corbaloc::[fe80::1%eth0]/k",
 } do seed("corbaloc", text) end
 
 -- ---- IDL ----

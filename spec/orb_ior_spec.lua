@@ -155,9 +155,9 @@ describe("a corbaloc", function()
   it("that is wrong is refused with the place", function()
     for text, message in pairs {
       ["host:1/k"] = "a corbaloc begins with corbaloc:",
-      ["corbaloc:"] = "at character 10: an address begins with iiop:, : or rir:",
+      ["corbaloc:"] = "at character 10: an address begins with iiop:, :, ssliop: or rir:",
       ["corbaloc::/k"] = "at character 11: a host is missing",
-      ["corbaloc::a,/k"] = "at character 13: an address begins with iiop:, : or rir:",
+      ["corbaloc::a,/k"] = "at character 13: an address begins with iiop:, :, ssliop: or rir:",
       ["corbaloc::a:99999/k"] = "at character 13: a port is 0 to 65535",
       ["corbaloc::a:1x/k"] = "at character 12: after the host comes : and a port, or a comma, or / and the key",
       ["corbaloc:iiop:2.0@a/k"] = "at character 15: IIOP 2.0 is not known, only 1.x",
@@ -165,7 +165,8 @@ describe("a corbaloc", function()
       ["corbaloc::[::1/k"] = "at character 11: an IPv6 address is written as [::1]",
       ["corbaloc::a/k y"] = 'at character 14: " " is not allowed in a key, write %20',
       ["corbaloc::a/%4"] = "at character 13: % is followed by two hexadecimal digits",
-      ["corbaloc:ssliop:a/k"] = "at character 10: the protocol ssliop is not known here; iiop and rir are",
+      ["corbaloc:uipmc:a/k"] = "at character 10: the protocol uipmc is not known here; iiop, ssliop and rir are",
+      ["corbaloc:ssliop:1.0@a/k"] = "at character 17: over TLS it is IIOP 1.1 or 1.2",
       ["corbaloc:rir:x/k"] = "at character 14: nothing follows rir: but / and a name",
       ["corbaloc:rir:,:a/k"] = "at character 10: rir: stands alone",
       ["corbaloc::a,rir:/k"] = "at character 13: rir: stands alone",
@@ -196,7 +197,7 @@ describe("a corbaloc", function()
     assert.same("rir", corbaname.parse("corbaname:rir:#a")[1].kind)
     for text, message in pairs {
       ["corbaloc::h"] = "a corbaname begins with corbaname:",
-      ["corbaname:"] = "corbaname:: at character 11: an address begins with iiop:, : or rir:",
+      ["corbaname:"] = "corbaname:: at character 11: an address begins with iiop:, :, ssliop: or rir:",
       ["corbaname::h#a b"] = 'corbaname::h#a b: at character 15: " " is not allowed in a corbaname, write %20',
       ["corbaname::h#a.b.c"] = "a.b.c: at character 4 of the name: a component has one dot, between id and kind; another is written \\.",
       ["corbaname::h#a//b"] = "a//b: at character 3 of the name: a component is missing; one of which both parts are empty is written as a dot",
@@ -247,6 +248,24 @@ describe("mare ior", function()
     end
   end)
 
+  it("shows how a server can be reached securely", function()
+    local transport = string.pack("<!4I1xI2I2xxI4I4", 1, 62, 6, 1, 3) .. "sh\0\0" .. string.pack("<I2", 443)
+    local list = string.pack("<!4I1I1xxI4I2xxI4s4", 1, 1, 1, 66, 36, transport)
+    list = list .. string.pack("<I2I2", 64, 64)
+    list = list .. ("\0"):rep(-#list % 4) .. string.pack("<!4s4", "ab")
+    list = list .. ("\0"):rep(-#list % 4) .. string.pack("<!4s4", "") .. string.pack("<!4I2I2I4I4I4", 0, 0, 0, 0, 0)
+    local text = ior.stringify(ior.make { type_id = "IDL:X:1.0", profiles = {
+      { tag = 0, minor = 2, host = "h", port = 0, key = "k", components = { { 33, list }, { 36, transport } } } } })
+    local r = run { text }
+    assert.equal(0, r.code)
+    assert.matches("      TAG_CSI_SEC_MECH_LIST stateful\n        1. requires: Integrity, EstablishTrustInClient\n" ..
+      "           TLS supports 62 requires 6\n                         address sh:443\n" ..
+      "           client authentication supports 64 requires 64, mechanism 0x6162  (2 bytes)\n", r.out, 1, true)
+    assert.matches("      TAG_TLS_SEC_TRANS supports 62 requires 6\n", r.out, 1, true)
+    r = run { "--json", text }
+    assert.matches('"addresses":[{"host":"sh","port":443}]', r.out, 1, true)
+  end)
+
   it("shows the bytes of what it does not know", function()
     local text = ior.stringify(ior.make { type_id = "IDL:X:1.0", profiles = {
       { tag = 0, minor = 2, host = "h", port = 1, key = "k", components = { { 4711, "abc" }, { 33, "csi" }, { 1, "\1\0" } } },
@@ -256,7 +275,7 @@ describe("mare ior", function()
     local r = run { text }
     assert.equal(0, r.code)
     assert.matches("Unknown component tag 4711 0x616263  (3 bytes)", r.out, 1, true)
-    assert.matches("TAG_CSI_SEC_MECH_LIST 0x637369  (3 bytes)", r.out, 1, true)
+    assert.matches("Broken component with tag 33: TAG_CSI_SEC_MECH_LIST is cut off: 0x637369  (3 bytes)", r.out, 1, true)
     assert.matches("Broken component with tag 1: the code sets of a reference are cut off: 0x0100  (2 bytes)", r.out, 1, true)
     assert.matches("2. Unrecognised profile tag: 0x4d 0x6f6464  (3 bytes)", r.out, 1, true)
     assert.matches("3. Broken profile with tag 0: an IIOP profile is cut off: 0x0102  (2 bytes)", r.out, 1, true)

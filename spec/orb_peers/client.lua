@@ -3,6 +3,7 @@
 local mare = require "mare"
 local orb = require "mare.orb"
 
+local given = { table.unpack(arg) }
 local broker = orb.init { args = arg, host = "127.0.0.1", timeout = 20 }
 broker:loadfile("spec/orb_peers/rich.idl")
 local samples = require "spec.orb_peers.samples"(broker)
@@ -168,7 +169,7 @@ local function failures(rich, reference)
     expect({ e._repid, e.minor, e.completed }, { "IDL:omg.org/CORBA/NO_PERMISSION:1.0", 42, "COMPLETED_YES" })
   end)
   feature("unknown operation", function()
-    local other <close> = orb.init { ORBverifyObjectExistsAndType = false }
+    local other <close> = orb.init { args = { table.unpack(given) }, ORBverifyObjectExistsAndType = false }
     other:load "interface Odd { void no_such_thing(); };"
     local odd = other:proxy(reference, "Odd")
     expect(raised(odd.no_such_thing, odd)._repid, "IDL:omg.org/CORBA/BAD_OPERATION:1.0")

@@ -5,6 +5,7 @@
 --   pairs_of.list                                   the pairs: { id, client, server, options }
 --   pairs_of.run(pair) -> { { name, "ok" | "FAIL" | "skip", why }, … }
 --   pairs_of.start(pair) -> its server's handle and reference; pair.serve: the server's options
+--   pair.tls: of spec.orb_peers.tls, if they are to use it
 local subprocess = require "mare.subprocess"
 local proc = require "spec.support.proc"
 local record = require "spec.orb_peers.record"
@@ -73,8 +74,18 @@ local function words(list, ...)
   return all
 end
 
+-- A peer's program with these arguments; pair.tls goes behind the first, but for Java's virtual machine before the name of the class.
+local function command_of(pair, role, first, rest)
+  local name = pair[role]
+  local program = peers[name][role]
+  if not pair.tls then return words(program, first, rest) end
+  local n = #program
+  if name == "JacORB" then program = words({ table.unpack(program, 1, n - 1) }, pair.tls:properties(role), { program[n] }) end
+  return words(program, first, pair.tls:words(name, role), rest)
+end
+
 local function start(pair)
-  local command = words(peers[pair.server].server, pair.serve or {})
+  local command = command_of(pair, "server", {}, pair.serve or {})
   command.stderr = "null"
   command.stdin = "pipe"                                  -- their end is the server's
   local handle = assert(subprocess.spawn(command))
@@ -89,7 +100,7 @@ end
 runner.start = start
 
 local function talk(pair, reference)
-  local command = words(peers[pair.client].client, { reference }, pair.options or {})
+  local command = command_of(pair, "client", { reference }, pair.options or {})
   command.timeout, command.stderr = 100 * proc.slow, "null"
   local r, err, _, partial = subprocess.run(command)
   local rows = {}

@@ -57,7 +57,8 @@ broker:serve(more, "Shore::More", { key = "more" })
 local me = broker:serve(rich, "Shore::Rich", { key = "rich" })
 broker:forward("forward", me)
 local text = broker:object_to_string(me)
-local address = broker:proxy(("corbaloc::127.0.0.1:%d/forward"):format(broker.server.opened[1].port), "Shore::Rich")
+local here = broker.server.opened[1]
+local address = broker:proxy(("corbaloc:%s:127.0.0.1:%d/forward"):format(here.tls and "ssliop" or "", here.port), "Shore::Rich")
 
 function rich.is_myself(_, o) return broker:object_to_string(o) == text end
 function rich.more() return more end

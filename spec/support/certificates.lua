@@ -1,7 +1,7 @@
 -- certificates: made by the openssl program for a test, in a folder that is removed at its end.
 --
 --   local c = require "spec.support.certificates"()     a table of file names: ca, cert, key (for localhost, 127.0.0.1), other_ca,
---   expired, client_cert, client_key, chain …
+--   expired, client_cert, client_key, peer_cert (one that both calls and serves), chain …
 --   c.remove()
 local temporary = require "spec.support.temporary"
 
@@ -22,6 +22,7 @@ authority ca "Test authority"
 authority other "Another authority"
 certificate server localhost "subjectAltName=DNS:localhost,DNS:*.example.org,IP:127.0.0.1" -days 30
 certificate client "client one" "extendedKeyUsage=clientAuth" -days 30
+certificate peer "a peer" "subjectAltName=DNS:localhost,IP:127.0.0.1" -days 30
 certificate expired localhost "subjectAltName=DNS:localhost,IP:127.0.0.1" -days -1
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout self.key -out self.pem -days 30 -subj "/CN=localhost" \
   -addext "subjectAltName=DNS:localhost,IP:127.0.0.1"
@@ -39,8 +40,8 @@ return function()
   os.remove(script)
   local c = { folder = folder }
   for name, path in pairs { ca = "ca.pem", other_ca = "other.pem", cert = "server.pem", key = "server.key", client_cert = "client.pem",
-                            client_key = "client.key", expired = "expired.pem", expired_key = "expired.key", self = "self.pem",
-                            self_key = "self.key", chain = "chain.pem" } do
+                            client_key = "client.key", peer_cert = "peer.pem", peer_key = "peer.key", expired = "expired.pem",
+                            expired_key = "expired.key", self = "self.pem", self_key = "self.key", chain = "chain.pem" } do
     c[name] = folder .. "/" .. path
   end
   function c.remove() os.execute("rm -rf '" .. folder .. "'") end

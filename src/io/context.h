@@ -37,6 +37,7 @@ typedef struct mr_tls_info {
   size_t alpn_len;
   int resumed, server, verified;
   char subject[256], issuer[256], until[32];                   /* of the peer's certificate; "" = none */
+  char fingerprint[65];                                        /* its SHA-256, in hexadecimal */
 } mr_tls_info;
 void mr_tls_describe(mr_conn *c, mr_tls_info *i);
 

@@ -351,8 +351,16 @@ size_t mr_tls_session(mr_conn *c, unsigned char *to, size_t room) {
   return n > 0 ? (size_t)n : 0;
 }
 
+static void fingerprint(mr_tls_info *i, X509 *cert) {
+  unsigned char sum[32];
+  unsigned n = 0;
+  if (X509_digest(cert, EVP_sha256(), sum, &n) != 1 || n != sizeof sum) return ERR_clear_error();
+  for (n = 0; n < sizeof sum; n++) snprintf(i->fingerprint + 2 * n, 3, "%02x", sum[n]);
+}
+
 static void describe_peer(mr_tls_info *i, X509 *cert) {
   struct tm tm;
+  fingerprint(i, cert);
   X509_NAME_oneline(X509_get_subject_name(cert), i->subject, sizeof i->subject);
   X509_NAME_oneline(X509_get_issuer_name(cert), i->issuer, sizeof i->issuer);
   if (ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) == 1) strftime(i->until, sizeof i->until, "%Y-%m-%dT%H:%M:%SZ", &tm);

@@ -208,13 +208,14 @@ int mr_conn_tls(lua_State *L) {
   if (c->fd < 0) return mr_conn_fail(L, c, EBADF);
   if (!c->tls) return lua_pushnil(L), 1;
   mr_tls_describe(c, &i);
-  lua_createtable(L, 0, 10);
+  lua_createtable(L, 0, 11);
   field(L, "version", i.version);
   field(L, "cipher", i.cipher);
   field(L, "server_name", i.server_name);
   field(L, "subject", i.subject);
   field(L, "issuer", i.issuer);
   field(L, "valid_until", i.until);
+  field(L, "fingerprint", i.fingerprint);
   if (i.alpn_len) {
     lua_pushlstring(L, i.alpn, i.alpn_len);
     lua_setfield(L, -2, "alpn");

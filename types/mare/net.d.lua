@@ -193,7 +193,7 @@ function connection:handshake(seconds) end
 function connection:session() end
 
 ---About the TLS of it; nil: it has none.
----@return { version: string, cipher: string, alpn?: string, server_name?: string, subject?: string, issuer?: string, valid_until?: string, resumed: boolean, server: boolean, verified: boolean }?
+---@return { version: string, cipher: string, alpn?: string, server_name?: string, subject?: string, issuer?: string, valid_until?: string, fingerprint?: string, resumed: boolean, server: boolean, verified: boolean }?
 function connection:tls() end
 
 ---@param data string

@@ -18,7 +18,27 @@ local orblib = {}
 ---@field include? string[] folders for #include
 ---@field limits? mare.orb.limits
 ---@field octets? '"string"'|'"buffer"' what sequences and arrays of octets arrive as; buffers without a copy if they are long
+---@field tls? mare.orb.tls
+---@field allow? fun(peer: mare.orb.peer): boolean? may this client come in?
 ---@field codeset? '"UTF-8"'|'"ISO-8859-1"' what strings go as wherever the peer can; without it what the specification's order gives
+
+---@class mare.orb.tls
+---@field ca? string whom to trust: a file, a folder/, PEM
+---@field cert? string
+---@field key? string
+---@field verify? boolean of servers; false: any certificate will do
+---@field client_cert? '"none"'|'"optional"'|'"required"' of our clients
+---@field hostname? string|false the name servers' certificates have; false: any
+---@field required? boolean what is not TLS is not called
+---@field min_version? '"1.2"'|'"1.3"'
+---@field max_version? '"1.2"'|'"1.3"'
+---@field ciphers? string
+---@field context? userdata of tls.context, instead of what it is made of
+
+---@class mare.orb.peer who sent a request
+---@field host string
+---@field port integer
+---@field tls? table what connection:tls() gives
 
 ---@param options? mare.orb.options
 ---@return mare.orb.broker

@@ -4,6 +4,7 @@ local corbaloc = require "mare.orb.giop.corbaloc"
 local ior = require "mare.orb.giop.ior"
 local json = require "mare.base.json"
 local reference = require "mare.orb.reference"
+local security = require "mare.orb.giop.security"
 local unknown = require "mare.cli.unknown"
 
 local usage = [==[
@@ -54,7 +55,7 @@ local tags = {
   [14] = "TAG_SEC_NAME", [15] = "TAG_SPKM_1_SEC_MECH", [16] = "TAG_SPKM_2_SEC_MECH", [17] = "TAG_KERBEROSV5_SEC_MECH",
   [21] = "TAG_CSI_ECMA_PUBLIC_SEC_MECH", [22] = "TAG_GENERIC_SEC_MECH", [25] = "TAG_JAVA_CODEBASE", [26] = "TAG_TRANSACTION_POLICY",
   [27] = "TAG_FT_GROUP", [28] = "TAG_FT_PRIMARY", [29] = "TAG_FT_HEARTBEAT_ENABLED", [30] = "TAG_MESSAGE_ROUTERS", [31] = "TAG_OTS_POLICY",
-  [32] = "TAG_INV_POLICY", [33] = "TAG_CSI_SEC_MECH_LIST", [34] = "TAG_NULL_TAG", [35] = "TAG_SECIOP_SEC_TRANS", [36] = "TAG_TLS_SEC_TRANS",
+  [32] = "TAG_INV_POLICY", [34] = "TAG_NULL_TAG", [35] = "TAG_SECIOP_SEC_TRANS",
   [37] = "TAG_ACTIVITY_POLICY", [38] = "TAG_RMI_CUSTOM_MAX_STREAM_FORMAT", [100] = "TAG_DCE_STRING_BINDING", [101] = "TAG_DCE_BINDING_NAME",
   [0x41545402] = "TAG_OMNIORB_BIDIR", [0x41545403] = "TAG_OMNIORB_PERSISTENT_ID", [0x41545404] = "TAG_OMNIORB_RESTRICTED_CONNECTION",
   [0x41545405] = "TAG_OMNIORB_UNIX_TRANS",
@@ -96,6 +97,31 @@ show[ior.TAG_ALTERNATE_IIOP_ADDRESS] = function(a) return { ("TAG_ALTERNATE_IIOP
 
 show[ior.TAG_SSL_SEC_TRANS] = function(s)
   return { ("TAG_SSL_SEC_TRANS port = %d supports %d requires %d"):format(s.port, s.supports, s.requires) }
+end
+
+local function address_text(a) return (a.host:find(":", 1, true) and "[%s]:%d" or "%s:%d"):format(a.host, a.port) end
+
+local function tls_lines(t, what)
+  local lines = { ("%s supports %d requires %d"):format(what, t.supports, t.requires) }
+  for _, a in ipairs(t.addresses) do lines[#lines + 1] = "              address " .. address_text(a) end
+  return lines
+end
+
+show[ior.TAG_TLS_SEC_TRANS] = function(t) return tls_lines(t, "TAG_TLS_SEC_TRANS") end
+
+show[ior.TAG_CSI_SEC_MECH_LIST] = function(list)
+  local lines = { "TAG_CSI_SEC_MECH_LIST" .. (list.stateful and " stateful" or "") }
+  for i, m in ipairs(list) do
+    local t, as, sas = m.transport, m.authentication, m.attributes
+    lines[#lines + 1] = ("  %d. requires: %s"):format(i, security.names(m.requires))
+    local transport = t.addresses and tls_lines(t, "TLS") or { t.tag == security.TAG_NULL and "no transport of its own" or "transport " .. t.tag }
+    for _, line in ipairs(transport) do lines[#lines + 1] = "     " .. line end
+    if as.supports ~= 0 then
+      lines[#lines + 1] = ("     client authentication supports %d requires %d, mechanism %s"):format(as.supports, as.requires, counted(as.mechanism))
+    end
+    if sas.supports ~= 0 then lines[#lines + 1] = ("     attributes support %d require %d"):format(sas.supports, sas.requires) end
+  end
+  return lines
 end
 
 local function component_lines(tag, data)
@@ -154,6 +180,23 @@ local data = {
   [ior.TAG_ALTERNATE_IIOP_ADDRESS] = function(v, c) c.host, c.port = v.host, v.port end,
   [ior.TAG_SSL_SEC_TRANS] = function(v, c) c.port, c.supports, c.requires = v.port, v.supports, v.requires end,
 }
+
+local function tls_data(t)
+  return t.addresses and { supports = t.supports, requires = t.requires,
+                           addresses = array(t.addresses, function(a) return { host = a.host, port = a.port } end) } or { tag = t.tag }
+end
+
+data[ior.TAG_TLS_SEC_TRANS] = function(v, c) c.tls = tls_data(v) end
+
+data[ior.TAG_CSI_SEC_MECH_LIST] = function(v, c)
+  c.stateful = v.stateful
+  c.mechanisms = array(v, function(m)
+    local as, sas = m.authentication, m.attributes
+    return { requires = m.requires, transport = tls_data(m.transport),
+             authentication = { supports = as.supports, requires = as.requires, mechanism = hex(as.mechanism), target = hex(as.target) },
+             attributes = { supports = sas.supports, requires = sas.requires } }
+  end)
+end
 
 local function component_data(c)
   local value = ior.component(c[1], c[2])

@@ -18,6 +18,7 @@ local near = require "mare.orb.near"
 local object = require "mare.orb.object"
 local proxy = require "mare.orb.proxy"
 local reference = require "mare.orb.reference"
+local secure = require "mare.orb.secure"
 local transport = require "mare.orb.transport"
 local types = require "mare.orb.types"
 
@@ -51,13 +52,14 @@ end
 function broker.new(options, log, capture)
   local native = codesets.read(options.nativeCharCodeSet)  -- nil: UTF-8
   local wish = codesets.read(options.codeset)
+  local security = secure.new(options)
   local self = setmetatable({
-    options = options, log = log, capture = capture, native = native, offered = wish or native, repository = idl.repository(),
+    options = options, secure = security, log = log, capture = capture, native = native, offered = wish or native, repository = idl.repository(),
     everywhere = object.methods,
     classes = {}, typed = {}, targets = setmetatable({}, { __mode = "v" }), known = {}, operations = {},
     excepts = setmetatable({}, { __mode = "k" }),
     transport = transport.new { connect_timeout = options.connect_timeout, max_minor = options.max_minor, capture = capture,
-                                unused = options.unused, native = native, codeset = wish,
+                                unused = options.unused, native = native, codeset = wish, secure = security,
                                 limits = client_limits(options) },
     references = reference.initial(options),
   }, broker)
@@ -205,7 +207,7 @@ local function target_of(self, bytes)
 end
 
 --- The addresses of an IOR in the order in which they are tried.
-function broker:endpoints(bytes) return reference.endpoints(bytes, self.options.max_minor) end
+function broker:endpoints(bytes) return reference.endpoints(bytes, self.options.max_minor, self.secure) end
 
 local function make(self, bytes, def, check)
   local state = { broker = self, target = target_of(self, bytes), def = def, class = self:class_of(def), timeout = self.options.timeout,

@@ -3,17 +3,19 @@ mare.orb.endpoint: where a server listens, and which addresses its references ca
 
 An endpoint is { host = "", port = 0 } before it is opened: host "" listens on every interface, port 0 is any free one; opened, it also has
 `listener`, and `port` is the real one. It is the server's, which closes it. Published addresses are never a wildcard: what a client can't
-connect to has no place in a reference. Texts are spelled as omniORB spells them: giop:tcp:host:port, giop:tcp::, giop:tcp:[::1]:2809.
+connect to has no place in a reference. Texts are spelled as omniORB spells them: giop:tcp:host:port, giop:tcp::, giop:tcp:[::1]:2809, and
+giop:ssl: for TLS.
 ]]
 local net = require "mare.net"
+local tls = require "mare.tls"
 
 local endpoint = {}
 
 local WILDCARD = { [""] = true, ["0.0.0.0"] = true, ["::"] = true, ["*"] = true }
 
 local function fail(text, why)
-  error(("endpoint '%s': %s; write giop:tcp:host:port, giop:tcp:[ipv6]:port, giop:tcp:host: (any port) or giop:tcp:: (all interfaces)")
-    :format(text, why), 0)
+  error(("endpoint '%s': %s; write giop:tcp:host:port, giop:tcp:[ipv6]:port, giop:tcp:host: (any port) or giop:tcp:: (all interfaces), " ..
+    "and ssl for tcp where it is TLS"):format(text, why), 0)
 end
 
 local function port_of(text, digits)
@@ -23,22 +25,22 @@ local function port_of(text, digits)
   return port
 end
 
---- "giop:tcp:host:port" -> { host =, port = }; raises for everything else.
+--- "giop:tcp:host:port" -> { host =, port =, tls = true if it is giop:ssl: }; raises for everything else.
 ---@param text string
----@return { host: string, port: integer }
+---@return { host: string, port: integer, tls: true? }
 function endpoint.parse(text)
   local transport, rest = text:match("^giop:(%w+):(.*)$")
   if not transport then fail(text, "it does not begin with giop:tcp:") end
-  if transport ~= "tcp" then fail(text, ("there is no transport '%s' yet"):format(transport)) end
+  if transport ~= "tcp" and transport ~= "ssl" then fail(text, ("there is no transport '%s' yet"):format(transport)) end
   local host, digits = rest:match("^%[([%x:.%%%w]*)%]:(%d*)$")
   if not host then host, digits = rest:match("^([^%[%]:]*):([^:]*)$") end
   if not host then fail(text, "it is no host and port") end
-  return { host = host, port = port_of(text, digits) }
+  return { host = host, port = port_of(text, digits), tls = transport == "ssl" or nil }
 end
 
 --- The endpoints that options ask for: `port` and `host`, -ORBendPoint (endPoint, a list). Raises what is wrong with them.
 ---@param options table
----@return { host: string, port: integer }[]
+---@return { host: string, port: integer, tls: true? }[]
 function endpoint.list(options)
   local list = {}
   for i, text in ipairs(options.endPoint or {}) do list[i] = endpoint.parse(text) end
@@ -48,17 +50,20 @@ function endpoint.list(options)
   return list
 end
 
---- Listens. Raises with the address when it can't.
-function endpoint.open(e, options)
+--- Listens. Raises with the address when it can't. `secure`: the broker's, for TLS.
+function endpoint.open(e, options, secure)
   local where = { port = e.port }
   if not WILDCARD[e.host] then where.host = e.host end
   if e.host == "0.0.0.0" then where.host = e.host end       -- the user means IPv4 alone
-  local listener, err, code = net.listen(where, { backlog = options and options.listenBacklog })
+  local backlog = options and options.listenBacklog
+  local listener, err, code
+  if e.tls then listener, err, code = tls.listen(where, { backlog = backlog, context = secure:serving("giop:ssl:" .. e.host) })
+  else listener, err, code = net.listen(where, { backlog = backlog }) end
   if not listener then
     error(("cannot listen on %s:%d: %s (%s)"):format(e.host == "" and "*" or e.host, e.port, err, code), 0)
   end
   local host, port = listener:address()
-  return { host = e.host, port = port, listener = listener, bound = host, wildcard = WILDCARD[e.host] or false }
+  return { host = e.host, port = port, listener = listener, bound = host, wildcard = WILDCARD[e.host] or false, tls = e.tls }
 end
 
 ---------------------------------------------------------------------------------------------------------- own addresses
@@ -105,11 +110,19 @@ end
 
 ------------------------------------------------------------------------------------------------------------ publishing
 
-local function add(list, seen, host, port)
+local function add(list, seen, host, port, secured)
   local name = host and host .. "\0" .. port
   if not host or seen[name] then return end
   seen[name] = true
-  list[#list + 1] = { host, port }
+  list[#list + 1] = { host, port, tls = secured }
+end
+
+-- The port of the first endpoint of this kind.
+local function port_of_kind(opened, secured)
+  for _, e in ipairs(opened) do
+    if e.tls == secured then return e.port end
+  end
+  return opened[1].port
 end
 
 local RULES = {
@@ -132,7 +145,7 @@ local function publish(list, seen, opened, rule)
   if rule:match("^giop:") then
     local e = endpoint.parse(rule)
     if WILDCARD[e.host] then fail(rule, "an address that clients use has a host") end
-    add(list, seen, e.host, e.port ~= 0 and e.port or opened[1].port)
+    add(list, seen, e.host, e.port ~= 0 and e.port or port_of_kind(opened, e.tls), e.tls)
     return
   end
   local all = rule:match("^all%((%w+)%)$")       -- of both families, for we know one address of each
@@ -141,12 +154,14 @@ local function publish(list, seen, opened, rule)
     return publish(list, seen, opened, "ipv6")
   end
   local find = RULES[all or rule]
-  if not find then error(("-ORBendPointPublish: there is no rule '%s'; there are giop:tcp:host:port, %s"):format(rule, names()), 0) end
-  for _, e in ipairs(opened) do add(list, seen, find(e), e.port) end
+  if not find then
+    error(("-ORBendPointPublish: there is no rule '%s'; there are giop:tcp:host:port, giop:ssl:host:port, %s"):format(rule, names()), 0)
+  end
+  for _, e in ipairs(opened) do add(list, seen, find(e), e.port, e.tls) end
 end
 
---- The addresses of opened endpoints for references: { { host, port }, … }. options.endPointPublish is a list of what -ORBendPointPublish
---- says; several rules in one text are divided by ',', alternatives by '|', of which the first that gives an address counts.
+--- The addresses of opened endpoints for references: { { host, port, tls = true? }, … }. options.endPointPublish is a list of what
+--- -ORBendPointPublish says; several rules in one text are divided by ',', alternatives by '|', of which the first that gives an address counts.
 --- options.endPointNoListen: addresses under which something else forwards to us.
 function endpoint.addresses(opened, options)
   local list, seen = {}, {}

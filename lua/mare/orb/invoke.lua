@@ -17,12 +17,13 @@ local core = require "mare.orb.giop.core"
 local addressing = require "mare.orb.addressing"
 local exception = require "mare.orb.exception"
 local links = require "mare.orb.link"
+local secure = require "mare.orb.secure"
 local trace = require "mare.trace.core"
 
 local clock = mare.clock
 local system = exception.system
 local unpack = table.unpack
-local exchange = links.exchange
+local exchange, refused = links.exchange, secure.refused
 local called, replied = trace.call, trace.replied    -- nil: no trace is on
 local LAST_ID, IDLE, FORWARDS = 0x7fffffff, links.IDLE, 8
 local BULK, YES, MAYBE = 64, 512, 1024           -- of a codec: long messages need not be strings, see src/cdr/bulk.h; what a call has done
@@ -45,13 +46,14 @@ local function try(target, deadline, tried)
       target.entry = entry
       return nil
     end
-    local link, err
-    if e.problem then err = e.problem else link, err = broker.transport:link(e.host, e.port, e.minor, deadline) end
+    local link, err, code
+    if e.problem then err = e.problem else link, err, code = broker.transport:link(e.host, e.port, e.minor, deadline, e.tls) end
     if link then
       if target.endpoint ~= e then target.endpoint, target.heads, target.bits = e, {}, 1 | e.minor << 1 end
       target.link = link
       return link
     end
+    tried.denied = tried.denied or e.denied or e.tls and refused(code)
     tried[#tried + 1] = err:find(e.host, 1, true) and err or ("%s:%d: %s"):format(e.host, e.port, err)
     if err == "timeout" and deadline and clock() >= deadline then
       error(system("TIMEOUT", 0, "COMPLETED_NO", "connecting: " .. table.concat(tried, "; ")), 0)
@@ -69,6 +71,7 @@ local function attach(target, deadline)
   end
   if link or target.entry then return link end
   if #tried == 0 then tried[1] = "the reference has no address that can be used" end
+  if tried.denied then error(system("NO_PERMISSION", 0, "COMPLETED_NO", table.concat(tried, "; ")), 0) end
   error(system("TRANSIENT", 2, "COMPLETED_NO", table.concat(tried, "; ")), 0)
 end
 

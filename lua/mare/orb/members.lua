@@ -26,17 +26,33 @@ group.__index = group
 
 ------------------------------------------------------------------------------------------------------- inside a member
 
--- Options that make sense in a process that doesn't listen where the server does: for its own objects it does so at the same host.
+-- The first endpoint of each kind that the server has, with and without TLS.
+local function kinds_of(server)
+  local list, seen = {}, {}
+  for _, e in ipairs(server.opened) do
+    if not seen[e.tls or false] then list[#list + 1] = e end
+    seen[e.tls or false] = true
+  end
+  return list
+end
+
+local function any_port(e)
+  return ("giop:%s:%s:"):format(e.tls and "ssl" or "tcp", e.host:find(":", 1, true) and "[" .. e.host .. "]" or e.host)
+end
+
+-- Options that make sense in a process that doesn't listen where the server does: for its own objects it does so at the same hosts.
 local function inherited(server)
-  local options, host, rules = server.broker.options, server.opened[1].host, {}
+  local options, rules, listens = server.broker.options, {}, {}
+  for i, e in ipairs(kinds_of(server)) do listens[i] = any_port(e) end
   for _, rule in ipairs(options.endPointPublish or {}) do
     if not rule:find("giop:", 1, true) then rules[#rules + 1] = rule end
   end
-  local copy = { host = host ~= "" and host or nil, ORBendPointPublish = rules[1] and rules }
-  for _, name in ipairs { "timeout", "connect_timeout", "limits", "include", "codeset" } do copy[name] = options[name] end
+  local copy = { ORBendPoint = listens, ORBendPointPublish = rules[1] and rules }
+  for _, name in ipairs { "timeout", "connect_timeout", "limits", "include", "codeset", "allow" } do copy[name] = options[name] end
+  copy.tls = server.broker.secure:copy()
   for _, name in ipairs { "InitRef", "DefaultInitRef", "giopMaxMsgSize", "maxGIOPVersion", "inConScanPeriod", "outConScanPeriod",
                           "maxServerThreadPerConnection", "maxMessageMemory", "maxMessageMemoryPerConnection", "nativeCharCodeSet", "traceLevel",
-                          "traceFile", "verifyObjectExistsAndType" } do
+                          "traceFile", "verifyObjectExistsAndType", "serverTransportRule" } do
     copy["ORB" .. name] = options[name]
   end
   if options.InitRef then
@@ -64,7 +80,7 @@ function members.main(c)
   fiber.spawn { name = "orb server's end", main = outlive, args = { c.server, c.connections, server.pool }, daemon = true }
   c.ready:send(c.index)
   for socket in c.connections:each() do
-    if server.pool:room() then server.pool:add(socket) else socket:close(0) end
+    if server.pool:room() then server.door:enter(socket) else socket:close(0) end
   end
   broker:shutdown(c.limit:try_receive() or true)
 end
@@ -167,7 +183,7 @@ function group:stop(seconds)
   if self.stopping then return end
   self.stopping = true
   self.quit:close()
-  if self.listener then self.listener:close() end
+  for _, listener in ipairs(self.listeners) do listener:close() end
   for _, member in ipairs(self) do
     if seconds then member.limit:try_send(seconds) end
     member.connections:close()
@@ -180,13 +196,25 @@ end
 
 ------------------------------------------------------------------------------------------------------------------ serving
 
--- The hosts of the server's references with the group's port.
-local function addresses_of(server, port)
+-- Endpoints of the group's own, as the server's.
+local function open_all(self, server)
+  local kinds = {}
+  for i, e in ipairs(kinds_of(server)) do
+    local opened = endpoint.open({ host = e.host, port = 0, tls = e.tls }, server.broker.options, server.broker.secure)
+    kinds[e.tls or false], self.listeners[i] = opened, opened.listener
+  end
+  return kinds
+end
+
+-- The hosts of the server's references with the group's ports.
+local function addresses_of(server, kinds)
   local list, seen = {}, {}
   for _, address in ipairs(server.addresses) do
-    if not seen[address[1]] then
-      seen[address[1]] = true
-      list[#list + 1] = { address[1], port }
+    local e = kinds[address.tls or false]
+    local name = e and address[1] .. "\0" .. e.port
+    if name and not seen[name] then
+      seen[name] = true
+      list[#list + 1] = { address[1], e.port, tls = address.tls }
     end
   end
   return list
@@ -209,15 +237,14 @@ function members.serve(server, factory, def, options)
   local args = options.args or {}
   local entry = adapter:activate(factory, def, options.key)
   local self = setmetatable({
-    server = server, interface = def, factory = factory, key = entry.key, args = { n = args.n or #args, table.unpack(args) }, turn = 0,
-    options = inherited(server), sources = broker.sources, ready = channel.new(math.huge), quit = channel.new(),
+    server = server, interface = def, factory = factory, key = entry.key, args = { n = args.n or #args, table.unpack(args) },
+    turn = 0, listeners = {}, options = inherited(server), sources = broker.sources, ready = channel.new(math.huge), quit = channel.new(),
     ior = server:ior_of(entry),
   }, group)
   local fine, err = pcall(function()
-    local opened = endpoint.open({ host = server.opened[1].host, port = 0 }, broker.options)
-    self.listener = opened.listener
+    local kinds = open_all(self, server)
     start_all(self, options.processes)
-    entry.forward = ior.iiop { type_id = def.id, addresses = addresses_of(server, opened.port), key = entry.key, minor = 2,
+    entry.forward = ior.iiop { type_id = def.id, addresses = addresses_of(server, kinds), key = entry.key, minor = 2, tls = broker.secure:offer(),
                                components = { { ior.TAG_ORB_TYPE, ior.MARE } }, codeset = broker.offered }
   end)
   if not fine then
@@ -227,7 +254,7 @@ function members.serve(server, factory, def, options)
   end
   entry.group = self
   for _, member in ipairs(self) do fiber.spawn(watch, self, member) end
-  fiber.spawn { name = "orb processes", main = accept, args = { self, self.listener } }
+  for _, listener in ipairs(self.listeners) do fiber.spawn { name = "orb processes", main = accept, args = { self, listener } } end
   return entry
 end
 

@@ -10,6 +10,7 @@ listed in `ignored`.
 ]]
 local codesets = require "mare.orb.giop.codesets"
 local near = require "mare.orb.near"
+local rules = require "mare.orb.rules"
 
 local options = {}
 
@@ -49,6 +50,16 @@ local function init_ref(value)
   return nil, "Name=reference"
 end
 
+local function verify_mode(value)
+  if value == "none" or value:find "^peer" and (value:gsub(",fail", ""):gsub(",once", ""):gsub(",clientonce", "")) == "peer" then return value end
+  return nil, "none, peer or peer,fail"
+end
+
+local function rule(value)
+  local read, why = rules.read(value)
+  return read and value, why
+end
+
 -- name -> how its value is read; `many`: it may come more than once, and is a list.
 local known = {
   traceLevel = { number }, traceFile = { text },
@@ -58,6 +69,8 @@ local known = {
   giopMaxMsgSize = { number }, maxGIOPVersion = { giop_version }, verifyObjectExistsAndType = { flag },
   nativeCharCodeSet = { code_set }, codeset = { code_set },
   inConScanPeriod = { number }, outConScanPeriod = { number }, maxServerThreadPerConnection = { number },
+  sslCAFile = { text }, sslCAPath = { text }, sslKeyFile = { text }, sslCipherList = { text }, sslVerifyMode = { verify_mode },
+  serverTransportRule = { rule, many = true }, clientTransportRule = { rule, many = true },
   listenBacklog = { number }, maxMessageMemory = { bytes }, maxMessageMemoryPerConnection = { bytes },
 }
 
@@ -65,25 +78,25 @@ local known = {
 local ignored = {}
 for name in ([[
   abortOnInternalError abortOnNativeException acceptBiDirectionalGIOP acceptMisalignedTcIndirections bootstrapAgentHostname bootstrapAgentPort
-  clientTransportRule endPointNoPublish endPointPublishAllIFs maxServerThreadPoolSize scanGranularity
+  endPointNoPublish endPointPublishAllIFs maxServerThreadPoolSize scanGranularity
   serverCallTimeOutPeriod configFile connectionWatchImmediate connectionWatchPeriod copyValuesInLocalCalls diiThrowsSysExceptions dumpConfiguration
   giopBufferSize giopTargetAddressMode idleThreadTimeout immediateAddressSwitch lcdMode maxGIOPConnectionPerServer maxSocketRecv maxSocketSend
   nativeWCharCodeSet objectTableSize offerBiDirectionalGIOP oneCallPerConnection poaHoldRequestTimeout
-  poaUniquePersistentSystemIds principal resetTimeOutOnRetries retainAddressOrder serverTransportRule socketSendBuffer strictIIOP
+  poaUniquePersistentSystemIds principal resetTimeOutOnRetries retainAddressOrder socketSendBuffer strictIIOP
   supportBootstrapAgent supportCurrent supportPerThreadTimeOut tcAliasExpand threadPerConnectionLowerLimit threadPerConnectionPolicy
   threadPerConnectionUpperLimit threadPoolWatchConnection throwTransientOnTimeOut traceExceptions traceInvocationReturns traceInvocations
-  traceThreadId traceTime traceTimestamp unixTransportDirectory unixTransportPermission useTypeCodeIndirections validateUTF8 id
+  traceThreadId traceTime traceTimestamp unixTransportDirectory unixTransportPermission useTypeCodeIndirections validateUTF8 id sslAcceptTimeOut
 ]]):gmatch("%S+") do ignored[name] = true end
 
 local defaults = { traceLevel = 1, giopMaxMsgSize = 64 << 20, maxGIOPVersion = "1.2", verifyObjectExistsAndType = true, outConScanPeriod = 120 }
 
 -- Fields of orb.init's table that are not omniORB's.
 local own = { args = true, port = true, host = true, timeout = true, connect_timeout = true, log = true, pcap = true, limits = true,
-              include = true, codeset = true, octets = true }
+              include = true, codeset = true, octets = true, tls = true, allow = true }
 
 -- Of `limits`: what there may be.
-options.limits = { "arrive", "connections", "idle", "linger", "memory", "message", "pending", "reply", "requests", "resting", "share", "stall",
-                   "unfinished", "unused" }
+options.limits = { "arrive", "connections", "handshake", "idle", "linger", "memory", "message", "peer", "pending", "reply",
+                   "requests", "resting", "share", "stall", "unfinished", "unused" }
 
 local function all_names()
   local list = {}
@@ -194,6 +207,7 @@ local function check_own(given)
     end
   end
   if given.log ~= nil and type(given.log) ~= "function" then error("orb.init: log is a function(level, text)", 0) end
+  if given.allow ~= nil and type(given.allow) ~= "function" then error("orb.init: allow is a function(peer)", 0) end
 end
 
 -- How long a connection to a server may be unused; nil: for ever.

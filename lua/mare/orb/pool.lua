@@ -36,7 +36,7 @@ function pool.new(dispatch, log, limits, capture, native, offered)
   dispatch.arrived = leader.arrived
   local self = setmetatable({
     dispatch = dispatch, serve = dispatch.serve, log = log, limits = limits, capture = capture, native = native, offered = offered,
-    peers = {}, count = 0, accepted = 0, parting = 0, resting = {}, jobs = {},
+    peers = {}, count = 0, waiting = 0, accepted = 0, parting = 0, resting = {}, jobs = {},
     fibers = 0, vacancy = channel.new(1), calm = channel.new(), budget = budget.new(limits.memory, limits.share),
   }, pool)
   self.keeper = keeper.new(self)
@@ -45,37 +45,43 @@ end
 
 ---------------------------------------------------------------------------------------------------------------- accepting
 
---- A new connection.
-function pool:add(socket)
+--- A new connection. `host`: if those from one address are counted, see door.
+function pool:add(socket, host)
   socket:timeout(self.limits.reply)
   local purse = self.budget:purse()
   local options = { role = "server", limits = self.limits, tap = self.capture and self.capture:tap(socket, "server"), native = self.native,
                     codeset = self.offered, purse = purse }
   local peer = { n = 0, writing = 0, purse = purse, moved = 0, still = 0, over = channel.new(),
-                 patience = self.limits.idle or math.huge, connection = connection.new(socket, options),
+                 patience = self.limits.idle or math.huge, connection = connection.new(socket, options), host = false,
                  gone = false, closing = false, counted = false, parted = false, full = false }   -- so that setting one takes no memory
   self.peers[peer] = true
   self.count = self.count + 1
   self.accepted = self.accepted + 1
   local fine, why = pcall(self.give, self, peer)
-  if fine then return end
+  if fine then
+    peer.host = host or false
+    return
+  end
   peers.drop(self, peer)
   error(why, 0)
 end
 
 -- One that has nothing to do gives its place to a newcomer; its client connects again when it needs to.
 local function make_room(self)
-  if self.count - self.parting < self.limits.connections then return end
+  if self.count + self.waiting - self.parting < self.limits.connections then return end
   for peer in pairs(self.peers) do
     if peer.n == 0 and not peer.closing then return peers.part(self, peer) end
   end
 end
 
+--- A place may have become free. Where there is no memory to say so, who waits for one looks by himself.
+function pool:changed() pcall(self.vacancy.try_send, self.vacancy, true) end
+
 --- Waits until there may be one more connection; false: the server stops.
 function pool:room()
-  if self.count < self.limits.connections or self.stopping then return not self.stopping end
+  if self.count + self.waiting < self.limits.connections or self.stopping then return not self.stopping end
   self.log(2, ("the limit of %d connections is reached"):format(self.limits.connections))
-  while self.count >= self.limits.connections and not self.stopping do
+  while self.count + self.waiting >= self.limits.connections and not self.stopping do
     make_room(self)
     self.vacancy:receive(1)                      -- or one may have become idle
   end

@@ -89,23 +89,17 @@ function reference.resolve(broker, name)
     name = name, remedy = meant and "did you mean " .. meant .. "?" or ("start the program with -ORBInitRef %s=corbaloc:…"):format(name) }), 0)
 end
 
-local function problem_of(address, profile)
-  if address.port ~= 0 then return nil end
-  if ior.find(profile, ior.TAG_SSL_SEC_TRANS) then return ("%s needs TLS, which is not there yet for CORBA"):format(address.host) end
-  return ("%s has port 0"):format(address.host)
-end
-
---- The addresses of an IOR in the order in which to try them, each with the key, version and code sets to use there.
-function reference.endpoints(bytes, max_minor)
+--- The addresses of an IOR in the order in which to try them, each with the key, version and code sets to use there. `secure`: which may be used.
+function reference.endpoints(bytes, max_minor, secure)
   local parsed, err = ior.parse(bytes)
   if not parsed then bad(10, err) end
   local list = {}
   for _, profile in ipairs(parsed.profiles) do
     local minor = math.min(profile.minor or 0, max_minor)
-    for _, address in ipairs(ior.addresses(profile)) do
-      list[#list + 1] = { host = address.host, port = address.port, key = profile.key, minor = minor, profile = profile.data,
+    for _, address in ipairs(secure:choose(profile, ior.addresses(profile))) do
+      list[#list + 1] = { host = address.host, port = address.port, tls = address.tls, key = profile.key, minor = minor, profile = profile.data,
                           codesets = minor > 0 and ior.find(profile, ior.TAG_CODE_SETS) or nil,
-                          kin = ior.find(profile, ior.TAG_ORB_TYPE) == ior.MARE, problem = problem_of(address, profile) }
+                          kin = ior.find(profile, ior.TAG_ORB_TYPE) == ior.MARE, problem = address.problem, denied = address.denied }
     end
     if profile.error and profile.tag == ior.TAG_IIOP then
       list[#list + 1] = { host = "?", port = 0, minor = 0, key = "", problem = profile.error }

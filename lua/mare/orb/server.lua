@@ -5,14 +5,15 @@ A broker has one, made when it first needs it; it begins to listen with the firs
 its fibers keep the process alive (in plain Lua the main script must wait: broker:run()). States, in this order: "new", "open", "stopping"
 (no connection or request is accepted, those in progress are answered), "closed".
 
-Who does what: adapter knows the objects, dispatch makes a reply of a request, pool has the connections and the fibers, endpoint the addresses,
-members the processes of objects that are served by several.
+Who does what: adapter knows the objects, dispatch makes a reply of a request, door who may come in, pool has the connections and the fibers,
+endpoint the addresses, members the processes of objects that are served by several.
 ]]
 local mare = require "mare"
 local errors = require "mare.error"
 local basic = require "mare.orb.idl.basic"
 local adapter = require "mare.orb.adapter"
 local dispatch = require "mare.orb.dispatch"
+local door = require "mare.orb.door"
 local endpoint = require "mare.orb.endpoint"
 local exception = require "mare.orb.exception"
 local members = require "mare.orb.members"
@@ -30,14 +31,14 @@ server.__index = server
 
 ---------------------------------------------------------------------------------------------------------------- limits
 
-local LIMITS = { connections = 10000, requests = 100, message = 64 << 20, pending = 64 << 20, unfinished = 64, idle = false, linger = 2, reply = 60,
-                 resting = 256, memory = 64 << 20, share = 16 << 20, stall = 5, arrive = 60 }
+local LIMITS = { connections = 10000, handshake = 10, peer = false, requests = 100, message = 64 << 20, pending = 64 << 20, unfinished = 64,
+                 idle = false, linger = 2, reply = 60, resting = 256, memory = 64 << 20, share = 16 << 20, stall = 5, arrive = 60 }
 
 -- options.limits, then omniORB's names for the same.
 local function limits_of(options)
   local given, limits = options.limits or {}, {}
   for name, value in pairs(LIMITS) do limits[name] = given[name] or value end
-  limits.idle = limits.idle or nil
+  limits.idle, limits.peer = limits.idle or nil, limits.peer or nil
   if not given.memory and options.maxMessageMemory then limits.memory = options.maxMessageMemory end
   if not given.share and options.maxMessageMemoryPerConnection then limits.share = options.maxMessageMemoryPerConnection end
   limits.share = math.min(limits.share, limits.memory)
@@ -61,11 +62,12 @@ function server.new(broker)
   self.limits = limits_of(broker.options)
   self.pool = pool.new(self.dispatch, function(level, text) self.dispatch:note(level, text) end, self.limits, broker.capture, broker.native,
                        broker.offered)
+  self.door = door.new(self.pool, broker.options, self.limits, function(level, text) self.dispatch:note(level, text) end)
   return self
 end
 
 local function admit(self, socket)
-  if self.pool:room() then self.pool:add(socket) else socket:close(0) end
+  if self.pool:room() then self.door:enter(socket) else socket:close(0) end
 end
 
 -- One connection. True: there will be no other.
@@ -101,7 +103,7 @@ function server:open()
   if self.state ~= "new" then error(system("BAD_INV_ORDER", 4, "COMPLETED_NO", "the broker was shut down"), 0) end
   local opened, options = {}, self.broker.options
   for i, e in ipairs(endpoint.list(options)) do
-    local fine, result = pcall(endpoint.open, e, options)
+    local fine, result = pcall(endpoint.open, e, options, self.broker.secure)
     if not fine then
       for _, other in ipairs(opened) do other.listener:close() end
       error(errors.is(result) and result or system("INITIALIZE", 0, "COMPLETED_NO", result), 0)
@@ -130,7 +132,7 @@ end
 
 local function make_ior(self, entry)
   return ior.iiop { type_id = entry.id, addresses = entry.addresses or self.addresses, key = entry.key, minor = 2,
-                    components = { { ior.TAG_ORB_TYPE, ior.MARE } }, codeset = self.broker.offered }
+                    components = { { ior.TAG_ORB_TYPE, ior.MARE } }, codeset = self.broker.offered, tls = self.broker.secure:offer() }
 end
 
 --- The canonical IOR of an object.
@@ -305,10 +307,10 @@ function server:locator(f)
   self.adapter.locator = f
 end
 
---- The request that the calling fiber serves: { key =, operation = }; nil outside of one.
+--- The request that the calling fiber serves: { key =, operation =, peer = who sent it, as door.peer gives it }; nil outside of one.
 function server:current()
   local job = self.pool:serving()
-  return job and { key = job.key, operation = job.operation }
+  return job and { key = job.key, operation = job.operation, peer = door.peer(job.peer.connection.socket) }
 end
 
 ------------------------------------------------------------------------------------------------------------------ the end
@@ -326,6 +328,7 @@ end
 local function begin(self)
   self.state = "stopping"
   for _, e in ipairs(self.opened) do e.listener:close() end
+  self.door:shut()
   self.pool:stop()
 end
 

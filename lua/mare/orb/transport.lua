@@ -26,7 +26,7 @@ function attempt.__close(a)
 end
 
 --- options: connect_timeout, max_minor; unused: seconds after which a connection that nobody uses is closed, or nil; limits, native, codeset
---- as connection.new takes them; capture (giop/pcap)
+--- as connection.new takes them; capture (giop/pcap); secure (mare.orb.secure)
 function transport.new(options)
   local limits = options.limits or {}
   return setmetatable({ links = {}, attempts = {}, options = options, opened = 0, closing = channel.new(),
@@ -57,11 +57,19 @@ local function sooner(a, b)
   return a < b and a or b
 end
 
-local function open(self, address, host, port, deadline)
+-- A connection, with TLS or without. -> socket | nil, message, code
+local function connect(self, host, port, deadline, tls)
+  local options = self.options
+  local sock, err, code = net.connect(host, port, { timeout = sooner(options.connect_timeout, remaining(deadline)) })
+  if not sock or not tls then return sock, err, code end
+  return options.secure:client(sock, host, sooner(options.connect_timeout, remaining(deadline)))
+end
+
+local function open(self, address, host, port, deadline, tls)
   local options = self.options
   local a <close> = setmetatable({ transport = self, address = address, over = channel.new() }, attempt)
   self.attempts[address] = a
-  local sock, err, code = net.connect(host, port, { timeout = sooner(options.connect_timeout, remaining(deadline)) })
+  local sock, err, code = connect(self, host, port, deadline, tls)
   if not sock then
     if err ~= "timeout" or not deadline or clock() < deadline then a.err, a.code = err, code end     -- else the time was over for one call alone
     return nil, err, code
@@ -84,9 +92,10 @@ local function open(self, address, host, port, deadline)
 end
 
 --- The link to an address; connects if there is none. -> link | nil, message, code
---- GIOP 1.0 knows no code sets, so it has connections of its own.
-function transport:link(host, port, minor, deadline)
-  local address = (host:find(":", 1, true) and "[" .. host .. "]" or host) .. ":" .. port .. (minor == 0 and " (GIOP 1.0)" or "")
+--- GIOP 1.0 knows no code sets, so it has connections of its own; and so has TLS.
+function transport:link(host, port, minor, deadline, tls)
+  local address = (host:find(":", 1, true) and "[" .. host .. "]" or host) .. ":" .. port .. (minor == 0 and " (GIOP 1.0)" or "") ..
+    (tls and " (TLS)" or "")
   while true do
     local l = self.links[address]
     if l then
@@ -94,7 +103,7 @@ function transport:link(host, port, minor, deadline)
       if l.leader or now - l.used < IDLE or l:alive() then return l end
     end
     local a = self.attempts[address]
-    if not a then return open(self, address, host, port, deadline) end
+    if not a then return open(self, address, host, port, deadline, tls) end
     local _, err = a.over:receive(remaining(deadline))
     if err == "timeout" then return nil, "timeout" end
     if a.err then return nil, a.err, a.code end

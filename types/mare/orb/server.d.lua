@@ -24,6 +24,8 @@ local broker = {}
 ---@field linger? number seconds a client has to leave, 2
 ---@field memory? integer bytes of all messages that are being read, served or answered, 64 MiB; of replies that come the same
 ---@field share? integer bytes of these of one connection, 16 MiB
+---@field handshake? number seconds of a handshake of TLS, 10
+---@field peer? integer connections from one address; without it any number
 ---@field stall? number seconds without progress after which a client that holds memory others wait for is closed, 5
 ---@field arrive? number seconds a long message may take to arrive, and one more for each 64 KiB, 60
 ---@field resting? integer fibers kept for the next requests, 256
@@ -69,7 +71,7 @@ function broker:forward(key, reference) end
 function broker:servant(reference) end
 
 ---The request that the calling fiber serves; nil outside of one.
----@return { key: string, operation: string }?
+---@return { key: string, operation: string, peer: mare.orb.peer }?
 ---@nodiscard
 function broker:current() end
 

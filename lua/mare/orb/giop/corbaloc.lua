@@ -1,9 +1,12 @@
 -- corbaloc: references one can read and write by hand (CORBA 3.3 part 2, 7.6.10).
 --
 --   corbaloc::host:2809/key            corbaloc:iiop:1.2@[::1]:2809,:backup/key            corbaloc:rir:/NameService
+--   corbaloc:ssliop:host:2810/key      over TLS
 --
--- Without a version it is IIOP 1.0, without a port 2809; both are the specification's. Bytes of a key that are not allowed in a URL are %xx.
+-- Without a version it is IIOP 1.0 (1.2 over TLS: 1.0 can't say so), without a port 2809; both are the specification's. Bytes of a key that are not
+-- allowed in a URL are %xx.
 local ior = require "mare.orb.giop.ior"
+local security = require "mare.orb.giop.security"
 
 local corbaloc = { PORT = 2809 }
 
@@ -61,12 +64,25 @@ local function iiop(text, at, word)
   return address
 end
 
+-- TLS is said by a component, which 1.0 doesn't have.
+local function ssliop(text, at, word)
+  local address, err = iiop(text, at, word)
+  if not address then return nil, err end
+  if address.minor == 0 then
+    if word:find("@", 1, true) then return mistake(text, at, "over TLS it is IIOP 1.1 or 1.2") end
+    address.minor = 2
+  end
+  address.kind = "ssliop"
+  return address
+end
+
 local function one_address(text, at, word)
   local protocol, rest = word:match("^(%a*[%w+.-]*):(.*)$")
-  if not protocol then return mistake(text, at, "an address begins with iiop:, : or rir:") end
+  if not protocol then return mistake(text, at, "an address begins with iiop:, :, ssliop: or rir:") end
   protocol = protocol:lower()
   if protocol == "" or protocol == "iiop" then return iiop(text, at + #word - #rest, rest) end
-  if protocol ~= "rir" then return mistake(text, at, ("the protocol %s is not known here; iiop and rir are"):format(protocol)) end
+  if protocol == "ssliop" then return ssliop(text, at + #word - #rest, rest) end
+  if protocol ~= "rir" then return mistake(text, at, ("the protocol %s is not known here; iiop, ssliop and rir are"):format(protocol)) end
   if rest ~= "" then return mistake(text, at + 4, "nothing follows rir: but / and a name") end
   return { kind = "rir" }
 end
@@ -92,7 +108,7 @@ function corbaloc.addresses(text, at)
   return list
 end
 
--- corbaloc.parse(text) -> { { kind = "iiop", minor =, host =, port = } | { kind = "rir" } …, key = } | nil, message
+-- corbaloc.parse(text) -> { { kind = "iiop" | "ssliop", minor =, host =, port = } | { kind = "rir" } …, key = } | nil, message
 function corbaloc.parse(text)
   local scheme = text:match("^(%a+):")
   if not scheme or scheme:lower() ~= "corbaloc" then return nil, "a corbaloc begins with corbaloc:" end
@@ -103,7 +119,13 @@ end
 function corbaloc.reference(list)
   if list[1].kind == "rir" then return nil, ("rir: the initial reference %s is known to a broker only"):format(list.key) end
   local profiles = {}
-  for i, a in ipairs(list) do profiles[i] = { tag = ior.TAG_IIOP, minor = a.minor, host = a.host, port = a.port, key = list.key } end
+  for i, a in ipairs(list) do
+    profiles[i] = { tag = ior.TAG_IIOP, minor = a.minor, host = a.host, port = a.port, key = list.key }
+    if a.kind == "ssliop" then
+      profiles[i].port = 0
+      profiles[i].components = { { ior.TAG_SSL_SEC_TRANS, security.make_ssl(security.TLS, security.INTEGRITY | security.CONFIDENTIALITY, a.port) } }
+    end
+  end
   return ior.make { type_id = "", profiles = profiles }
 end
 

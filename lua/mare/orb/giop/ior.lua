@@ -5,13 +5,15 @@
 --
 -- Bytes from outside never raise: what is broken is nil and a message, or, in a single profile or component, its `error`.
 local codesets = require "mare.orb.giop.codesets"
+local security = require "mare.orb.giop.security"
 
 local pack, unpack = string.pack, string.unpack
 
 local ior = {
   TAG_IIOP = 0, TAG_MULTIPLE_COMPONENTS = 1,                                                     -- profiles
   TAG_ORB_TYPE = 0, TAG_CODE_SETS = 1, TAG_POLICIES = 2, TAG_ALTERNATE_IIOP_ADDRESS = 3,         -- components
-  TAG_SSL_SEC_TRANS = 20,
+  TAG_SSL_SEC_TRANS = security.TAG_SSL_SEC_TRANS, TAG_CSI_SEC_MECH_LIST = security.TAG_CSI_SEC_MECH_LIST,
+  TAG_TLS_SEC_TRANS = security.TAG_TLS_SEC_TRANS,
   MARE = pack("<I1xxxI4", 1, 0x6d617265),        -- TAG_ORB_TYPE of our own: "mare"
 }
 
@@ -69,13 +71,6 @@ local function address(data)
   end)
 end
 
-local function security(data)
-  return within(data, "TAG_SSL_SEC_TRANS", function(order, at)
-    local supports, requires, port = unpack(order .. "I2I2I2", data, at)
-    return { supports = supports, requires = requires, port = port }
-  end)
-end
-
 local function orb_type(data)
   return within(data, "TAG_ORB_TYPE", function(order, at) return (unpack(order .. "I4", data, at)) end)
 end
@@ -86,7 +81,8 @@ end
 
 local readers = {
   [ior.TAG_ORB_TYPE] = orb_type, [ior.TAG_CODE_SETS] = codesets.parse, [ior.TAG_POLICIES] = policies,
-  [ior.TAG_ALTERNATE_IIOP_ADDRESS] = address, [ior.TAG_SSL_SEC_TRANS] = security,
+  [ior.TAG_ALTERNATE_IIOP_ADDRESS] = address, [ior.TAG_SSL_SEC_TRANS] = security.ssl, [ior.TAG_TLS_SEC_TRANS] = security.tls,
+  [ior.TAG_CSI_SEC_MECH_LIST] = security.mechanisms,
 }
 
 -- ior.component(tag, data) -> what it says: a number, a table | nil, message | nil: an unknown one
@@ -212,14 +208,36 @@ function ior.destring(text)
   return canonical
 end
 
-local function alternatives(t, components)
-  for i = 2, #t.addresses do
-    local host, port = table.unpack(t.addresses[i])
-    components[#components + 1] = { ior.TAG_ALTERNATE_IIOP_ADDRESS, pack("<!4I1s4I2", 1, host .. "\0", port) }
+local function alternative(host, port) return { ior.TAG_ALTERNATE_IIOP_ADDRESS, pack("<!4I1s4I2", 1, host .. "\0", port) } end
+
+local function secured(t, port) return { ior.TAG_SSL_SEC_TRANS, security.make_ssl(t.supports, t.requires, port) } end
+
+-- The first address without TLS is the profile's, the others are alternatives. One with TLS stands in that profile if the host is the same, else it
+-- has a profile of its own, with port 0.
+local function profiles_of(t, minor, components)
+  local main, more = nil, {}
+  for _, a in ipairs(t.addresses) do
+    local host, port = a[1], a[2]
+    if not a.tls and not main then main = { tag = 0, minor = minor, host = host, port = port, key = t.key, components = components }
+    elseif not a.tls then table.insert(components, alternative(host, port)) end
   end
+  for _, a in ipairs(t.addresses) do
+    local host, port = a[1], a[2]
+    if a.tls and main and not main.secured and main.host == host then
+      table.insert(components, secured(t.tls, port))
+      main.secured = true
+    elseif a.tls then
+      local own = table.move(t.components, 1, #t.components, 1, {})
+      table.insert(own, secured(t.tls, port))
+      more[#more + 1] = { tag = 0, minor = minor, host = host, port = 0, key = t.key, components = own }
+    end
+  end
+  if main then table.insert(more, 1, main) end
+  return more
 end
 
--- ior.iiop{ type_id =, addresses = { { host, port } … }, key =, minor = 2, components = { { tag, data } … }, codeset = first } -> canonical
+-- ior.iiop{ type_id =, addresses = { { host, port, tls = true? } … }, key =, minor = 2, components = { { tag, data } … }, codeset = first,
+--           tls = { supports =, requires = } } -> canonical
 -- The further addresses are alternatives, in IIOP 1.0 profiles of their own. Our code sets are added unless the components have some.
 function ior.iiop(t)
   local minor = t.minor or 2
@@ -232,9 +250,8 @@ function ior.iiop(t)
   if not ior.find({ components = components }, ior.TAG_CODE_SETS) then
     components[#components + 1] = { ior.TAG_CODE_SETS, codesets.component_of(t.codeset) }
   end
-  alternatives(t, components)
-  local host, port = table.unpack(t.addresses[1])
-  return ior.make { type_id = t.type_id, profiles = { { tag = 0, minor = minor, host = host, port = port, key = t.key, components = components } } }
+  local own = { addresses = t.addresses, key = t.key, tls = t.tls, components = table.move(components, 1, #components, 1, {}) }
+  return ior.make { type_id = t.type_id, profiles = profiles_of(own, minor, components) }
 end
 
 return ior

@@ -1,0 +1,128 @@
+--[[
+mare.orb.door: what a server asks of a connection before it reads a request from it: a place, an address that may come in, a handshake of TLS in
+time, and what the program's `allow` says.
+
+Who is here for a handshake, or while `allow` decides, has a fiber of its own, so he holds up nobody; he counts as a connection (pool.waiting), and is
+closed when his time is over or the server stops. Nothing has been read of what he sends but TLS.
+
+  door.hosts[address]   connections from there, if there is a limit for that; peer.host is set then
+  door.inside[socket]   those in a handshake, or waiting for `allow`
+]]
+local mare = require "mare"
+local rules = require "mare.orb.rules"
+
+local fiber = mare.fiber
+
+local door = {}
+door.__index = door
+
+---@param pool table
+---@param options table of the broker
+---@param limits table { handshake, peer }
+---@param note fun(level: integer, text: string)
+function door.new(pool, options, limits, note)
+  local self = setmetatable({ pool = pool, limits = limits, note = note, allow = options.allow, hosts = {}, inside = {} }, door)
+  if options.serverTransportRule then
+    self.rules = {}
+    for i, text in ipairs(options.serverTransportRule) do self.rules[i] = rules.read(text) end
+  end
+  function pool.left(host) self:leave(host) end
+  return self
+end
+
+--- A connection from this address has ended. Takes no memory.
+function door:leave(host)
+  local n = self.hosts[host]
+  if n then self.hosts[host] = n > 1 and n - 1 or nil end
+end
+
+-- Why it may not come in, or nil.
+local function unwelcome(self, socket, host, secured)
+  if self.rules then
+    local own = socket:address()
+    if not rules.allow(self.rules, host, own, secured and "ssl" or "tcp") then return "no rule of -ORBserverTransportRule lets it in" end
+  end
+  local most = self.limits.peer
+  if most and (self.hosts[host] or 0) >= most then return ("it has the %d connections that the limit 'peer' allows"):format(most) end
+end
+
+--- Who is at the other end: { host =, port =, tls = what connection:tls() gives, nil without TLS }
+function door.peer(socket)
+  local host, port = socket:peer()
+  return { host = host, port = port, tls = (socket:tls()) }
+end
+
+-- -> true | nil, why
+local function shake(self, socket, secured)
+  if secured then
+    local ok, err = socket:handshake(self.limits.handshake)
+    if not ok then return nil, err == "timeout" and ("no handshake of TLS within %g seconds"):format(self.limits.handshake) or err end
+  end
+  if self.allow then
+    local fine, yes = pcall(self.allow, door.peer(socket))
+    if not fine then return nil, "'allow' failed: " .. tostring(yes) end
+    if not yes then return nil, "'allow' said no" end
+  end
+  return true
+end
+
+-- A visitor leaves, whatever ends it.
+local visit = {}
+function visit.__close(v)
+  local self = v.door
+  self.inside[v.socket] = nil
+  self.pool.waiting = self.pool.waiting - 1
+  if not v.over then
+    v.socket:close(0)
+    if v.host then self:leave(v.host) end
+  end
+  self.pool:changed()
+end
+
+local function receive(self, v)
+  local guard <close> = v                         -- luacheck: ignore guard
+  local socket = v.socket
+  local ok, why = shake(self, socket, v.secured)
+  if self.pool.stopping then return end
+  if not ok then
+    self.note(2, ("a client at %s was refused: %s"):format(tostring(v.name), tostring(why)))
+    return
+  end
+  self.pool:add(socket, v.host)
+  v.over = true
+end
+
+--- A new connection, which is the door's from now on. Raises if there is no memory for it; then it is the caller's.
+function door:enter(socket)
+  local name = self.rules and socket:peer() or self.limits.peer and socket:peer() or nil
+  local secured = socket:tls() ~= nil
+  local why = unwelcome(self, socket, name, secured)
+  if why then
+    self.note(2, ("a client at %s was refused: %s"):format(tostring(name), why))
+    return socket:close(0)
+  end
+  local host = self.limits.peer and name or nil
+  if host then self.hosts[host] = (self.hosts[host] or 0) + 1 end
+  if not secured and not self.allow then
+    local fine, err = pcall(self.pool.add, self.pool, socket, host)
+    if fine then return end
+    if host then self:leave(host) end
+    error(err, 0)
+  end
+  local v = setmetatable({ door = self, socket = socket, host = host, name = name or socket:peer(), secured = secured, over = false }, visit)
+  self.pool.waiting = self.pool.waiting + 1
+  self.inside[socket] = v
+  local fine, err = pcall(fiber.spawn, { name = "orb door", main = receive, args = { self, v } })
+  if fine then return end
+  v:__close()
+  error(err, 0)
+end
+
+--- Nobody else comes in: who is in a handshake is shown out.
+function door:shut()
+  local all = {}
+  for socket in pairs(self.inside) do all[#all + 1] = socket end
+  for _, socket in ipairs(all) do socket:close(0) end
+end
+
+return door

@@ -1,0 +1,166 @@
+--[[
+mare.orb.secure: TLS of a broker: its context, what references say of it, which ways into other servers may be taken.
+
+Verification is on unless it is switched off by name, as in mare.tls. The context is made when the broker is, if any option of TLS was given, so
+that a file that is missing is found at once; else when a reference first needs TLS: it trusts the system's authorities then. It serves both
+halves: `verify` is of servers, `client_cert` of clients.
+
+A reference that offers both TLS and plain TCP: TLS if it demands that, or the broker was given options of TLS, and never TCP after TLS has failed, or
+whoever can break connections could choose. With `required` TCP is not used at all.
+]]
+local tls = require "mare.tls"
+local near = require "mare.orb.near"
+local rules = require "mare.orb.rules"
+local security = require "mare.orb.giop.security"
+
+local secure = {}
+secure.__index = secure
+
+local HANDSHAKE = 10                              -- seconds, without a limit of the program's
+local CONTEXT = { "ca", "cert", "key", "verify", "client_cert", "min_version", "max_version", "ciphers" }
+local OWN = { "hostname", "required", "context" }
+
+local function among(name, list)
+  for _, one in ipairs(list) do
+    if one == name then return true end
+  end
+end
+
+local function check(given)
+  if type(given) ~= "table" then error("orb.init: tls is a table, such as { ca = \"ca.pem\", cert = \"me.pem\", key = \"me.key\" }", 0) end
+  local all = table.move(OWN, 1, #OWN, #CONTEXT + 1, { table.unpack(CONTEXT) })
+  for name in pairs(given) do
+    if not among(name, all) then
+      local meant = near(tostring(name), all)
+      error(("orb.init: tls has no option '%s'%s"):format(tostring(name), meant and "; did you mean " .. meant .. "?" or "; there are " ..
+        table.concat(all, ", ")), 0)
+    end
+    if given.context and among(name, CONTEXT) and name ~= "client_cert" then
+      error(("orb.init: tls: option '%s' stands beside 'context': give it to tls.context"):format(name), 0)
+    end
+  end
+  local hostname = given.hostname
+  if hostname ~= nil and hostname ~= false and type(hostname) ~= "string" then
+    error("orb.init: tls: hostname is the name that the certificates of servers have, or false: any name will do", 0)
+  end
+  if given.required ~= nil and type(given.required) ~= "boolean" then error("orb.init: tls: required is true or false", 0) end
+end
+
+-- omniORB's names for the same; the command line counts more than the program.
+local function merge(options)
+  local given = {}
+  for name, value in pairs(options.tls or {}) do given[name] = value end
+  local function set(name, value)
+    if value ~= nil then given[name] = value end
+  end
+  set("ca", options.sslCAFile or options.sslCAPath and options.sslCAPath:gsub("/*$", "/"))
+  set("cert", options.sslKeyFile)
+  set("key", options.sslKeyFile)
+  set("ciphers", options.sslCipherList)
+  local mode = options.sslVerifyMode
+  if mode then
+    set("verify", mode ~= "none")
+    set("client_cert", mode == "none" and "none" or mode:find "fail" and "required" or "optional")
+  end
+  return given
+end
+
+-- A rule for clients that leaves TLS alone says that it is required. Others concern transports there are not.
+local function only_tls(list)
+  for _, text in ipairs(list or {}) do
+    local rule = rules.read(text)
+    if rule.name == "*" then return rule.ssl and not rule.tcp end
+  end
+  return false
+end
+
+--- TLS of a broker with these options; raises what is wrong with them.
+function secure.new(options)
+  if options.tls ~= nil then check(options.tls) end
+  local given = merge(options)
+  if only_tls(options.clientTransportRule) then given.required = true end
+  local self = setmetatable({ hostname = given.hostname, required = given.required or false, given = next(given) ~= nil,
+                              client_cert = given.client_cert or "none", handshake = options.limits and options.limits.handshake or HANDSHAKE,
+                              context = given.context, has_cert = given.cert ~= nil or given.context ~= nil }, secure)
+  if self.client_cert == true then self.client_cert = "required" elseif self.client_cert == false then self.client_cert = "none" end
+  if self.given and not self.context then
+    local own = {}
+    for _, name in ipairs(CONTEXT) do own[name] = given[name] end
+    local fine, context, err = pcall(tls.context, own)
+    if not fine or not context then error("orb.init: tls: " .. tostring(fine and err or context), 0) end
+    self.context = context
+  end
+  return self
+end
+
+--- What a broker in another process is given as `tls`, so that it is the same; nil: nothing was.
+function secure:copy()
+  if not self.given then return nil end
+  return { context = self.context, hostname = self.hostname, required = self.required, client_cert = self.client_cert }
+end
+
+--- What our references say: supports and requires, as ior.iiop takes them.
+function secure:offer()
+  local client = self.client_cert ~= "none" and security.TRUST_IN_CLIENT or 0
+  return { supports = security.TLS | client, requires = security.INTEGRITY | security.CONFIDENTIALITY |
+           (self.client_cert == "required" and client or 0) }
+end
+
+--- The context of a server; raises what it lacks.
+function secure:serving(where)
+  if self.has_cert then return self.context end
+  error(("%s: a server with TLS needs a certificate: orb.init{ tls = { cert = file, key = file } }, or -ORBsslKeyFile"):format(where), 0)
+end
+
+local function sooner(a, b)
+  if not a or not b then return a or b end
+  return a < b and a or b
+end
+
+--- TLS on a connection that was just made. `seconds`: for the handshake, or nil. -> connection | nil, message, code; then it is closed.
+function secure:client(conn, host, seconds)
+  if not self.context then
+    local context, err, code = tls.context {}
+    if not context then
+      conn:close(0)
+      return nil, err, code
+    end
+    self.context = context
+  end
+  local name = self.hostname
+  if name == nil then name = host end
+  local limit = sooner(seconds, self.handshake)
+  local ok, err, code = tls.client(conn, { context = self.context, server = name or nil, timeout = limit })
+  if not ok and err == "timeout" and limit ~= seconds then return nil, ("no handshake of TLS within %g seconds"):format(limit), "ETIMEDOUT" end
+  return ok, err, code
+end
+
+--- Do these codes of a failed connection say that one side didn't accept the other? To try again would be of no use.
+function secure.refused(code) return code ~= nil and (code == "TLS_ALERT" or code:find "^CERT_" ~= nil) end
+
+local function problem_of(self, way)
+  if way.requires & security.TRUST_IN_CLIENT ~= 0 and not self.has_cert then
+    return "it requires a certificate of its clients: orb.init{ tls = { cert = file, key = file } }"
+  end
+end
+
+--- The addresses of a profile to try, of those without TLS (ior.addresses) and those with it: { { host =, port =, tls =, problem = } … }
+function secure:choose(profile, plain)
+  local ways = security.ways(profile)
+  local list = {}
+  if #ways > 0 and (ways.demanded or self.given) then
+    for i, way in ipairs(ways) do
+      list[i] = { host = way.host, port = way.port, tls = true, problem = problem_of(self, way) }
+      list[i].denied = list[i].problem ~= nil
+    end
+    return list
+  end
+  for i, a in ipairs(plain) do
+    list[i] = { host = a.host, port = a.port }
+    if self.required then list[i].problem, list[i].denied = "it offers no TLS, and this broker requires it", true
+    elseif a.port == 0 then list[i].problem = "it has port 0" end
+  end
+  return list
+end
+
+return secure
