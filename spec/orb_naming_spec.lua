@@ -2,14 +2,14 @@
 -- runs under: mare
 local mare = require "mare"
 local proc = require "spec.support.proc"
-local temporary = require "spec.support.temporary"
+local omninames = require "spec.support.omninames"
 local orb = mare.orb
 
 local IDL = [[
 interface Greeter { string greet(in string who); };
 ]]
 
-local COS = "/usr/share/idl/omniORB/COS/CosNaming.idl"
+local COS = omninames.idl
 
 local greeter = {}
 function greeter.greet(_, who) return "hello, " .. who end
@@ -18,30 +18,6 @@ local function fails(pattern, f, ...)
   local done, e = pcall(f, ...)
   assert.is_false(done)
   assert.matches(pattern, tostring(e))
-end
-
--- f(port) beside omniNames, whose names lie in a folder that is removed again.
-local function with_names(f)
-  local probe = assert(mare.net.listen "127.0.0.1:0")
-  local _, port = probe:address()
-  probe:close()
-  local folder = temporary()
-  os.remove(folder)
-  assert(os.execute("mkdir " .. folder))
-  local child = assert(mare.subprocess.spawn { "omniNames", "-start", tostring(port), "-logdir", folder, "-errlog", folder .. "/errors",
-                                               "-ORBendPoint", "giop:tcp:127.0.0.1:" .. port, stdout = "null", stderr = "null" })
-  local results = table.pack(pcall(function()
-    local limit = mare.clock() + 60 * proc.slow
-    repeat                                         -- until it answers
-      local conn = mare.net.connect("127.0.0.1", port)
-      if conn then conn:close() else mare.sleep(0.02) end
-    until conn or mare.clock() > limit
-    f(port)
-  end))
-  child:kill "KILL"
-  child:wait()
-  os.execute("rm -r " .. folder)
-  if not results[1] then error(results[2], 0) end
 end
 
 -- Names under the root of omniNames: { { "folder", "" }, { "a.b", "x/y" } } is bound with all contexts on the way.
@@ -55,9 +31,7 @@ local function bind(broker, port, path, object)
   context:rebind({ { id = path[#path][1], kind = path[#path][2] } }, object)
 end
 
-local found = io.open(COS)
-if found then found:close() end
-local missing = not (found and os.execute "command -v omniNames >/dev/null") and "omniNames or its IDL is not installed"
+local missing, with_names = omninames.missing, omninames.with
 
 describe("omniNames", function()
   it("gives objects by their corbaname, with every escape", function()

@@ -1,7 +1,7 @@
 --[[
-mare.orb.naming: asks a naming service for an object. What is needed of its IDL stands here, in a repository of its own: the program may load all
-of it.
+mare.orb.naming: asks a naming service for an object. Its IDL is in a repository of its own here: the program may load it, too.
 ]]
+local cosnaming = require "mare.orb.services.cosnaming"
 local idl = require "mare.orb.idl"
 local basic = require "mare.orb.idl.basic"
 local interface = require "mare.orb.interface"
@@ -10,28 +10,12 @@ local proxy = require "mare.orb.proxy"
 
 local naming = {}
 
--- Of OMG's CosNaming: what a client that only resolves meets.
-local TEXT = [[
-#pragma prefix "omg.org"
-module CosNaming {
-  struct NameComponent { string id; string kind; };
-  typedef sequence<NameComponent> Name;
-  interface NamingContext {
-    enum NotFoundReason { missing_node, not_context, not_object };
-    exception NotFound { NotFoundReason why; Name rest_of_name; };
-    exception CannotProceed { NamingContext cxt; Name rest_of_name; };
-    exception InvalidName {};
-    Object resolve(in Name n) raises(NotFound, CannotProceed, InvalidName);
-  };
-};
-]]
-
 local operation
 
 local function definition()
   if not operation then
     local repository = idl.repository()
-    assert(repository:load(TEXT, { name = "CosNaming.idl" }))
+    assert(repository:load(cosnaming, { name = "CosNaming.idl" }))
     operation = repository:operations(repository:lookup "CosNaming::NamingContext").resolve
   end
   return operation
