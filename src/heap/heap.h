@@ -64,6 +64,11 @@ lua_State *mr_image_clone(const mr_image *im, mr_heap **h);/* a new state in a n
 void       mr_image_rewind(const mr_image *im, mr_heap *h);/* h came from mr_image_clone: all chunks but the first go back, the
                                                               first is as it was after clone (limit reset to 0); its lua_State * stays valid */
 size_t     mr_image_size(const mr_image *im);
+/*
+ * By an opener: the first n bytes of the block with p are touched by each message, or as often. Such blocks lie side by side in a clone, a few bytes
+ * in one cache line. p may be anything: if it is in no block, or L is no template, nothing happens.
+ */
+void       mr_image_near(lua_State *L, const void *p, size_t n);
 /* Asks for the cache lines in which a small process keeps what it made itself. L: that of a clone, or what is asked for is nothing of use. */
 void       mr_image_prefetch(const mr_image *im, const lua_State *L);
 

@@ -3,6 +3,7 @@
  */
 #include "heap/image.h"
 #include "heap/poison.h"
+#include "lua/layout.h"
 #include "port/test.h"
 
 #include <stdlib.h>
@@ -188,6 +189,62 @@ static void test_a_clone_works_in_both_modes_of_the_collector(void) {
   mr_image_free(im);
 }
 
+/* ---- what is touched often ---- */
+
+/* A block of `size` bytes, of which `n` are touched often; with others before and behind it. */
+static void keep_near(lua_State *L, const char *name, size_t size, size_t n) {
+  for (int i = 0; i < 3; i++) {
+    void *p = lua_newuserdatauv(L, size, 0);
+    if (i == 1) mr_image_near(L, p, n);
+    lua_setfield(L, LUA_REGISTRYINDEX, i == 1 ? name : i ? "behind" : "before");
+  }
+}
+
+static lua_State *open_near(lua_Alloc f, void *ud) {
+  lua_State *L = open_base(f, ud);
+  keep_near(L, "small", 30, 24);
+  keep_near(L, "long", 300, 100);
+  keep_near(L, "other", 40, 48);
+  mr_image_near(L, ud, 8);                       /* in no block */
+  mr_image_near(L, NULL, 8);
+  return L;
+}
+
+/* Where the block of a userdata begins. */
+static uintptr_t named(lua_State *L, const char *name) {
+  lua_getfield(L, LUA_REGISTRYINDEX, name);
+  uintptr_t p = (uintptr_t)lua_touserdata(L, -1) - offsetof(raw_userdata, block);
+  lua_pop(L, 1);
+  return p;
+}
+
+static uintptr_t line_of(uintptr_t p) { return p / PORT_CACHELINE; }
+
+static void test_what_is_touched_often_lies_side_by_side(void) {
+  mr_image *im = mr_image_new(open_near);
+  mr_heap *h;
+  CHECK(im != NULL);
+  lua_State *L = mr_image_clone(im, &h);
+  uintptr_t from = (uintptr_t)h + im->near, end = (uintptr_t)h + im->size;
+  uintptr_t small = named(L, "small"), longer = named(L, "long"), other = named(L, "other"), stack = (uintptr_t)raw_top(L);
+  CHECK(from <= small && small < longer && longer < other && other < stack && stack < end);
+  CHECK(named(L, "before") < from && named(L, "behind") < from);
+  CHECK(line_of(small) == line_of(small + 23) && line_of(other) == line_of(other + 47) && longer % PORT_CACHELINE == 0);
+  CHECK(mr_heap_check(h) == 0 && runs(L, "local t = {} for i = 1, 99 do t[i] = {i, i .. ''} end return #t", "99") && mr_heap_check(h) == 0);
+  lua_close(L);
+  CHECK(mr_heap_used(h) == 0 && mr_heap_check(h) == 0);
+  mr_heap_drop(h);
+  mr_image_free(im);
+}
+
+static void test_elsewhere_nothing_is_near(void) {
+  mr_heap *h = mr_heap_new(0);
+  lua_State *L = open_near(mr_heap_alloc, h);
+  CHECK(L && mr_heap_check(h) == 0);
+  lua_close(L);
+  mr_heap_drop(h);
+}
+
 /* ---- templates that must be refused ---- */
 
 static lua_State *open_nothing(lua_Alloc f, void *ud) { (void)f; (void)ud; return NULL; }
@@ -289,6 +346,8 @@ int main(void) {
   test_a_rewound_state_is_as_new();
   test_a_clone_obeys_its_limit();
   test_a_clone_works_in_both_modes_of_the_collector();
+  test_what_is_touched_often_lies_side_by_side();
+  test_elsewhere_nothing_is_near();
   test_templates_that_cannot_move_are_refused();
   test_a_table_keyed_by_names_may_stay();
   test_without_memory_there_is_no_image_and_no_clone();

@@ -11,9 +11,14 @@
  * an old pointer. So memory is zeroed before each run, and images move by multiples of ALIGN only, which leaves a low byte
  * as it is. A pointer into the C stack, or a state that is not at rest, is refused. What the bytes can't show (tables keyed
  * by addresses, a hidden pointer) is left to image_check.c.
+ *
+ * What a process touches whenever it runs - its call records, its stack, and what the opener names by mr_image_near - comes last, side by side and
+ * next to what the process will make itself, so that a turn of one among thousands needs few cache lines. Which blocks these are the first run
+ * tells; the gaps that lines leave between them are free blocks of the heap.
  */
 #include "heap/image.h"
 #include "heap/poison.h"
+#include "lua/calls.h"
 #include "port/port.h"
 
 #include <string.h>
@@ -23,32 +28,56 @@ enum {
   ZONE = 1024 * 1024,               /* with the scratch zone behind it */
   CALLS = 16384,
   ALIGN = 256,
-  SLACK = 1280,                     /* room in the first chunk: a small function, its upvalues and a channel fit */
+  SLACK = 640,                      /* room in the first chunk: a small function, its upvalues and two channels fit */
+  STACK_LINES = 4,                  /* of a stack: what a small function uses */
+  CALL_RECORDS = 2,                 /* of the process's function, and of what it calls and waits in */
+  NEAR = 32,                        /* blocks that come last, at most */
   ATTEMPTS = 4
 };
 
+typedef struct near_block { size_t call, size, place; } near_block;   /* place: counted from where they begin */
+
 typedef struct template {
   char *base, *kept, *scratch;
+  char *near;                       /* where what comes last begins; NULL: not known yet */
   size_t calls, used, live;         /* live: blocks of the scratch zone */
   int recording, broken;
-  unsigned char stays[CALLS];       /* by number of the call */
+  size_t nnear, near_end;
+  near_block last[NEAR];
+  unsigned char stays[CALLS];       /* by number of the call: KEPT_NOT … */
 } template;
+enum { KEPT_NOT, KEPT_FIRST, KEPT_LAST };
 
 /* ---- the allocator while a template is opened: scratch blocks carry the number of their call ---- */
 
+typedef struct scratch_head { size_t call, size; } scratch_head;
+
+static size_t scratch_size(size_t n) { return sizeof(scratch_head) + (n + 7) / 8 * 8; }
+
 static void *scratch_new(template *t, size_t n) {
-  size_t *p = (size_t *)(void *)t->scratch, need = sizeof *p + (n + 7) / 8 * 8;
-  if (need > (size_t)(t->base + ZONE - t->scratch)) return NULL;
-  t->scratch += need;
-  *p = t->calls;
+  scratch_head *p = (scratch_head *)(void *)t->scratch;
+  if (scratch_size(n) > (size_t)(t->base + ZONE - t->scratch)) return NULL;
+  t->scratch += scratch_size(n);
+  *p = (scratch_head){ t->calls, n };
   t->live++;
   return p + 1;
 }
 
+static size_t class_size(size_t n) { return n <= MR_ARENA_MAX ? mr_sizeclass_size(mr_sizeclass(n)) : KEPT; }
+
+static char *near_new(template *t) {
+  for (size_t i = 0; i < t->nnear; i++)
+    if (t->last[i].call == t->calls) return t->near + t->last[i].place;
+  return NULL;
+}
+
 static void *kept_new(template *t, size_t n) {
-  char *p = t->kept;
-  if (n > MR_ARENA_MAX || mr_sizeclass_size(mr_sizeclass(n)) > (size_t)(t->base + KEPT - t->kept)) return NULL;
-  t->kept += mr_sizeclass_size(mr_sizeclass(n));
+  char *p = t->stays[t->calls] == KEPT_LAST ? near_new(t) : NULL;
+  if (!p) {
+    p = t->kept;
+    if (class_size(n) > (size_t)(t->near - p)) return NULL;
+    t->kept += class_size(n);
+  }
   t->used += n;
   return p;
 }
@@ -56,7 +85,7 @@ static void *kept_new(template *t, size_t n) {
 static void *template_new(template *t, size_t n) {
   if (n > KEPT || t->calls == CALLS) return NULL;
   void *p = t->stays[t->calls] && !t->recording ? kept_new(t, n) : scratch_new(t, n);
-  if (t->recording) t->stays[t->calls] = 1;
+  if (t->recording) t->stays[t->calls] = KEPT_FIRST;
   t->calls++;
   return p;
 }
@@ -67,7 +96,7 @@ static void template_free(template *t, void *p) {
     return;
   }
   t->live--;
-  if (t->recording) t->stays[((size_t *)p)[-1]] = 0;
+  if (t->recording) t->stays[((scratch_head *)p)[-1].call] = KEPT_NOT;
 }
 
 static void *template_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
@@ -88,11 +117,86 @@ static void *template_alloc(void *ud, void *ptr, size_t osize, size_t nsize) {
   return p;
 }
 
+/* ---- what comes last ---- */
+
+/* The live scratch block that p is in, or NULL. */
+static const scratch_head *scratch_of(const template *t, const void *p) {
+  const char *at = t->base + KEPT;
+  while (at < t->scratch) {
+    const scratch_head *h = (const scratch_head *)(const void *)at;
+    at += scratch_size(h->size);
+    if ((const char *)p >= (const char *)(h + 1) && (const char *)p < at) return t->stays[h->call] == KEPT_NOT ? NULL : h;
+  }
+  return NULL;
+}
+
+/* A few bytes lie in one line, more begin with one. The first is at the start of one. */
+static size_t near_place(size_t at, size_t n) {
+  size_t line = (at + PORT_CACHELINE - 1) / PORT_CACHELINE * PORT_CACHELINE;
+  return n > PORT_CACHELINE || at + n > line ? line : at;
+}
+
+static void near_add(template *t, const void *p, size_t n) {
+  const scratch_head *h = scratch_of(t, p);
+  if (!h || t->stays[h->call] != KEPT_FIRST || t->nnear == NEAR) return;
+  t->stays[h->call] = KEPT_LAST;
+  size_t place = t->near_end % PORT_CACHELINE ? near_place(t->near_end, n) : t->near_end;
+  t->last[t->nnear++] = (near_block){ h->call, h->size, place };
+  t->near_end = place + class_size(h->size);
+}
+
+void mr_image_near(lua_State *L, const void *p, size_t n) {
+  void *ud;
+  if (lua_getallocf(L, &ud) != template_alloc) return;
+  template *t = ud;
+  if (t->recording) near_add(t, p, n);
+}
+
+/* If Lua's structures are not what we think, this finds no blocks, or others: that does no harm. */
+static void near_add_own(template *t, lua_State *L) {
+  const raw_call *c = (const raw_call *)(const void *)((const raw_state *)L)->call;
+  for (int i = 0; i < CALL_RECORDS && scratch_of(t, c) && scratch_of(t, (const char *)c + sizeof *c - 1) && (c = c->next) != NULL; i++)
+    near_add(t, c, PORT_CACHELINE);
+  near_add(t, (const void *)((const raw_running *)(const void *)L)->stack, STACK_LINES * PORT_CACHELINE);
+}
+
+/* What comes first is as long as it is: what comes last begins with the next line. */
+static void near_begin(template *t) {
+  size_t first = sizeof(mr_heap);
+  for (const char *at = t->base + KEPT; at < t->scratch;) {
+    const scratch_head *h = (const scratch_head *)(const void *)at;
+    if (t->stays[h->call] == KEPT_FIRST) first += class_size(h->size);
+    at += scratch_size(h->size);
+  }
+  t->near = t->base + (first + PORT_CACHELINE - 1) / PORT_CACHELINE * PORT_CACHELINE;
+}
+
+/* The gaps become free blocks. */
+static void near_gaps(const template *t, mr_heap *h) {
+  size_t at = 0;
+  mr_arena_give(h, t->kept, (size_t)(t->near - t->kept));
+  for (size_t i = 0; i < t->nnear; i++) {
+    mr_arena_give(h, t->near + at, t->last[i].place - at);
+    at = t->last[i].place + class_size(t->last[i].size);
+  }
+}
+
 /* ---- opening ---- */
+
+/* (n) calls n deep, so that there are as many call records */
+static int l_deep(lua_State *L) {
+  lua_Integer n = lua_tointeger(L, 1);
+  if (n > 1) {
+    lua_pushcfunction(L, l_deep);
+    lua_pushinteger(L, n - 1);
+    lua_call(L, 1, 0);
+  }
+  return 0;
+}
 
 /* Never inlined: the address of a local variable goes into the hash seed, and must be the same each time. */
 static PORT_NOINLINE lua_State *template_open(template *t, mr_opener open) {
-  memset(t->base, 0, (size_t)(t->kept - t->base));
+  memset(t->base, 0, t->near ? (size_t)(t->near - t->base) + t->near_end : 0);
   memset(t->base + KEPT, 0, (size_t)(t->scratch - t->base) - KEPT);
   t->kept = t->base + sizeof(mr_heap);
   t->scratch = t->base + KEPT;
@@ -102,22 +206,29 @@ static PORT_NOINLINE lua_State *template_open(template *t, mr_opener open) {
   if (!L || t->broken) return NULL;
   if (lua_gettop(L) != 0 || lua_status(L) != LUA_OK) return NULL;
   lua_gc(L, LUA_GCCOLLECT, 0);
-  return t->broken ? NULL : L;
+  lua_pushcfunction(L, l_deep);
+  lua_pushinteger(L, CALL_RECORDS);
+  return lua_pcall(L, 1, 0, 0) == LUA_OK && !t->broken ? L : NULL;
 }
 
 static int record(template *t, mr_opener open) {
   memset(t->stays, 0, sizeof t->stays);
+  t->nnear = t->near_end = 0;
   t->recording = 1;
   lua_State *L = template_open(t, open);
   t->recording = 0;
-  return L != NULL;
+  if (!L) return 0;
+  near_add_own(t, L);
+  near_begin(t);
+  return t->near + t->near_end <= t->base + KEPT;
 }
 
 static int pack(template *t, mr_opener open, mr_image *im) {
   lua_State *L = template_open(t, open);
   if (!L || t->live) return 0;
   im->state = (size_t)((char *)L - t->base);
-  im->size = (size_t)(t->kept - t->base);
+  im->size = (size_t)(t->near - t->base) + t->near_end;
+  im->near = (size_t)(t->near - t->base);
   lua_setallocf(L, mr_heap_alloc, t->base);
   return im->state < im->size;
 }
@@ -136,9 +247,10 @@ static int choose_chunk(mr_image *im) {
 static void write_heap(const template *t, const mr_image *im) {
   mr_heap *h = (mr_heap *)(void *)t->base;
   mr_heap_init(h, (mr_chunk){NULL, (uint32_t)im->chunk, im->kind}, 0);
-  MR_UNPOISON(h, im->chunk);
   h->bump = t->base + im->size;
   h->room -= (ptrdiff_t)t->used;
+  near_gaps(t, h);
+  MR_UNPOISON(h, im->chunk);
 }
 
 /* ---- pointers ---- */

@@ -34,6 +34,7 @@ typedef struct mr_class {
 
 /* The userdata of the object in this state: the one that exists, or a new one; then 1. */
 int        mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class);
+void       mr_shared_furnish(lua_State *L, const mr_class *class);   /* makes the class's metatable, in a fresh state: see mr_hooks.furnish */
 /* Two userdata of one class, both ours: each stands for the other's object from now on. */
 void       mr_shared_exchange(lua_State *L, int i, int j);
 /* The state holds n more bytes outside of all heaps, of which its collector does not know. May collect garbage. */

@@ -5,6 +5,7 @@
  * value twice.
  */
 #include "base/rank.h"
+#include "lua/layout.h"
 #include "module/module.h"
 #include "module/net.h"
 #include "state/state.h"
@@ -165,6 +166,23 @@ static void push_weak(lua_State *L) {
   set_mode(L, "v");
   lua_pushvalue(L, -1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &weak_key);
+}
+
+/* What sending and receiving look at, of a metatable with two methods: the name of __index, the table, its nodes. */
+static void lay_near(lua_State *L, const mr_class *class) {
+  push_metatable(L, class);
+  const raw_table *meta = lua_topointer(L, -1);
+  lua_pushliteral(L, "__index");
+  mr_image_near(L, lua_tostring(L, -1) - offsetof(raw_string, text), offsetof(raw_string, length));
+  mr_image_near(L, meta, offsetof(raw_table, lastfree));
+  if (mr_layout) mr_image_near(L, meta->node, raw_nodes(meta) * sizeof(raw_node));
+  lua_pop(L, 2);
+}
+
+void mr_shared_furnish(lua_State *L, const mr_class *class) {
+  push_weak(L);
+  lua_pop(L, 1);
+  lay_near(L, class);
 }
 
 /* The process or host that L belongs to, also in functions without it as upvalue. */

@@ -86,7 +86,7 @@ static void recycle(mr_worker *w, mr_thread *t) {
 static void flush(mr_worker *w) { mr_state_flush(w->id); }
 
 /*
- * A hand-over touches some 35 cache lines of the receiver. With thousands of processes none of them is in a near cache; asked for
+ * A hand-over touches some 28 cache lines of the receiver. With thousands of processes none of them is in a near cache; asked for
  * when the receiver becomes ready, they come together while the sender goes on, instead of one by one afterwards.
  */
 static void prefetch(const mr_fiber *f) { mr_state_prefetch(mr_lua_seen(f)); }

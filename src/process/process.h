@@ -210,6 +210,7 @@ void     mr_known_drop(mr_proc *p);
 /* ---- states (state.c), opened by hooks that src/state sets at start-up ---- */
 typedef struct mr_state_hooks {
   lua_State *(*open)(lua_Alloc f, void *ud);     /* a fresh process state, for images too; NULL: no memory */
+  void (*furnish)(lua_State *L);                 /* NULL, or adds to a fresh state what nearly all processes use */
   void (*start)(lua_State *L, mr_proc *p);       /* per process, after clone: may allocate; runs protected */
   int (*finalisers)(lua_State *L);               /* something in the state still has a finaliser */
   int (*reset)(lua_State *L);                    /* lua_resetthread: closes pending variables, leaves the error on top */

@@ -1,7 +1,8 @@
 /*
  * open: opens the state that all processes start with, and makes it a process's.
  *
- * The template holds the lazy metatables (lazy.c), registry._LOADED with _G, and registry["mare.require"]; nothing else.
+ * The template holds the lazy metatables (lazy.c), registry._LOADED with _G, and registry["mare.require"]; nothing else but what
+ * src/module furnishes it with: the metatable of channels, and where the state's objects are found (module/shared.c).
  */
 #include <stdio.h>
 #include "lua/probe.h"
@@ -38,6 +39,7 @@ static int l_install(lua_State *L) {
   mr_lazy_install(L);
   lua_pushcfunction(L, mr_require);
   lua_setfield(L, LUA_REGISTRYINDEX, "mare.require");
+  if (mr_hooks.furnish) mr_hooks.furnish(L);
   mr_lua_generational(L);
   lua_gc(L, LUA_GCCOLLECT, 0);
   return 0;
