@@ -1,14 +1,16 @@
 """The answer of a choice: what choose.json holds, made from the rows, and in words."""
 
+import datetime
 from pathlib import Path
 
 import numpy as np
 
-from marelab import blocks, output, recommend, responses
+from marelab import blocks, output, paste, recommend, responses, verdict
 
-VERSION = 1
+VERSION = 2
 # what choose.json must hold
-KEYS = ("program", "response", "margin", "seed", "stopped", "machine", "share", "out", "present", "allocators", "verdict", "front", "standings", "gain")
+KEYS = ("program", "response", "margin", "seed", "stopped", "machine", "share", "out", "present", "allocators", "verdict", "front", "standings",
+        "gain", "repeated")
 
 
 def load(place: Path) -> dict:
@@ -17,34 +19,23 @@ def load(place: Path) -> dict:
 
 # ---- from the rows ----
 
-def assess(names: list[str], rows: list[dict[str, str]], response: str, margin: float, present: str | None, resamples: int = 4000) -> dict:
+def assess(names: list[str], rows: list[dict[str, str]], response: str, margin: float, present: str) -> dict:
     """Everything that follows from the rows: standings of all responses, the front, the verdict."""
-    standings = {}
-    for key, column in responses.COLUMNS.items():
-        standings[key] = recommend.standing(key, names, blocks.table(rows, names, column), margin, resamples=resamples)
+    standings = {key: recommend.standing(key, names, blocks.table(rows, names, column), margin, present)
+                 for key, column in responses.COLUMNS.items()}
     main, memory = standings[response], standings["peak" if response != "peak" else "wall"]
-    v = recommend.verdict(main, memory, present if present in names else None, margin)
     return {
-        "verdict": {
-            "sentence": v.sentence,
-            "keep": v.keep,
-            "choice": v.choice,
-            "present": present,
-            "reasons": v.reasons,
-            "alternatives": v.alternatives,
-        },
+        "verdict": verdict.verdict(main, memory, present, margin, pace(rows, len(names))).as_dict(),
         "front": recommend.front(standings["wall" if response == "peak" else response], standings["peak"], margin),
-        "standings": {
-            k: {
-                "best": s.best,
-                "blocks": s.blocks,
-                "widest": s.widest(),
-                "recommended": s.recommended,
-                "allocators": [s.row(n) for n in sorted(names, key=lambda n: s.mean[s.names.index(n)])],
-            }
-            for k, s in standings.items()
-        },
+        "standings": {k: {"best": s.best, "candidates": s.candidates, "blocks": s.blocks, "widest": s.widest(), "allocators": s.rows()}
+                      for k, s in standings.items()},
     }
+
+
+def pace(rows: list[dict[str, str]], allocators: int) -> float:
+    """Seconds a block, with what lies between its runs; 0 where the rows don't tell."""
+    ends = [datetime.datetime.fromisoformat(r["when"]).timestamp() for r in rows if int(r["block"]) > 0 and r.get("when")]
+    return float(np.median(np.diff(ends))) * allocators if len(ends) > 1 else 0.0
 
 
 # ---- in words ----
@@ -77,26 +68,33 @@ def mood(rows: list[dict[str, str]], response: str = "wall") -> list[str]:
     return []
 
 
+def tag(row: dict, result: dict) -> str:
+    """A row's word, to be read beside its interval."""
+    words = {recommend.SAME: f"within {result['margin'] * 100:g} % of the best", recommend.WORSE: f"worse by at least {verdict.share(row['low'] - 1)}",
+             recommend.UNDECIDED: "undecided"}[row["word"]]
+    return words + (", used today" if row["name"] == result["present"] else "")
+
+
 def text(result: dict, place: Path) -> str:
     v, lines = result["verdict"], []
     main = result["standings"][result["response"]]
     lines.append(v["sentence"])
     lines += [f"  {r}" for r in v["reasons"] + result["gain"]]
-    lines.append("")
+    found = paste.lines(result)
+    lines += ["", paste.text(found), ""] if found else [""]
     lines.append(f"{'allocator':<16} {'wall s':>9} {'CPU s':>9} {'peak MiB':>9} {'faults':>9}   "
-                 f"{result['response']}, times the best ({result['margin'] * 100:.0f} % margin)")
+                 f"{result['response']}, times the best ({result['margin'] * 100:g} % margin)")
     by = {k: {r["name"]: r for r in s["allocators"]} for k, s in result["standings"].items()}
     for r in main["allocators"]:
         n = r["name"]
-        mark = "recommended" if r["recommended"] else ""
-        mark += (", " if mark else "") + "used today" if n == result["present"] else ""
-        lines.append(f"{n:<16} {by['wall'][n]['mean']:>9.3f} {by['cpu'][n]['mean']:>9.3f} "
-                     f"{by['peak'][n]['mean'] / 1024:>9.1f} {by['faults'][n]['mean']:>9.0f}   "
-                     f"{r['ratio']:.3f} [{r['low']:.3f}, {r['high']:.3f}]  {mark}")
+        lines.append(f"{n:<16} {by['wall'][n]['typical']:>9.3f} {by['cpu'][n]['typical']:>9.3f} "
+                     f"{by['peak'][n]['typical'] / 1024:>9.1f} {by['faults'][n]['typical']:>9.0f}   "
+                     f"{r['ratio']:.3f} [{r['low']:.3f}, {r['high']:.3f}]  {tag(r, result)}")
     lines += [f"left out: {n}: {w}" for n, w in result["out"].items()]
     for a in result["allocators"]:
         lines += [f"in part: {a['name']}: {line}" for line in a["seen"] if line.startswith("ran without")]
     if isinstance(result["share"], str):
         lines.append(f"share of allocator calls not measured: {result['share']}")
-    lines.append(f"{main['blocks']} blocks after a warm-up; stopped because {result['stopped']}. Report: {place / 'report.html'}")
+    again = f", {result['repeated']} disturbed runs made again" if result["repeated"] else ""
+    lines.append(f"{main['blocks']} blocks after a warm-up{again}; stopped because {result['stopped']}. Report: {place / 'report.html'}")
     return "\n".join(lines)

@@ -1,7 +1,8 @@
 """The measurement of a choice: every allocator once per block, in a random order, until the intervals are narrow.
 
 How many blocks are made follows from the widths of the intervals, the time and a limit; never from who is ahead. The first block is warm-up and is
-left out; so is a block that is not whole.
+left out; so is a block that is not whole. Runs that something else disturbed are made again (disturbed.py); of a block's runs under one allocator
+the last one counts.
 """
 
 import datetime
@@ -12,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marelab import env, measure, progress, recommend, responses
+from marelab import disturbed, env, flaky, measure, progress, recommend, responses
 from marelab.allocators import Allocator
 from marelab.errors import LabError
 from marelab.rows import Rows
 
-MAX_BLOCKS, LEAST = 200, 4
+MAX_BLOCKS, LEAST = 200, 4  # with fewer there are no intervals; a verdict needs more (recommend.LEAST)
 INTERRUPTED = "it was interrupted"
 
 
@@ -38,28 +39,60 @@ def order_of(block: int, seed: int, names: list[str]) -> list[str]:
     return shuffled
 
 
-def one_block(block: int, plan: Plan, usable: dict[str, Allocator], rows: Rows, out: dict[str, str], bar) -> None:
-    for place, name in enumerate(order_of(block, plan.seed, list(usable)), 1):
-        if name not in usable:
-            continue
-        bar.set_postfix_str(name)
-        o = measure.once(plan.target, usable[name])
+class Block:
+    """One pass over all allocators, and what has to be made again of it."""
+
+    def __init__(self, number: int, plan: Plan, usable: dict[str, Allocator], rows: Rows, out: dict[str, str], watch: disturbed.Watch, bar):
+        self.number, self.plan, self.usable, self.rows, self.out, self.watch, self.bar = number, plan, usable, rows, out, watch, bar
+        self.place = 0
+
+    def make(self) -> None:
+        again = [n for n in order_of(self.number, self.plan.seed, list(self.usable)) if self.one(n)]
+        if self.number == 0 or self.plan.response == "peak":
+            return  # the warm-up doesn't count, and memory is nothing that others take
+        for _ in range(disturbed.AGAIN):
+            again = [n for n in again if self.repeat(n)]
+
+    def repeat(self, name: str) -> bool:
+        if name not in self.usable or not self.watch.may_repeat():
+            return False
+        self.watch.repeated += 1
+        self.bar.total += 1
+        return self.one(name)
+
+    def one(self, name: str) -> bool:
+        """One run, as a row; whether it was disturbed."""
+        if name not in self.usable:
+            return False
+        self.bar.set_postfix_str(name)
+        self.place += 1
+        o, plan = measure.once(self.plan.target, self.usable[name]), self.plan
         problem = o.problem(plan.target.good)
-        rows.add({"block": block, "order": place, "warm_up": int(block == 0), "seed": plan.seed, "problem": problem or "", **o.columns(),
-                  "exit": o.exit, "signal": o.signal, "left_behind": o.left_behind,
-                  "when": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds"), **env.row(usable[name], plan.target.cpus)})
-        bar.update(1)
+        counts = {"allocator": name, **o.columns()}
+        pushed = self.watch.disturbed(counts)
+        self.watch.learn(counts)
+        self.rows.add({"block": self.number, "order": self.place, "warm_up": int(self.number == 0), "seed": plan.seed, "problem": problem or "",
+                       **o.columns(), "exit": o.exit, "signal": o.signal, "left_behind": o.left_behind, "disturbed": int(pushed),
+                       "when": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds"),
+                       **env.row(self.usable[name], plan.target.cpus)})
+        self.bar.update(1)
         if problem:
-            if o.killed == "signal":
-                raise KeyboardInterrupt
-            out[name] = f"in block {block} {problem}" + o.last_words()
-            del usable[name]
-            if len(usable) < 2:
-                raise LabError("fewer than two allocators are left: " + "; ".join(f"{n}: {w}" for n, w in out.items()), code=1)
+            self.failed(name, o, problem)
+        return pushed and not problem
+
+    def failed(self, name: str, o: measure.Outcome, problem: str) -> None:
+        if o.killed == "signal":
+            raise KeyboardInterrupt
+        said = f"in block {self.number} {problem}{o.last_words()}"
+        flaky.check(self.plan.target, f"under {name} {said}")
+        self.out[name] = said
+        del self.usable[name]
+        if len(self.usable) < 2:
+            raise LabError("fewer than two allocators are left: " + "; ".join(f"{n}: {w}" for n, w in self.out.items()), code=1)
 
 
 def table(rows: list[dict[str, str]], names: list[str], column: str) -> np.ndarray:
-    """[block, allocator] without the warm-up and without blocks that are not whole."""
+    """[block, allocator] without the warm-up and without blocks that are not whole; of a run that was made again, the last."""
     found: dict[int, dict[str, float]] = {}
     for r in rows:
         if int(r["block"]) > 0 and r["allocator"] in names and not r["problem"]:
@@ -67,30 +100,43 @@ def table(rows: list[dict[str, str]], names: list[str], column: str) -> np.ndarr
     return np.array([[b[n] for n in names] for _, b in sorted(found.items()) if len(b) == len(names)])
 
 
+def repeated(rows: list[dict[str, str]]) -> int:
+    """How many runs were made again."""
+    runs = [(r["block"], r["allocator"]) for r in rows if int(r["block"]) > 0]
+    return len(runs) - len(set(runs))
+
+
 def make(plan: Plan, usable: dict[str, Allocator], rows: Rows, out: dict[str, str]) -> str:
     """Makes the blocks, beside those that are there; why it stopped."""
     start, column = time.monotonic(), responses.DECIDING[plan.response]
     last = max((int(r["block"]) for r in rows.kept), default=0)
-    there = len(table(rows.kept, list(usable), column))
+    there, watch = len(table(rows.kept, list(usable), column)), disturbed.Watch(rows.kept)
     with progress.bar((max(plan.blocks - there, 0) + 1) * len(usable), "measuring") as bar:
         for made, block in enumerate(itertools.chain([0], itertools.count(last + 1)), 1):
             try:
-                one_block(block, plan, usable, rows, out, bar)
+                Block(block, plan, usable, rows, out, watch, bar).make()
             except KeyboardInterrupt:
                 if len(table(rows.kept, list(usable), column)) < LEAST:
                     progress.note(f"too few blocks for an answer; the same command with  -o {rows.path.parent}  goes on")
                     raise
                 return INTERRUPTED
-            values = table(rows.kept, list(usable), column)
-            if len(values) < plan.blocks:
-                continue
-            if recommend.standing(plan.response, list(usable), values, plan.margin, resamples=1000).widest() <= plan.margin / 2:
-                return f"the widest interval is within ±{plan.margin * 50:.1f} %"
-            if len(values) >= MAX_BLOCKS:
-                return f"{MAX_BLOCKS} blocks were made"
-            spent = time.monotonic() - start
-            if spent + spent / made > max(plan.budget, 0.0):
-                return "the time for it was used up" if plan.budget else "--quick: no further blocks"
-            bar.total += len(usable)
-            bar.refresh()
+            stopped = enough(plan, table(rows.kept, list(usable), column), list(usable), time.monotonic() - start, made)
+            if stopped:
+                return stopped
+            if len(table(rows.kept, list(usable), column)) >= plan.blocks:
+                bar.total += len(usable)
+                bar.refresh()
     raise AssertionError
+
+
+def enough(plan: Plan, values: np.ndarray, names: list[str], spent: float, made: int) -> str | None:
+    """Why to stop; None: go on."""
+    if len(values) < plan.blocks:
+        return None
+    if recommend.standing(plan.response, names, values, plan.margin).widest() <= plan.margin / 2:
+        return f"the widest interval is within ±{plan.margin * 50:.1f} %"
+    if len(values) >= MAX_BLOCKS:
+        return f"{MAX_BLOCKS} blocks were made"
+    if spent + spent / made > max(plan.budget, 0.0):
+        return "the time for it was used up" if plan.budget else "--quick: no further blocks"
+    return None

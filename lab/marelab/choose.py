@@ -1,14 +1,17 @@
-"""`mare lab choose`: the program itself under every allocator, in randomised blocks; then the recommendation.
+"""`mare lab choose`: the program itself under every allocator, in randomised blocks; then the verdict.
 
 What is fixed before the first run: the response, the margin, the seed of the order, the number of blocks that are always made, and the rule by
-which more are made: until the widest simultaneous interval is within half the margin (then a difference of twice the margin is found all but
-surely), the time is used up, or there are 200. The rule looks at widths only, never at who is ahead. The first block is warm-up and is left out.
+which more are made: until the widest interval is within half the margin (then a difference of twice the margin is found all but surely), the time
+is used up, or there are 200. The rule looks at widths only, never at who is ahead. The first block is warm-up and is left out.
+
+The folder is made, and its rows locked, before anything is run; when it comes to no run that counts, what was made is taken away again.
 
 A choice that was killed goes on by the same command with -o DIR: begun.json holds what must not change, whole blocks count, a torn one does not,
 and a new warm-up comes first.
 """
 
 import argparse
+import contextlib
 import datetime
 import os
 import re
@@ -18,7 +21,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from marelab import allocators, answer, blocks, env, explain, measure, native, output, progress, proof, report, responses, share, target
+from marelab import (allocators, answer, apply, blocks, env, explain, flaky, measure, native, output, progress, proof, recommend, report, responses,
+                     share, target)
 from marelab.allocators import Allocator
 from marelab.blocks import Plan
 from marelab.errors import LabError
@@ -32,6 +36,8 @@ and write to no place that grows. A service needs a script that starts it, sends
   mare lab choose --response cpu -- sh -c './server & until ./client --ping; do sleep 0.01; done; ./client --requests 1000; kill $!'
   mare lab choose --allocator mine=/opt/lib/libmine.so -- ./program
 
+  mare lab choose --apply Dockerfile -- ./program
+
 Files in DIR: report.html (open it), choose.json (all figures), runs.csv (every run with its environment). If it was killed before it came to a
 result, the same command with -o DIR goes on.
 """
@@ -41,20 +47,21 @@ ENDS = "choose needs a program that ends by itself, within seconds: a service ne
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--quick", action="store_true", help="5 blocks and no more: a first impression")
+    parser.add_argument("--quick", action="store_true", help=f"{recommend.LEAST} blocks and no more, and a short trace")
     parser.add_argument("-o", dest="out", metavar="DIR", help="where the results go (default: mare-lab-PROGRAM-TIME)")
     parser.add_argument("--response", choices=list(responses.DECIDING), default="wall",
                         help="what decides: wall time, CPU time or peak memory (default: wall)")
     parser.add_argument("--margin", type=float, default=5, metavar="PERCENT", help="differences up to this don't matter (default: 5)")
-    parser.add_argument("--blocks", type=int, metavar="N", help="at least N blocks (default: 10)")
-    parser.add_argument("--budget", type=float, default=90, metavar="S",
+    parser.add_argument("--blocks", type=int, metavar="N", help=f"at least N blocks (default, and least: {recommend.LEAST})")
+    parser.add_argument("--budget", type=float, default=150, metavar="S",
                         help="after these blocks, go on for up to S seconds in all while intervals are wide")
     parser.add_argument("--seed", type=int, help="of the order of runs (default: from the clock; it is written down)")
     parser.add_argument("--stdin", metavar="FILE", help="the program's standard input (default: empty)")
     parser.add_argument("--cpus", metavar="LIST", help="run on these CPUs only, as in 0,2-3")
-    parser.add_argument("--timeout", type=float, default=600, metavar="S", help="limit of one run (default: 600 s)")
+    parser.add_argument("--timeout", type=float, default=120, metavar="S", help="limit of one run (default: 120 s)")
     parser.add_argument("--exit", default="0", metavar="N,…", help="exit codes that count as success (default: 0)")
     parser.add_argument("--json", action="store_true", help="the result as JSON on standard output")
+    apply.add_apply_argument(parser)
     parser.add_argument("--no-trace", action="store_true", help="don't explain by a trace; only measure")
     allocators.add_catalogue_arguments(parser)
     parser.add_argument("program", nargs="*", help="after `--`: the program and its arguments")
@@ -71,9 +78,9 @@ def plan_from(args) -> Plan:
         raise LabError(f"--cpus {args.cpus}: write a list like 0,2-3")
     if not re.fullmatch(r"\d+(,\d+)*", args.exit):
         raise LabError(f"--exit {args.exit}: write exit codes like 0,1")
-    number = args.blocks or (5 if args.quick else 10)
-    if number < blocks.LEAST:
-        raise LabError(f"--blocks: at least {blocks.LEAST} are needed for an interval")
+    number = args.blocks or recommend.LEAST
+    if number < recommend.LEAST:
+        raise LabError(f"--blocks: at least {recommend.LEAST} are needed for a verdict")
     target.check(args.program)
     goal = measure.Target(tuple(args.program), stdin=args.stdin, timeout=args.timeout, cpus=args.cpus, spare_kib=env.spare_kib(),
                           good=tuple(map(int, args.exit.split(","))))
@@ -81,13 +88,37 @@ def plan_from(args) -> Plan:
     return Plan(goal, args.response, args.margin / 100, seed, number, 0.0 if args.quick else args.budget)
 
 
-def folder(args) -> Path:
+def folder(args) -> tuple[Path, bool]:
+    """Where the results go, and whether it was made now."""
     stem = re.sub(r"[^A-Za-z0-9._-]", "", os.path.basename(args.program[0])) or "program"
     path = Path(args.out or f"mare-lab-{stem}-{datetime.datetime.now():%Y%m%d-%H%M%S}")
-    if (path / "choose.json").exists() or ((path / "runs.csv").exists() and not (path / "begun.json").exists()):
-        raise LabError(f"{path} already holds results; name another folder with -o")
+    if (path / "choose.json").exists():
+        raise LabError(f"{path} {HOLDS}")
+    new = not path.exists()
     make_place(path)
-    return path
+    return path, new
+
+
+HOLDS = "already holds results; name another folder with -o"
+
+
+@contextlib.contextmanager
+def results_in(place: Path, new: bool):
+    """The rows, locked. Where it came to no row, nothing of ours stays."""
+    try:
+        with Rows(place / "runs.csv") as rows:
+            if rows.columns is not None and not (place / "begun.json").exists():
+                raise LabError(f"{place} {HOLDS}")
+            try:
+                yield rows
+            finally:
+                if rows.columns is None:
+                    for name in ("runs.csv", "begun.json"):
+                        (place / name).unlink(missing_ok=True)
+    finally:
+        if new:
+            with contextlib.suppress(OSError):  # it holds something
+                place.rmdir()
 
 
 def begin(place: Path, plan: Plan, usable: list[Allocator], seed: int | None) -> None:
@@ -108,18 +139,31 @@ def begin(place: Path, plan: Plan, usable: list[Allocator], seed: int | None) ->
     progress.note(f"going on with what was begun in {place}")
 
 
-def who_serves(goal: measure.Target, found: dict[str, Allocator]) -> tuple[Allocator, proof.Proof]:
-    """The allocator the program uses today, as a treatment."""
+def first_run(goal: measure.Target) -> float:
+    """The program as it is, without any change: how long it takes."""
     word = threading.Timer(PATIENCE, progress.note, [f"{goal.argv[0]} still runs after {PATIENCE:g} s; {ENDS}. Ctrl-C gives up"])
     word.daemon = True
     word.start()
     try:
-        seen, path = proof.present(goal)
+        o = measure.once(goal, allocators.AS_IS)
     finally:
         word.cancel()
+    if o.killed == "signal":
+        raise KeyboardInterrupt
+    problem = o.problem(goal.good)
+    if problem:
+        hint = f"{ENDS[0].upper()}{ENDS[1:]}; or a wider --timeout." if o.killed == "time" \
+            else "Try it by hand." if o.signal or o.killed else "Try it by hand; if its exit code is meant to be so, say --exit."
+        raise LabError(f"the program fails before anything is changed: {problem}{o.last_words()}\n{hint}", code=1)
+    return o.wall_s
+
+
+def who_serves(goal: measure.Target, found: dict[str, Allocator], usual: float) -> tuple[Allocator, proof.Proof]:
+    """The allocator the program uses today, as a treatment."""
+    seen, path = proof.present(goal, usual)
     if seen.problem:
-        hint = f"{ENDS[0].upper()}{ENDS[1:]}." if "time limit" in seen.problem else "Try it by hand; if its exit code is meant to be so, say --exit."
-        raise LabError(f"the program fails before anything is changed: {seen.problem}\n{hint}", code=1)
+        flaky.check(goal, f"while the loader told what it binds, {seen.problem}")
+        raise LabError(f"the program fails while the loader tells what it binds (LD_DEBUG=bindings): {seen.problem}", code=1)
     if not path:
         raise LabError("the loader reports no use of malloc in this program: it can't be given another allocator. "
                        "It may clear its environment, or bring an allocator of its own under other names (Go, a linked-in allocator)", code=1)
@@ -137,12 +181,25 @@ def who_serves(goal: measure.Target, found: dict[str, Allocator]) -> tuple[Alloc
     return Allocator(name if allocators.NAME.fullmatch(name) and name not in found else "present", path, what="what the program uses today"), seen
 
 
+def why_not(a: Allocator, p: proof.Proof, present: Allocator, goal: measure.Target) -> str:
+    """Why an allocator that was proved doesn't take part."""
+    if present.library and any(to in present.objects for _, _, to in p.wrong):
+        return f"this program links {present.name} itself, so {a.name} can't be tried"
+    if p.problem:
+        flaky.check(goal, f"under {a.name} {p.problem}")
+        return p.problem
+    for (routine, by, to), _ in p.wrong.most_common(1):
+        return f"{by} takes {routine} from {to}"
+    return "it does not serve the program's malloc"
+
+
 def treatments(args, goal: measure.Target):
     """Who takes part: allocators with their proofs, who uses what today, and who was left out and why."""
     found = allocators.load(args.catalogue, args.allocator)
     wanted = allocators.select(found, args.allocators)
-    progress.note("finding out what the program uses today")
-    present, seen = who_serves(goal, found)
+    progress.note("running the program as it is, and finding out which allocator it uses")
+    usual = first_run(goal)
+    present, _ = who_serves(goal, found, usual)
     if present.library:  # whoever replaces it must come first, even the C library
         wanted = [a if a.library else replace(a, drop=present.objects) for a in wanted]
     if present.name not in [a.name for a in wanted]:
@@ -151,12 +208,12 @@ def treatments(args, goal: measure.Target):
     proofs, usable = {}, []
     for a in wanted:
         progress.note(f"proving that {a.name} serves it")
-        p = proof.prove(a, goal)
+        p = proof.prove(a, goal, usual)
         proofs[a.name] = p
         if p.serves:
             usable.append(a)
         else:
-            out[a.name] = p.problem or (p.lines()[1] if p.wrong else "it does not serve the program's malloc")
+            out[a.name] = why_not(a, p, present, goal)
     if len(usable) < 2:
         raise LabError("fewer than two allocators serve this program: " + "; ".join(f"{n}: {w}" for n, w in out.items()), code=1)
     return usable, present, proofs, out
@@ -192,36 +249,41 @@ def explained(args, plan: Plan, used: list[Allocator], place: Path, result: dict
         return {"problem": f"Not explained, by a fault of the laboratory: {type(error).__name__}: {error}"}
 
 
-def run(args) -> int:
-    plan = plan_from(args)
-    native.path("measure")
-    place = folder(args)
+def measured(args, plan: Plan, place: Path, rows: Rows) -> tuple[dict, list[Allocator]]:
+    """The result without its explanation, and the allocators that it is about."""
     usable, present, proofs, out = treatments(args, plan.target)
     begin(place, plan, usable, args.seed)
     progress.note("sampling where its time goes")
     sampled = share.record(plan.target, allocators.AS_IS, present.objects, seconds=3 if args.quick else 10)
     shared = sampled if isinstance(sampled, str) else sampled.as_dict()
     left = {a.name: a for a in usable}
-    with Rows(place / "runs.csv") as rows:
-        stopped = blocks.make(plan, left, rows, out)
-        kept = rows.kept
-    names = list(left)
+    stopped = blocks.make(plan, left, rows, out)
     result = {
         "kind": "choose", "version": answer.VERSION, "command": command_line(args, plan.seed), "program": list(args.program), "response": plan.response,
         "margin": plan.margin, "seed": plan.seed, "stopped": stopped, "machine": env.machine(), "share": shared, "out": out,
-        "present": present.name,
+        "present": present.name, "repeated": blocks.repeated(rows.kept),
         "allocators": [{"name": a.name, "library": a.library, "version": allocators.version(a), "sha256": allocators.fingerprint(a.objects[0]),
-                        "proof": proofs[a.name].as_dict(), "seen": proofs[a.name].lines()} for a in left.values()],
-        **answer.assess(names, kept, plan.response, plan.margin, present.name),
+                        "package": a.package, "env": a.environment(os.environ), "proof": proofs[a.name].as_dict(), "seen": proofs[a.name].lines()}
+                       for a in left.values()],
+        **answer.assess(list(left), rows.kept, plan.response, plan.margin, present.name),
     }
-    result["verdict"]["reasons"] += answer.mood(kept, plan.response)
+    result["verdict"]["reasons"] += answer.mood(rows.kept, plan.response)
     result["gain"] = answer.gain(shared)
+    return result, list(left.values())
+
+
+def run(args) -> int:
+    plan = plan_from(args)
+    native.path("measure")
+    apply.check(args.apply)
+    place, new = folder(args)
+    with results_in(place, new) as rows:
+        result, used = measured(args, plan, place, rows)
     output.save(place / "choose.json", result)  # before anything else can go wrong
-    if not args.no_trace and stopped != blocks.INTERRUPTED:
-        result["explanation"] = explained(args, plan, list(left.values()), place, result)
+    if not args.no_trace and result["stopped"] != blocks.INTERRUPTED:
+        result["explanation"] = explained(args, plan, used, place, result)
         output.save(place / "choose.json", result)
     report.write(place, place / "report.html")
     print(output.text(result) if args.json else answer.text(result, place))
+    apply.apply(result, args.apply)
     return 0
-
-

@@ -12,6 +12,7 @@ from marelab.errors import LabError
 # name, module, what it does; in the order in which `--help` shows them
 COMMANDS = [
     ("choose", "marelab.choose", "which allocator serves a program best: measures the program itself, explains, recommends"),
+    ("apply", "marelab.apply", "write a choice's answer into a Dockerfile, a systemd unit or an environment file"),
     ("allocators", "marelab.proof", "the allocators of the catalogue: which are here, and proof that they serve a program"),
     ("trace", "marelab.trace", "record every allocation of a program"),
     ("describe", "marelab.describe", "what a trace contains: sizes, lifetimes, patterns, memory over time"),
@@ -34,7 +35,12 @@ def overview() -> str:
     lines = ["  mare lab choose -- ./service --its arguments    the main job", "", "usage: mare lab COMMAND [arguments]", "", "Commands are:"]
     lines += [f"  {name:<12}{what}" for name, _, what in available()]
     lines += ["", "mare lab COMMAND --help says more.", "", "Exit codes: 0, 1 when something measured failed, 2 for a mistake in the input."]
+    if not importlib.util.find_spec("numpy"):
+        lines += ["", f"Not ready yet: {REMEDY}."]
     return "\n".join(lines)
+
+
+REMEDY = "run `make lab` in mare's source folder, which takes some minutes"
 
 
 def subcommand(argv: list[str]):
@@ -45,7 +51,12 @@ def subcommand(argv: list[str]):
         meant = difflib.get_close_matches(argv[0], names, 1)
         raise LabError(f"no command '{argv[0]}'" + (f"; did you mean {meant[0]}?" if meant else f"; there are {', '.join(names)}"))
     name, module, what = found[0]
-    command = importlib.import_module(module)
+    try:
+        command = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "marelab").startswith("marelab"):
+            raise
+        raise LabError(f"the laboratory's Python package {error.name} is not here: {REMEDY}") from None
     parser = argparse.ArgumentParser(prog=f"mare lab {name}", description=f"{what}.", epilog=getattr(command, "EPILOG", None),
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     command.add_arguments(parser)

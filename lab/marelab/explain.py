@@ -28,7 +28,7 @@ SLOWER = 20  # a traced run may take this many times the longest run, and a minu
 def explain(goal: Target, used: list[Allocator], place: Path, result: dict, quick: bool = False) -> dict:
     """Records, describes, and puts into sentences; where that fails, a result with `problem`."""
     progress.note("tracing it once, to explain the result")
-    longest = max((a["mean"] for a in result["standings"]["wall"]["allocators"]), default=1.0)
+    longest = max((a["typical"] for a in result["standings"]["wall"]["allocators"]), default=1.0)
     try:
         recorded = record(goal, place / "trace", 64 << 20 if quick else LIMIT, 60 + SLOWER * longest)
         description = describe.describe(recorded, partial=True)
@@ -71,14 +71,14 @@ def replayed(e: dict, recorded, used: list[Allocator], place: Path, result: dict
     progress.note("replaying the trace")
     with tempfile.TemporaryDirectory(prefix="mare-lab-") as folder:
         made, script = replay.make_script(recorded.image(None), Path(folder), partial=True)
-        options = ["--replay", str(script), "--touch", "ends"]
+        options = ["--replay", str(script), "--touch", "pages"]
         n = rounds_that_fit(until - time.monotonic(), options, used, 0.3)
         if n < 1:
             return {"left_out": f"it would take too long; by hand:  mare lab replay {place / 'trace'}"}
         runs = replay.rounds(options, used, n)
     times, peaks = replay.medians(runs, "seconds"), replay.medians(runs, "peak_bytes")
     out = {"left_out": None, "runs": n, "script": made, "seconds": times, "peak_bytes": peaks, "wait_seconds": replay.medians(runs, "wait_seconds")}
-    own = {a["name"]: a["mean"] for a in result["standings"]["cpu"]["allocators"]}
+    own = {a["name"]: a["typical"] for a in result["standings"]["cpu"]["allocators"]}
     names = list(own)
     same = len(set(own.values())) < 2 or len(set(times.values())) < 2  # then there is no order to compare
     agree = float(stats.spearmanr([own[n] for n in names], [times[n] for n in names]).statistic) if len(names) > 2 and not same else None
@@ -114,7 +114,8 @@ def fitted(e: dict, recorded, used: list[Allocator], place: Path, result: dict, 
         return {"left_out": "a synthetic workload resembles this program, but the machine was too busy to compare the allocators under both",
                 "tests": tests}
     if not accepted:
-        return {"left_out": f"no synthetic workload resembles this program closely enough (it differs in {', '.join(failed)})", "tests": tests}
+        return {"left_out": f"no synthetic workload resembles this program closely enough (it differs in {', '.join(failed)}); "
+                            f"what can be used in its place is the trace itself:  mare lab replay {place / 'trace'}", "tests": tests}
     e["sentences"].append("A synthetic workload with the same sizes, lifetimes and threads passes all its tests against the trace.")
     return {"left_out": None, "tests": tests}
 

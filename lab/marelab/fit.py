@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         good = all(t["passed"] for t in tests.values())
         if good:
             write(profile, out)
-    result = {"version": 1, "accepted": good, "profile": str(out) if good else None, "tests": tests}
+    result = {"version": 1, "accepted": good, "profile": str(out) if good else None, "tests": tests, "trace": args.trace, "again": args.again}
     print(output.text(result, 1) if args.json else text(result))
     return 0 if good else 1
 
@@ -240,4 +240,14 @@ def text(result: dict) -> str:
     if result["accepted"]:
         return "\n".join(lines + [f"accepted; run it with  mare lab workload -- --profile {result['profile']}"])
     failed = ", ".join(n for n, t in result["tests"].items() if not t["passed"])
-    return "\n".join(lines + [f"not accepted, and not written: it differs from the trace in {failed}"])
+    return "\n".join(lines + [f"not accepted, and not written: it differs from the trace in {failed}.", *instead(result)])
+
+
+def instead(result: dict) -> list[str]:
+    """What to do without a fit."""
+    where = result["trace"]
+    out = [f"  The trace itself can be used in its place:  mare lab replay {where}  makes the very same calls under each allocator."]
+    if not result.get("again"):
+        out.append(f"  Is the program never the same twice? Trace it again, into another folder; with  mare lab fit {where} --again FOLDER  "
+                   "the limits are twice the distance of the two.")
+    return out + ["  To vary the workload, make the program's own arguments the factors of a design:  mare lab study --help"]

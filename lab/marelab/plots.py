@@ -15,8 +15,11 @@ from scipy import stats as sp  # noqa: E402
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666", "#8B5A2B", "#000000", "#AA3377"]
 MARKERS = "osD^vPX*<>"
 STYLE = {"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 9.5, "axes.spines.top": False, "axes.spines.right": False,
-         "axes.edgecolor": "#888888", "axes.labelcolor": "#333333", "xtick.color": "#333333", "ytick.color": "#333333", "axes.grid": True,
+         "axes.edgecolor": "#888888", "axes.labelcolor": "#333333", "xtick.color": "#333333", "ytick.color": "#333333", "text.color": "#333333",
+         "axes.grid": True,
          "grid.color": "#e6e6e6", "grid.linewidth": 0.8, "axes.axisbelow": True, "legend.frameon": False, "figure.dpi": 96}
+
+VARIABLES = {"#333333": "--ink", "#888888": "--soft", "#777777": "--soft", "#999999": "--soft", "#e6e6e6": "--line", "#dcefe6": "--band", "#ffffff": "--paper", "#000000": "--ink"}
 
 
 def colours(names: list[str]) -> dict[str, str]:
@@ -30,12 +33,14 @@ def markers(names: list[str]) -> dict[str, str]:
 def svg(figure, title: str) -> str:
     """The figure as an <svg> element that scales with the page and has a title for screen readers."""
     out = io.StringIO()
-    figure.savefig(out, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
+    figure.savefig(out, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None, "Creator": None})
     plt.close(figure)
     text = out.getvalue()
     text = text[text.index("<svg"):]
     text = re.sub(r'(<svg[^>]*?) width="[^"]*pt" height="[^"]*pt"', r'\1 role="img" preserveAspectRatio="xMidYMid"', text, count=1)
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
+    for colour, variable in VARIABLES.items():  # the page's, which are others in the dark
+        text = text.replace(colour, f"var({variable})")
     return re.sub(r"(<svg[^>]*>)", lambda m: m[1] + f"<title>{escape(title)}</title>", text, count=1)
 
 

@@ -7,7 +7,9 @@ Two witnesses, neither of which adds a line of code to the program:
 - the kernel (perf's exec and mapping records): which programs were started at all, and whether the allocator's object was mapped into each.
   A child that clears its environment says nothing to the loader, and is found here.
 
-Reports of the loader are some 300 KB per process; they are read and removed while the program runs.
+Reports of the loader are some 300 KB per process; they are read and removed while the program runs. Processes that were forked and start no
+program write into the same report, each line in two pieces; where two write at once, pieces of different lines stand in one. Such a line is passed
+over: only lines that are whole are believed. Their bindings were told before the fork, but for objects that are loaded later.
 """
 
 import os
@@ -25,7 +27,8 @@ from marelab.errors import LabError
 
 ALIGNED = {"posix_memalign", "aligned_alloc", "memalign", "valloc", "pvalloc"}
 CXX = re.compile(r"_Zn[wa]m|_Zd[la]Pv")
-BINDING = re.compile(rb"binding file (.+?) \[\d+\] to (.+?) \[\d+\]: \w+ symbol `(\w+)'")
+# One line as the loader writes it, whole: its process, two objects, a symbol, perhaps a version
+BINDING = re.compile(rb"\s*\d+:\tbinding file ([^\[\]\t]+) \[\d+\] to ([^\[\]\t]+) \[\d+\]: \w+ symbol `(\w+)'(?: \[[\w.+-]+\])?\n")
 INTERESTING = re.compile(rb"symbol `(?:malloc|free|calloc|realloc|posix_memalign|aligned_alloc|memalign|p?valloc|_Zn[wa]m\w*|_Zd[la]Pv\w*)'")
 SPACE = 512 << 20  # bytes of reports at the same time
 
@@ -116,7 +119,7 @@ class Reader:
         self.proof.processes += 1
         with open(report, "rb") as f:
             for line in f:
-                m = INTERESTING.search(line) and BINDING.search(line)
+                m = INTERESTING.search(line) and BINDING.fullmatch(line)
                 if m:
                     self.binding(self.path(m[1]), self.path(m[2]), m[3].decode())
 
@@ -176,13 +179,13 @@ def witness_kernel(proof: Proof, allocator: Allocator, data: str) -> None:
             proof.without[name] += 1
 
 
-def patient(goal: measure.Target) -> measure.Target:
-    """The same with a wider time limit: binding everything at once, and reporting it, takes a while."""
-    return replace(goal, timeout=5 * goal.timeout + 30) if goal.timeout else goal
+def patient(goal: measure.Target, usual: float | None) -> measure.Target:
+    """The same with a time limit for a run in which the loader binds everything at once and reports it: by how long a run usually takes."""
+    return replace(goal, timeout=5 * (usual or goal.timeout) + 30) if goal.timeout or usual else goal
 
 
-def prove(allocator: Allocator, goal: measure.Target) -> Proof:
-    """Runs the target once under the allocator with both witnesses."""
+def prove(allocator: Allocator, goal: measure.Target, usual: float | None = None) -> Proof:
+    """Runs the target once under the allocator with both witnesses. `usual`: how many seconds it takes, where that is known."""
     proof = Proof()
     objects = None if allocator.as_is else allocator.objects
     with tempfile.TemporaryDirectory(prefix="mare-lab-") as folder:
@@ -190,7 +193,7 @@ def prove(allocator: Allocator, goal: measure.Target) -> Proof:
         wrap = perf.record(perf.USER, data, "-F", "49") if data else None
         debug = {"LD_DEBUG": "bindings", "LD_BIND_NOW": "1", "LD_DEBUG_OUTPUT": f"{folder}/bindings"}
         with Reader(folder, objects, proof) as reader:
-            outcome = measure.once(patient(goal), allocator, debug, wrap)
+            outcome = measure.once(patient(goal, usual), allocator, debug, wrap)
         if reader.full:
             raise LabError(f"the loader's reports need more than {SPACE >> 20} MB in {folder}: prove it on a shorter run of the program", code=1)
         proof.problem = outcome.problem(goal.good)
@@ -208,9 +211,9 @@ def check_tunable(proof: Proof, allocator: Allocator) -> None:
         proof.problem = "GLIBC_TUNABLES has no effect here: glibc still uses thread caches"
 
 
-def present(goal: measure.Target) -> tuple[Proof, str]:
+def present(goal: measure.Target, usual: float | None = None) -> tuple[Proof, str]:
     """What serves malloc in the program as it is: the proof and the object's path."""
-    proof = prove(allocators.AS_IS, goal)
+    proof = prove(allocators.AS_IS, goal, usual)
     objects = proof.objects("malloc")
     if proof.problem or not objects:
         return proof, ""
@@ -242,7 +245,10 @@ def run(args) -> int:
     if args.program:
         target.check(args.program)
     goal = measure.Target(tuple(args.program) or default_program(), timeout=args.timeout)
-    results = [(a, prove(a, goal)) for a in wanted]
+    first = measure.once(goal, allocators.AS_IS)
+    if first.problem():
+        raise LabError(f"the program fails before anything is changed: {first.problem()}{first.last_words()}", code=1)
+    results = [(a, prove(a, goal, first.wall_s)) for a in wanted]
     absent = [a for a in found.values() if a.missing and not args.allocators]
     if args.json:
         rows = [{"name": a.name, "library": a.library, "version": allocators.version(a), "package": allocators.package_version(a.objects[0]),

@@ -1,8 +1,8 @@
 """`mare lab rank`: rankings in the form of the study's tables 5.4 to 5.7.
 
-A place is by the mean, as published: the difference of an allocator's grand mean to the best's. Beside it stands what fits the data better, the
-ratio of geometric means with its interval (paired within block and cell): the grand mean is ruled by the few largest cells. Allocators share a
-place when that interval, of one to the first of the place, holds 1.
+A place is by the ratio of geometric means, paired within block and cell, and its interval: allocators share a place when that interval, of one to
+the first of the place, holds 1. The published study's places are by grand means, which the few largest cells rule; where an allocator would stand by
+them is beside it.
 """
 
 from dataclasses import dataclass
@@ -52,8 +52,9 @@ def ranking(cube: np.ndarray, names: list[str], seed: int = 1) -> dict:
     grand = cube.mean(axis=(0, 1))
     logs = paired.cell_log_ratios(cube)
     geometric = np.exp(logs.mean(axis=0))
-    order = [int(i) for i in np.argsort(grand, kind="stable")]
-    best = order[0]
+    order = [int(i) for i in np.argsort(geometric, kind="stable")]
+    best, by_mean = order[0], np.argsort(np.argsort(grand, kind="stable"))
+    least = float(grand.min())
     known = cube.shape[0] >= 3 and len(names) > 1
     pairs = paired.compare(logs, seed=seed) if known else None
     lines, places, first = [], [], None
@@ -63,8 +64,8 @@ def ranking(cube: np.ndarray, names: list[str], seed: int = 1) -> dict:
             first = i
             places.append(Place(at + 1, []))
         places[-1].allocators.append(names[i])
-        lines.append({"place": places[-1].place, "allocator": names[i], "mean": float(grand[i]),
-                      "percent": float((grand[i] / grand[best] - 1) * 100), "geometric_mean": float(geometric[i]),
+        lines.append({"place": places[-1].place, "allocator": names[i], "mean": float(grand[i]), "place_by_mean": int(by_mean[i]) + 1,
+                      "percent": float((grand[i] / least - 1) * 100), "geometric_mean": float(geometric[i]),
                       "ratio": float(geometric[i] / geometric[best]),
                       "low": float(np.exp(pairs.low[i, best])) if pairs else None, "high": float(np.exp(pairs.high[i, best])) if pairs else None})
     return {"lines": lines, "order": [" / ".join(p.allocators) for p in places], "places": [p.place for p in places], "blocks": int(cube.shape[0]),
@@ -103,11 +104,11 @@ def heading(t: dict) -> str:
 def text(a: dict) -> str:
     lines = [f"note: {n}" for n in a["notes"]]
     for t in a["tables"]:
-        lines += ["", heading(t), f"  {'place':<6} {'allocator':<16} {'grand mean':>14} {'to the first':>13}   geometric ratio, 95 % interval"]
+        lines += ["", heading(t), f"  {'place':<6} {'allocator':<16} {'ratio, 95 % interval':<24} {'grand mean':>12} {'to its least':>13} {'place by it':>12}"]
         for line in t["lines"]:
-            percent = "-" if line is t["lines"][0] else f"{line['percent']:+.1f} %"
+            percent = "-" if line["place_by_mean"] == 1 else f"{line['percent']:+.1f} %"
             ratio = f"{line['ratio']:.3f}" + (f" [{line['low']:.3f}, {line['high']:.3f}]" if line["low"] is not None else "")
-            lines.append(f"  #{line['place']:<5} {line['allocator']:<16} {line['mean']:>14.6g} {percent:>13}   {ratio}")
+            lines.append(f"  #{line['place']:<5} {line['allocator']:<16} {ratio:<24} {line['mean']:>12.6g} {percent:>13} {'#' + str(line['place_by_mean']):>12}")
         published = (a["published"] or {}).get(t["number"])
         if published:
             lines.append("  published: " + ", ".join(f"{n} {'-' if not p else f'+{p:g} %'}" for n, p in published.items()))

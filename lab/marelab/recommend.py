@@ -1,15 +1,18 @@
-"""The rule. Response, machine and margin are fixed before anything is measured.
+"""The rule: how each allocator stands to the best one, in one response. Response, machine and margin are fixed before anything is measured.
 
-Recommended is every allocator whose simultaneous interval of the ratio to the best does not lie wholly above 1 + margin. If what the program
-uses today is among them, the answer is: keep it. Time and memory together give a front: who is on it, nobody beats.
+What is compared is the typical run: trimmed means of differences within blocks (stats/trimmed.py). An allocator is *the same* as the best when
+its interval ends within the margin, *worse* when its interval leaves 1 out, and else *undecided*. With fewer than ten blocks every one is.
+Time and memory together give a front: who is on it, nobody beats.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from marelab.responses import NAMES
-from marelab.stats import paired
+from marelab.stats import trimmed
+
+LEAST = 10  # blocks, for any verdict
+SAME, WORSE, UNDECIDED = "same", "worse", "undecided"
 
 
 @dataclass
@@ -18,43 +21,69 @@ class Standing:
 
     response: str
     names: list[str]
-    mean: list[float]  # geometric means, in the response's unit
+    values: np.ndarray  # [block, allocator]
+    pairs: trimmed.Pairs
     best: str
+    candidates: list[str]  # the best may be any of them
+    typical: list[float]  # of single runs, in the response's unit
     ratio: list[float]  # to the best
     low: list[float]
     high: list[float]
-    recommended: list[str]
-    pairs: paired.Pairs
-    blocks: int
+    margin: float
+    words: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def blocks(self) -> int:
+        return self.pairs.blocks
 
     def row(self, name: str) -> dict:
         i = self.names.index(name)
-        return {"name": name, "mean": self.mean[i], "ratio": self.ratio[i], "low": self.low[i], "high": self.high[i],
-                "recommended": name in self.recommended}
+        return {"name": name, "typical": self.typical[i], "mean": float(self.values[:, i].mean()), "ratio": self.ratio[i], "low": self.low[i],
+                "high": self.high[i], "mean_ratio": self.mean_ratio(name), "word": self.words[name]}
+
+    def rows(self) -> list[dict]:
+        """In the order of what the intervals are about."""
+        return [self.row(n) for n in sorted(self.names, key=lambda n: self.ratio[self.names.index(n)])]
+
+    def mean_ratio(self, name: str) -> float:
+        """By the mean of all runs, which rare slow ones rule, where `ratio` is that of typical ones."""
+        i, b = self.names.index(name), self.names.index(self.best)
+        return float(self.values[:, i].mean() / self.values[:, b].mean())
 
     def widest(self) -> float:
         """The widest half of an interval of a ratio to the best, as a share of the ratio."""
-        b = self.names.index(self.best)
-        width = (self.pairs.high - self.pairs.low)[:, b] / 2
-        return float(np.expm1(np.max(width)))
+        reach = self.pairs.critical(len(self.names) - 1) * self.pairs.error
+        return float(np.expm1(reach[:, self.names.index(self.best)].max()))
+
+    def more(self, a: str, b: str) -> tuple[float, float, float]:
+        """a over b with the interval that holds when one of the two was fixed beforehand."""
+        i, j = self.names.index(a), self.names.index(b)
+        d, reach = self.pairs.difference[i, j], self.pairs.critical(len(self.names) - 1) * self.pairs.error[i, j]
+        return tuple(float(np.exp(x)) for x in (d, d - reach, d + reach))
 
 
-def standing(response: str, names: list[str], values: np.ndarray, margin: float, level: float = 0.95, resamples: int = 4000,
-             seed: int = 1) -> Standing:
-    """`values`: [block, allocator], positive."""
+def standing(response: str, names: list[str], values: np.ndarray, margin: float, present: str | None = None) -> Standing:
+    """`values`: [block, allocator], positive. `present`: what is used today, whose comparisons with all others were fixed beforehand."""
     logs = np.log(values)
-    pairs = paired.compare(logs, level, resamples, seed=seed)
-    means = logs.mean(axis=0)
-    b = int(np.argmin(means))
-    low, high = pairs.low[:, b], pairs.high[:, b]
-    recommended = [n for i, n in enumerate(names) if not low[i] > np.log1p(margin)]
-    return Standing(response, list(names), np.exp(means).tolist(), names[b], np.exp(pairs.difference[:, b]).tolist(), np.exp(low).tolist(),
-                    np.exp(high).tolist(), recommended, pairs, values.shape[0])
+    pairs = trimmed.pairs(logs)
+    d = trimmed.to_best(pairs, names.index(present) if present in names else None)
+    s = Standing(response, list(names), values, pairs, names[d.best], [names[i] for i in d.candidates], np.exp(trimmed.mean(logs)).tolist(),
+                 np.exp(d.estimate).tolist(), np.exp(d.low).tolist(), np.exp(d.high).tolist(), margin)
+    s.words = {n: word(s, i) for i, n in enumerate(s.names)}
+    return s
+
+
+def word(s: Standing, i: int) -> str:
+    if s.blocks < LEAST:
+        return UNDECIDED
+    return SAME if s.high[i] <= 1 + s.margin else WORSE if s.low[i] > 1 else UNDECIDED
 
 
 def worse(s: Standing, a: str, b: str, margin: float) -> bool:
-    """a is worse than b by more than the margin, for sure."""
-    return bool(s.pairs.low[s.names.index(a), s.names.index(b)] > np.log1p(margin))
+    """a is worse than b by more than the margin, for sure, whichever two they are."""
+    i, j, k = s.names.index(a), s.names.index(b), len(s.names)
+    reach = s.pairs.critical(k * (k - 1) // 2) * s.pairs.error[i, j]
+    return bool(s.blocks >= LEAST and s.pairs.difference[i, j] - reach > np.log1p(margin))
 
 
 def front(time: Standing, memory: Standing, margin: float) -> list[str]:
@@ -65,68 +94,51 @@ def front(time: Standing, memory: Standing, margin: float) -> list[str]:
     return [a for a in time.names if not any(beaten(a, b) for b in time.names if b != a)]
 
 
-@dataclass
-class Verdict:
-    keep: bool
-    choice: str
-    present: str | None
-    alternatives: list[str]
-    sentence: str
-    reasons: list[str]
+def choice(time: Standing, memory: Standing, present: str, margin: float) -> str:
+    """Whom to use instead of the present one: the one least beaten that is surely better than it; or one that can't be told from that and clearly
+    needs less of the other response."""
+    better = [n for n in time.names if n != present and time.more(present, n)[1] > 1]
+    named = time.best if time.best in better else min(better, key=lambda n: time.ratio[time.names.index(n)])
+    for n in better:
+        if time.words[n] == SAME and worse(memory, named, n, margin):
+            named = n
+    return named
 
 
-def verdict(time: Standing, memory: Standing, present: str | None, margin: float) -> Verdict:
-    """In words. `time` is the response that decides, `memory` the other one: their roles are swapped where peak memory decides. Among those
-    recommended by the first that are also on the front, the one that is best in the second is named first."""
-    what = NAMES[time.response]
-    if present in time.recommended:
-        others = [n for n in time.recommended if n != present]
-        row = time.row(present)
-        if present == time.best:
-            i, b = (time.names.index(n) for n in (next_best(time), present))
-            ratio, low, high = (float(np.exp(m[i, b])) for m in (time.pairs.difference, time.pairs.low, time.pairs.high))
-            reasons = [f"nothing measured is better: with the next one, {next_best(time)}, the {what} is {ratio:.3f} times as much "
-                       f"(95 % interval {low:.3f} to {high:.3f})"]
-        else:
-            reasons = [f"its {what} is {row['ratio']:.3f} times the best's, {time.best} (95 % interval {row['low']:.3f} to {row['high']:.3f}): "
-                       f"not shown to be more than {margin * 100:.0f} % worse"]
-        clear = time.widest() <= margin
-        sentence = f"Keep {present}." if clear else f"Keep {present}: nothing better has been shown."
-        return Verdict(True, present, present, others, sentence, reasons + doubt(time, margin) + thrift(time, memory, present, margin))
-    fit = [n for n in front(time, memory, margin) if n in time.recommended] or list(time.recommended)
-    # the fastest, unless another one that can't be told from it needs clearly less memory
-    choice = time.best if time.best in fit else fit[0]
-    for n in fit:
-        if worse(memory, choice, n, margin):
-            choice = n
-    reasons = []
-    if present in time.names:
-        i, j = time.names.index(present), time.names.index(choice)
-        ratio, low, high = (float(np.exp(m[i, j])) for m in (time.pairs.difference, time.pairs.low, time.pairs.high))
-        reasons.append(f"with {present} the {what} is {ratio:.3f} times that with {choice} (95 % interval {low:.3f} to {high:.3f})")
-    others = [n for n in time.recommended if n != choice]
-    return Verdict(False, choice, present, others, f"Use {choice}.", reasons + doubt(time, margin) + thrift(time, memory, choice, margin))
+# ---- what more blocks would bring ----
+
+MOST = 2000  # blocks; where more were needed, the difference lies at the margin itself
 
 
-def next_best(s: Standing) -> str:
-    return min((n for n in s.names if n != s.best), key=lambda n: s.mean[s.names.index(n)])
+def further(s: Standing, settled) -> int | None:
+    """How many blocks beside those made would settle it, if everything stayed as it is but for the errors, which shrink; None: too many.
+    `settled(reach)` says whether these half widths of all pairs would do."""
+    made, n = s.blocks, max(s.blocks, LEAST)
+    comparisons = len(s.names) - 1
+    while n <= MOST:
+        n += max(1, n // 20)
+        kept = trimmed.kept(n)
+        shrunk = s.pairs.error * np.sqrt(shape(n) / shape(made))
+        reach = trimmed.Pairs(s.pairs.difference, shrunk, n, kept).critical(comparisons) * shrunk
+        if settled(reach):
+            return n - made
+    return None
 
 
-def doubt(s: Standing, margin: float) -> list[str]:
-    if s.widest() <= margin:
-        return []
-    return [f"the intervals are wider than the margin of {margin * 100:.0f} % (up to ±{s.widest() * 100:.0f} %): more blocks, "
-            "or a quieter machine, could tell more of them apart"]
+def shape(n: int) -> float:
+    """How the squared error of a trimmed mean goes with the number of blocks."""
+    h = trimmed.kept(n)
+    return (n - 1) / (h * (h - 1))
 
 
-def thrift(time: Standing, memory: Standing, choice: str, margin: float) -> list[str]:
-    """What the choice costs or saves in the other response."""
-    less = [n for n in memory.names if worse(memory, choice, n, margin)]
-    kind, verb = ("memory", "needs") if memory.response == "peak" else ("time", "takes")
-    if not less:
-        return [f"no other one {verb} less {kind} by more than {margin * 100:.0f} %"]
-    best = min(less, key=lambda n: memory.mean[memory.names.index(n)])
-    i, j = memory.names.index(choice), memory.names.index(best)
-    ratio = float(np.exp(memory.pairs.difference[i, j]))
-    t = float(np.exp(time.pairs.difference[j, i]))
-    return [f"if {kind} counts more: {best} {verb} 1/{ratio:.2f} of the {NAMES[memory.response]}, at {t:.3f} times the {NAMES[time.response]}"]
+def to_decide(s: Standing, name: str) -> int | None:
+    """Blocks until `name` would be the same as the best, or worse by more than the margin."""
+    i, d, limit = s.names.index(name), s.pairs.difference, np.log1p(s.margin)
+
+    def settled(reach):
+        low = d - reach
+        np.fill_diagonal(low, 0.0)
+        may = [j for j in range(len(s.names)) if low[j].max() <= 0] or [s.names.index(s.best)]
+        return low[i].max() > limit or (d + reach)[i, may].max() <= limit
+
+    return further(s, settled)

@@ -1,6 +1,6 @@
 """replay: runs a recorded trace against allocators: the same calls in the same order, on as many threads, with the same lifetimes.
 
-A replay computes nothing between the calls and touches only the first and last byte of a block, so contention and the allocator's share are
+A replay computes nothing between the calls and touches one byte of each page of a block, so contention and the allocator's share are
 overstated: it is a check, not the truth; the truth is the program itself under each allocator (`mare lab choose`). A free by another thread waits
 for its block; how long is reported.
 """
@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--process", metavar="PID[-N]", help="which process (default: the one with the most events)")
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="runs of each allocator (default 5)")
     parser.add_argument("--paced", action="store_true", help="keep the times between the calls, to the millisecond")
-    parser.add_argument("--touch", choices=["none", "first", "ends", "line", "all"], default="ends",
-                        help="what is written of a block (default: ends)")
+    parser.add_argument("--touch", choices=["none", "first", "ends", "pages", "line", "all"], default="pages",
+                        help="what is written of a block (default: pages, a byte of each page)")
     parser.add_argument("--cpus", type=int, default=0, metavar="N", help="pin to the first N CPUs")
     parser.add_argument("--events", type=int, default=0, metavar="N", help="only the trace's first N events")
     parser.add_argument("--partial", action="store_true", help="replay what a truncated trace holds whole")

@@ -6,7 +6,7 @@ from pathlib import Path
 import jinja2
 import numpy as np
 
-from marelab import analyse, env, output, plots, rank, responses, results
+from marelab import analyse, answer, env, output, paste, plots, rank, responses, results
 
 TEMPLATES = Path(__file__).with_name("templates")
 EPILOG = "Writes DIR/report.html, or the file named with -o. The page needs no network and no other file.\n"
@@ -55,8 +55,10 @@ def choose_page(r: results.Results) -> tuple[str, dict]:
     figures["runs"] = plots.runs({n: (cube[:, i] / scale).tolist() for i, n in enumerate(r.allocators)},
                                  f"{responses.NAMES[main]}, {'MiB' if main == 'peak' else 's'}", colour)
     by = {k: {x["name"]: x for x in v["allocators"]} for k, v in s.items()}
+    for x in s[main]["allocators"]:
+        x["tag"] = answer.tag(x, result)
     page = {"r": result, "figures": figures, "by": by, "names": responses.NAMES, "machine": result["machine"], "explanation": explained(result),
-            "load": load_of(r)}
+            "load": load_of(r), "paste": paste.lines(result)}
     return engine().get_template("choose.html").render(page), result
 
 

@@ -81,7 +81,8 @@ def load_choose(place: Path) -> Results:
     about = answer.load(place)
     names = [a["name"] for a in about["allocators"]]
     frame = read_frame(place)
-    frame = frame[(frame["block"] > 0) & (frame["problem"] == "") & frame["allocator"].isin(names)].copy()
+    frame = frame[(frame["block"] > 0) & (frame["problem"] == "") & frame["allocator"].isin(names)]
+    frame = frame.drop_duplicates(["block", "allocator"], keep="last").copy()  # of a run that was made again, the last counts
     frame["cell"] = ""
     whole = frame.groupby("block")["allocator"].nunique()
     frame = frame[frame["block"].isin(whole.index[whole == len(names)])].copy()

@@ -183,15 +183,19 @@ class Runner:
         self.skipped = {r["cell"]: r["problem"] for r in rows.kept if r["killed"] in ("memory", "time") and r["allocator"] != FLOOR}
         self.sunk = {r["cell"] for r in rows.kept if r["killed"] and r["allocator"] == FLOOR}
 
-    def block(self, block: int, bar) -> None:
+    def block(self, block: int, bar, until: float) -> bool:
+        """What is left of the block; no when the time ends before it does."""
         for place, (cell, name) in enumerate(order_of(block, self.seed, self.design.cells, list(self.used)), 1):
             key = (block, cell_id(cell), name)
             if key in self.done:
                 continue
+            if time.monotonic() > until:
+                return False
             if key[1] not in self.skipped and not (name == FLOOR and key[1] in self.sunk):
                 bar.set_postfix_str(f"{name} {key[1]}")
                 self.one(block, place, cell, name)
             bar.update(1)
+        return True
 
     def one(self, block: int, place: int, cell: dict, name: str) -> None:
         seed = script_seed(self.seed, block, cell)
@@ -211,12 +215,14 @@ class Runner:
     def all(self, blocks: int, minutes: float | None) -> int:
         """Whole blocks until the number or the time is reached; how many were made."""
         start, size = time.monotonic(), len(self.design.cells) * len(self.used)
+        until = start + minutes * 60 if minutes else float("inf")
         with progress.bar(size * (blocks + 1), "study") as bar:
             for block in range(blocks + 1):
                 began = time.monotonic()
-                self.block(block, bar)
+                if not self.block(block, bar, until):
+                    return max(block - 1, 0)
                 last = time.monotonic() - began
-                if minutes and time.monotonic() - start + last > minutes * 60:
+                if time.monotonic() + last > until:
                     return block
         return blocks
 
@@ -273,6 +279,8 @@ def plan_text(design: Design, used: list[Allocator], blocks: int) -> str:
 
 def summary_text(s: dict, problems: list[dict]) -> str:
     lines = [f"{s['rows']} runs in {s['folder']}/runs.csv, {s['blocks']} whole blocks beside the warm-up"]
+    if not s["blocks"]:
+        return "\n".join(lines + ["no block is whole yet: the time was too short for one; the same command, with more minutes, goes on"])
     lines += [f"left out: {cell}: {why}" for cell, why in s["skipped"].items()]
     lines += [f"row {r['row']}: {r['allocator']} {r['cell']}: {r['problem']}" for r in problems[:5]]
     if len(problems) > 5:

@@ -125,6 +125,54 @@ def test_a_programs_own_jump_stub_is_no_allocator(tmp_path):
     assert os.path.basename(path).startswith("libc")
 
 
+LINE = "     4242:\tbinding file /usr/lib/libcap.so.2 [0] to {to} [0]: normal symbol `{name}'"
+
+
+def read_report(tmp_path, text: str) -> proof.Proof:
+    """What is seen in a report of processes that write into one."""
+    (tmp_path / "bindings.1").write_text(text)
+    seen = proof.Proof()
+    proof.Reader(str(tmp_path), allocators.load()["jemalloc"].objects, seen).sweep(only_ended=False)
+    return seen
+
+
+def test_lines_that_two_processes_wrote_into_each_other_are_passed_over(tmp_path):
+    """Each process writes a line in two pieces: the binding, and its version."""
+    libc, jemalloc = allocators.c_library(), allocators.load()["jemalloc"].library
+    foreign, good = LINE.format(to=libc, name="fopen64"), LINE.format(to=jemalloc, name="malloc")
+    for torn in (foreign + good + " [GLIBC_2.2.5]\n [GLIBC_2.2.5]\n", foreign + good + "\n", good[20:] + foreign + good + " [X]\n"):
+        seen = read_report(tmp_path, torn)
+        assert not seen.wrong and not seen.bound
+    whole = read_report(tmp_path, foreign + " [GLIBC_2.2.5]\n" + good + "\n" + LINE.format(to=libc, name="free") + " [GLIBC_2.2.5]\n")
+    assert whole.count("malloc") == 1 and list(whole.wrong) == [("free", "/usr/lib/libcap.so.2", os.path.realpath(libc))]
+
+
+def test_workers_that_load_objects_all_at_once_don_t_speak_against_an_allocator(tmp_path):
+    """Forked without exec, they share one report."""
+    source = tmp_path / "w.c"
+    source.write_text("""
+        #include <dlfcn.h>
+        #include <stdlib.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        int main(void) {
+          const char *names[] = { "libm.so.6", "libresolv.so.2", "libncursesw.so.6", "libtinfo.so.6", "libsqlite3.so.0", "libz.so.1", "libstdc++.so.6" };
+          for (int i = 0; i < 8; i++)
+            if (fork() == 0) {
+              for (int k = 0; k < 7; k++) dlopen(names[(i + k) % 7], RTLD_NOW);
+              free(malloc(100));
+              _exit(0);
+            }
+          while (wait(NULL) > 0) {}
+          return 0;
+        }""")
+    program = str(tmp_path / "w")
+    subprocess.run(["cc", "-O0", "-fno-builtin", "-o", program, str(source), "-ldl"], check=True)
+    for a in [a for a in HERE if a.library][:2]:
+        p = proof.prove(a, measure.Target((program,), timeout=300))
+        assert p.complete, p.lines()
+
+
 def test_a_program_that_fails_under_an_allocator_is_told():
     p = proof.prove(HERE[0], measure.Target(("sh", "-c", "echo broken >&2; exit 5"), timeout=300))
     assert not p.serves and "exit code 5" in p.problem and "broken" in p.problem

@@ -8,7 +8,7 @@ from marelab.measure import Target
 
 PROGRAM = ("lua5.4", "-e", "local t = {} for i = 1, 20000 do t[i % 500] = { i } end")
 NAMES = ("glibc", "jemalloc")
-RESULT = {"standings": {k: {"allocators": [{"name": n, "mean": 0.05 + i} for i, n in enumerate(NAMES)]} for k in ("wall", "cpu")}}
+RESULT = {"standings": {k: {"allocators": [{"name": n, "typical": 0.05 + i} for i, n in enumerate(NAMES)]} for k in ("wall", "cpu")}}
 
 
 @pytest.fixture

@@ -126,7 +126,7 @@ def test_where_the_measure_can_not_tell_the_limit_a_fit_is_not_accepted():
     assert fit.ratio_test(quiet, runs(*[steady] * 4), "x")["passed"]
     restless = fit.ratio_test(runs(steady, steady, far, far), runs(*[steady] * 4), "x")
     assert restless["restless"] and not restless["passed"]
-    result = {"tests": {"time": restless}, "accepted": False, "profile": None}
+    result = {"tests": {"time": restless}, "accepted": False, "profile": None, "trace": "t"}
     assert "two halves of the trace's own replays are" in fit.text(result)
 
 
@@ -154,7 +154,10 @@ def test_a_fit_that_fails_is_not_written_and_says_in_what(original, tmp_path, mo
     monkeypatch.setitem(fit.LIMITS, "lifetimes", -1.0)
     args = argparse.Namespace(trace=str(original.folder), out=str(tmp_path / "none"), process=None, again=None, no_ratios=True, json=False)
     assert fit.run(args) == 1
-    assert "not accepted, and not written: it differs from the trace in lifetimes" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "not accepted, and not written: it differs from the trace in lifetimes" in said
+    for remedy in ("mare lab replay ", "--again FOLDER", "mare lab study --help"):  # what to do in its place
+        assert remedy in said
     assert not (tmp_path / "none").exists()
 
 

@@ -54,15 +54,15 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
 def choose_result(place, **changes) -> dict:
     place.mkdir(exist_ok=True)
-    about = {k: [] for k in answer.KEYS} | {"kind": "choose", "version": 1} | changes
+    about = {k: [] for k in answer.KEYS} | {"kind": "choose", "version": 2} | changes
     (place / "choose.json").write_text(json.dumps(about))
     (place / "runs.csv").write_text("block,order,warm_up,allocator,problem,wall_s\n1,1,0,a,,0.5\n")
     return about
 
 
 @pytest.mark.parametrize("command", ["report", "analyse", "rank"])
-@pytest.mark.parametrize("text,words", [("", "line 1: it is not JSON"), ('{"kind": "choose"', "is not JSON"), ("[]", "no choose of version 1"),
-                                        ('{"kind": "choose", "version": 1}', "'program' is missing"), ("\xff", "is not JSON")])
+@pytest.mark.parametrize("text,words", [("", "line 1: it is not JSON"), ('{"kind": "choose"', "is not JSON"), ("[]", "no choose of version 2"),
+                                        ('{"kind": "choose", "version": 2}', "'program' is missing"), ("\xff", "is not JSON")])
 def test_a_damaged_result_is_one_line(tmp_path, capsys, command, text, words):
     choose_result(tmp_path / "c")
     (tmp_path / "c" / "choose.json").write_bytes(text.encode("latin-1"))

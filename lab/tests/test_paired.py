@@ -1,9 +1,8 @@
-"""Paired ratios within blocks, and the rule of the recommendation, on simulated studies whose truth is known."""
+"""Paired ratios within blocks, bootstrapped over whole blocks, on simulated studies whose truth is known."""
 
 import numpy as np
 import pytest
 
-from marelab import recommend
 from marelab.stats import diagnose, paired
 
 
@@ -24,30 +23,6 @@ def test_intervals_cover_all_true_differences_together():
         p = paired.compare(np.log(study(rng, np.exp(truth), blocks=12, cv=0.05)), resamples=600, seed=s)
         hits += bool(np.all((p.low <= true + 1e-12) & (true - 1e-12 <= p.high)))
     assert hits >= 0.92 * 300  # nominal 95 %, less three standard errors of 300 studies
-
-
-def test_one_library_under_two_names_ties():
-    rng = np.random.default_rng(5)
-    ties = 0
-    for s in range(300):
-        st = recommend.standing("wall", ["a", "same-as-a", "slow"], study(rng, [1, 1, 1.5], cv=0.055), 0.05, resamples=600, seed=s)
-        i, j = 0, 1
-        ties += st.pairs.low[i, j] <= 0 <= st.pairs.high[i, j] and {"a", "same-as-a"} <= set(st.recommended)
-    assert ties >= 0.95 * 300
-
-
-def test_one_slowed_by_twice_the_margin_is_found_once_the_intervals_are_as_narrow_as_choose_demands():
-    rng = np.random.default_rng(6)
-    found = made = 0
-    for s in range(150):
-        values = study(rng, [1, 1.10, 1.01], blocks=60, cv=0.02)
-        for n in range(10, 61, 5):
-            st = recommend.standing("wall", ["a", "slowed", "b"], values[:n], 0.05, resamples=500, seed=s)
-            if st.widest() <= 0.025:
-                made += 1
-                found += "slowed" not in st.recommended
-                break
-    assert made >= 140 and found >= 0.95 * made
 
 
 def test_pairing_takes_out_what_a_block_shares():
@@ -79,59 +54,6 @@ def test_an_interval_of_one_mean_covers_it():
     rng = np.random.default_rng(4)
     hits = sum(low <= 0 <= high for low, high in (paired.interval(rng.standard_t(5, 12), resamples=500, seed=s) for s in range(300)))
     assert hits >= 0.92 * 300
-
-
-# ---- the rule in words ----
-
-def standings(time, memory, names):
-    rng = np.random.default_rng(1)
-    t = recommend.standing("wall", names, study(rng, time, cv=0.005), 0.05)
-    m = recommend.standing("peak", names, study(rng, memory, cv=0.001, mood=0), 0.05)
-    return t, m
-
-
-def test_keep_it_when_what_is_used_today_is_among_the_best():
-    t, m = standings([1.02, 1, 1.4], [1, 1, 1], ["glibc", "je", "slow"])
-    v = recommend.verdict(t, m, "glibc", 0.05)
-    assert v.keep and v.sentence == "Keep glibc." and v.alternatives == ["je"]
-
-
-def test_when_it_is_the_best_the_next_one_is_named():
-    t, m = standings([1, 1.2, 1.4], [1, 1, 1], ["glibc", "je", "slow"])
-    v = recommend.verdict(t, m, "glibc", 0.05)
-    assert v.keep and "with the next one, je" in v.reasons[0]
-
-
-def test_change_when_it_is_not():
-    t, m = standings([1.3, 1, 1.4], [1, 1, 1], ["glibc", "je", "slow"])
-    v = recommend.verdict(t, m, "glibc", 0.05)
-    assert not v.keep and v.choice == "je"
-    assert "1.3" in v.reasons[0]
-
-
-def test_among_equally_fast_ones_the_thrifty_one_is_named():
-    t, m = standings([1.5, 1, 1.01], [1, 2, 1], ["glibc", "je", "mi"])
-    assert recommend.verdict(t, m, "glibc", 0.05).choice == "mi"
-
-
-@pytest.mark.parametrize("memory,words", [([1.5, 1, 1], "no other one takes less time"),
-                                          ([1.5, 1, 1.02], "if time counts more: mi takes 1/1.30 of the run time, at 1.0")])
-def test_where_peak_memory_decides_the_other_response_is_time(memory, words):
-    t, m = standings([1.1, 1.3, 1] if "1/1.30" in words else [1, 1, 1], memory, ["glibc", "je", "mi"])
-    v = recommend.verdict(m, t, "je", 0.05)
-    assert v.keep and any(words in r for r in v.reasons), v.reasons
-    assert not any("needs" in r or "memory counts" in r for r in v.reasons)
-
-
-def test_the_front_leaves_out_whom_another_beats():
-    t, m = standings([1, 1.3, 1.3, 1.5], [1.5, 1, 1.5, 1], ["fast", "small", "neither", "small but slow"])
-    assert recommend.front(t, m, 0.05) == ["fast", "small"]
-
-
-def test_wide_intervals_are_confessed():
-    st = recommend.standing("wall", ["a", "b"], study(np.random.default_rng(2), [1, 1.4], blocks=5, cv=0.3), 0.05)
-    v = recommend.verdict(st, recommend.standing("peak", ["a", "b"], np.ones((5, 2)), 0.05), "b", 0.05)
-    assert "nothing better has been shown" in v.sentence and any("wider than the margin" in r for r in v.reasons)
 
 
 # ---- diagnostics ----

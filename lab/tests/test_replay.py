@@ -161,3 +161,12 @@ def test_too_many_threads_and_damage_are_named(tmp_path):
         script_of(t, tmp_path)
     made, _ = script_of(t, tmp_path, partial=True)
     assert made["events"] > 0
+
+
+def test_a_replay_takes_as_much_memory_as_is_live(tmp_path):
+    """Large blocks are touched in each of their pages, as most programs do, and not only at their ends."""
+    t = record(tmp_path, sys.executable, "-c", "x = [bytearray(1_000_000) for _ in range(7)]")
+    _, script = script_of(t, tmp_path)
+    live = descriptions(t)[0]["live"]["peak_bytes"]
+    r, ends = (workload.response(["--replay", str(script), "--exact-peak", *more], dict(os.environ)) for more in ([], ["--touch", "ends"]))
+    assert live > 7e6 and r["peak_bytes"] > 0.95 * live > 2 * ends["peak_bytes"]

@@ -376,3 +376,24 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
         with pytest.raises(LabError, match="No space left.*kept"):
             rows.add({"a": 2})
     assert (tmp_path / "r.csv").read_text().startswith("a\n1\n")
+
+
+def test_the_time_ends_a_study_also_in_its_first_block(tmp_path, lab):
+    path = write(tmp_path, TOML)
+    r = lab("study", path, "-o", "s", "--allocators", "glibc,jemalloc", "--minutes", "0.000001")
+    assert r.returncode == 1 and "no block is whole yet" in r.stdout
+    assert len(rows_of(tmp_path / "s")) < 8 if (tmp_path / "s" / "runs.csv").stat().st_size else True
+    again = lab("study", path, "-o", "s", "--allocators", "glibc,jemalloc", "--blocks", "1")
+    assert again.returncode == 0 and "1 whole blocks" in again.stdout
+
+
+def test_rankings_are_in_the_order_of_the_ratios_beside_their_intervals():
+    """A grand mean is ruled by its largest cell: there b is ahead, in each cell a is."""
+    cube = np.empty((12, 3, 2))
+    cube[:, :, 0], cube[:, :, 1] = [1.0, 1.0, 1000.0], [1.5, 1.5, 900.0]
+    cube *= np.exp(0.001 * np.random.default_rng(1).normal(size=cube.shape))
+    r = rank.ranking(cube, ["a", "b"])
+    assert [x["allocator"] for x in r["lines"]] == ["a", "b"] and [x["place_by_mean"] for x in r["lines"]] == [2, 1]
+    ratios = [x["ratio"] for x in r["lines"]]
+    assert ratios == sorted(ratios) and r["lines"][0]["ratio"] == 1 and r["lines"][1]["low"] > 1
+    assert r["lines"][0]["percent"] > 0 == r["lines"][1]["percent"]

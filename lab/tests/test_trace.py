@@ -54,6 +54,14 @@ def test_counts_equal_valgrinds_with_every_routine(tmp_path):
     assert d["allocations"]["failed"] == 4  # malloc, calloc, realloc, posix_memalign; reallocarray never came to the allocator
 
 
+def test_a_failed_realloc_of_any_size_is_no_free(tmp_path):
+    """Sizes of 2^60 and more don't fit into a word of the trace: they are written as the largest that does."""
+    d = describe.describe(record(tmp_path, case("huge")))
+    assert d["reallocs"]["failed"] == 4 and d["reallocs"]["freed"] == 0 and d["allocations"]["failed"] == 6
+    assert d["live"]["peak_bytes"] >= 1001 and d["frees"]["number"] == 1 and d["retention"]["never_freed"]["number"] == 0
+    assert d["allocations"]["number"] == 1 and d["allocations"]["bytes"] == 1001
+
+
 @pytest.mark.parametrize("threads", [2, 4, 8])
 def test_threads_that_free_each_others_blocks_leave_no_impossible_step(tmp_path, threads):
     t = record(tmp_path, case("exchange"), threads, 30000)

@@ -200,7 +200,7 @@ static void write_group(tr_writer *w, unsigned kind, uint64_t address, unsigned 
   uint64_t *at = w->cur;
   if (w->thread != tr_self.thread) *at++ = mtr_word(MTR_THREAD, w->thread = tr_self.thread);
   if (w->clock != now) *at++ = mtr_word(MTR_TIME, w->clock = now);
-  if (size >= MTR_SIZE_ESCAPE) *at++ = mtr_word(MTR_SIZE, size & MTR_PAYLOAD);
+  if (size >= MTR_SIZE_ESCAPE) *at++ = mtr_word(MTR_SIZE, size < MTR_PAYLOAD ? size : MTR_PAYLOAD);
   if (address) at = take_region(w, address, at);
   if (alignment) *at++ = mtr_word(MTR_ALIGNMENT, alignment);
   if (tr_map->stack_every) at = sample_stack(w, kind, at);

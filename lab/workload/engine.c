@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 
 #define LOOKS 256 /* of a thread, at most */
+#define PAGE 4096u       /* where pages are larger, one is touched more than once */
 #define CODE (1u << 20) /* bytes of code that may be touched in the timed part */
 
 typedef struct {
@@ -53,8 +54,9 @@ static inline void touch(enum en_touch how, char *p, size_t n)
   if (n == 0) return;
   if (how == EN_ALL) {
     memset(p, 0, n);
-  } else if (how == EN_LINE) {
-    for (size_t i = 0; i < n; i += 64) ((volatile char *)p)[i] = 1;
+  } else if (how == EN_LINE || how == EN_PAGES) {
+    for (size_t i = 0, step = how == EN_LINE ? 64 : PAGE; i < n; i += step) ((volatile char *)p)[i] = 1;
+    ((volatile char *)p)[n - 1] = 1;
   } else if (how != EN_NONE) {
     *(volatile char *)p = 1;
     if (how == EN_ENDS) ((volatile char *)p)[n - 1] = 1;

@@ -5,7 +5,7 @@
 #include "../reader/counts.h"
 #include "script.h"
 
-enum en_touch { EN_NONE, EN_FIRST, EN_ENDS, EN_LINE, EN_ALL };
+enum en_touch { EN_NONE, EN_FIRST, EN_ENDS, EN_PAGES, EN_LINE, EN_ALL };
 enum en_routine { EN_MALLOC, EN_CALLOC, EN_REALLOC, EN_FREE, EN_ROUTINES };
 
 typedef struct en_latency { uint64_t count, most, classes[CT_CLASSES]; } en_latency;

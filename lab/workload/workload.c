@@ -17,7 +17,7 @@ typedef struct {
   const char *profile, *replay, *save;
 } options;
 
-static const char *const touches[] = { "none", "first", "ends", "line", "all", NULL };
+static const char *const touches[] = { "none", "first", "ends", "pages", "line", "all", NULL };
 static const char *const deaths[] = { "lifo", "fifo", "random", NULL };
 static const char *const patterns[] = { "growing", "peak", NULL };
 
@@ -79,7 +79,7 @@ static void help(void)
         "  --alive N                short blocks alive together per thread; 1: freed at once (1)\n"
         "  --death lifo|fifo|random the order in which these die (fifo)\n"
         "  --cross F                share of the short blocks that another thread frees (0)\n"
-        "  --touch none|first|ends|line|all  what is written (all: zeros; with --replay and --profile: ends)\n"
+        "  --touch none|first|ends|pages|line|all  what is written (all: zeros; with --replay and --profile: pages)\n"
         "  --seed N                 of the script (1)\n"
         "  --profile FILE           a fitted profile instead of the factors\n"
         "  --replay FILE [--paced]  a script made from a trace\n"
@@ -128,7 +128,7 @@ static void parse(int argc, char **argv, options *o)
   if (o->f.cross > 0 && o->f.threads < 2 && !o->profile && !o->replay) mistake("cross", "", "needs 2 threads or more");
   if (o->profile && o->replay) mistake("profile", o->profile, "can't be used together with --replay");
   if (o->paced && !o->replay) mistake("paced", "", "needs --replay");
-  if ((o->profile || o->replay) && !o->touch_given) o->touch = EN_ENDS;
+  if ((o->profile || o->replay) && !o->touch_given) o->touch = EN_PAGES;
 }
 
 /* Without --paced the times in a script are left out. */

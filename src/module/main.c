@@ -164,6 +164,18 @@ static int report(const char *msg) {
   return EXIT_FAILURE;
 }
 
+static int asks_for_help(char **argv) {
+  return !argv[1] || ((strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) && !argv[2]);
+}
+
+/* What it can do is said by its source alone, which any Python 3 runs. Returns where there is none. */
+static void become_help(const char *build) {
+  char where[4096 + sizeof "PYTHONPATH=/../lab"];
+  snprintf(where, sizeof where, "PYTHONPATH=%.4095s/../lab", build);
+  port_become("/usr/bin/env", (char *[]){ (char[]){ "env" }, where, (char[]){ "PYTHONDONTWRITEBYTECODE=1" }, (char[]){ "python3" }, (char[]){ "-m" },
+                                          (char[]){ "marelab" }, (char[]){ "--help" }, NULL });
+}
+
 /* `mare lab …` belongs to the Python package in lab/, which `make lab` puts beside this program's own build: build/lab. */
 static int become_lab(char **argv) {
   char self[4096], path[sizeof self + sizeof "/lab" LAB_PROGRAM];
@@ -178,8 +190,11 @@ static int become_lab(char **argv) {
     }
     snprintf(path, sizeof path, "%s/lab" LAB_PROGRAM, self);
   }
-  port_become(path, argv);
-  fprintf(stderr, "mare: can't start the laboratory, %s: run `make lab` in mare's source folder, or set MARE_LAB to its build/lab\n", path);
+  char text[128];
+  int why = port_become(path, argv), absent = strcmp(port_error_name(why), "ENOENT") == 0;
+  if (absent && !lab && asks_for_help(argv)) become_help(self);
+  fprintf(stderr, "mare: can't start the laboratory, %s: %s\n", path,
+          absent ? "run `make lab` in mare's source folder, or set MARE_LAB to its build/lab" : port_error_text(why, text, sizeof text));
   return 2;
 }
 
