@@ -75,6 +75,11 @@ def tag(row: dict, result: dict) -> str:
     return words + (", used today" if row["name"] == result["present"] else "")
 
 
+def again(result: dict) -> str:
+    n = result["repeated"]
+    return f", {n} disturbed run{'s' if n > 1 else ''} made again" if n else ""
+
+
 def text(result: dict, place: Path) -> str:
     v, lines = result["verdict"], []
     main = result["standings"][result["response"]]
@@ -95,6 +100,5 @@ def text(result: dict, place: Path) -> str:
         lines += [f"in part: {a['name']}: {line}" for line in a["seen"] if line.startswith("ran without")]
     if isinstance(result["share"], str):
         lines.append(f"share of allocator calls not measured: {result['share']}")
-    again = f", {result['repeated']} disturbed runs made again" if result["repeated"] else ""
-    lines.append(f"{main['blocks']} blocks after a warm-up{again}; stopped because {result['stopped']}. Report: {place / 'report.html'}")
+    lines.append(f"{main['blocks']} blocks after a warm-up{again(result)}; stopped because {result['stopped']}. Report: {place / 'report.html'}")
     return "\n".join(lines)

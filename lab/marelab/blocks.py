@@ -9,7 +9,7 @@ import datetime
 import itertools
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -30,6 +30,11 @@ class Plan:
     seed: int
     blocks: int  # always made, beside the warm-up
     budget: float  # seconds for further ones
+    present: str | None = None  # what the program uses today
+    others: dict[str, measure.Target] = field(default_factory=dict)  # treatments that run something else than `target`
+
+    def goal(self, name: str) -> measure.Target:
+        return self.others.get(name, self.target)
 
 
 def order_of(block: int, seed: int, names: list[str]) -> list[str]:
@@ -66,15 +71,16 @@ class Block:
             return False
         self.bar.set_postfix_str(name)
         self.place += 1
-        o, plan = measure.once(self.plan.target, self.usable[name]), self.plan
-        problem = o.problem(plan.target.good)
+        plan, goal = self.plan, self.plan.goal(name)
+        o = measure.once(goal, self.usable[name])
+        problem = o.problem(goal.good)
         counts = {"allocator": name, **o.columns()}
         pushed = self.watch.disturbed(counts)
         self.watch.learn(counts)
         self.rows.add({"block": self.number, "order": self.place, "warm_up": int(self.number == 0), "seed": plan.seed, "problem": problem or "",
                        **o.columns(), "exit": o.exit, "signal": o.signal, "left_behind": o.left_behind, "disturbed": int(pushed),
                        "when": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds"),
-                       **env.row(self.usable[name], plan.target.cpus)})
+                       **env.row(self.usable[name], goal.cpus)})
         self.bar.update(1)
         if problem:
             self.failed(name, o, problem)
@@ -84,6 +90,8 @@ class Block:
         if o.killed == "signal":
             raise KeyboardInterrupt
         said = f"in block {self.number} {problem}{o.last_words()}"
+        if name == self.plan.present:
+            raise LabError(f"the program fails by itself, now and then: under the allocator it uses today, {name}, {said}", code=1)
         flaky.check(self.plan.target, f"under {name} {said}")
         self.out[name] = said
         del self.usable[name]
@@ -106,7 +114,7 @@ def repeated(rows: list[dict[str, str]]) -> int:
     return len(runs) - len(set(runs))
 
 
-def make(plan: Plan, usable: dict[str, Allocator], rows: Rows, out: dict[str, str]) -> str:
+def make(plan: Plan, usable: dict[str, Allocator], rows: Rows, out: dict[str, str], kind=Block) -> str:
     """Makes the blocks, beside those that are there; why it stopped."""
     start, column = time.monotonic(), responses.DECIDING[plan.response]
     last = max((int(r["block"]) for r in rows.kept), default=0)
@@ -114,7 +122,7 @@ def make(plan: Plan, usable: dict[str, Allocator], rows: Rows, out: dict[str, st
     with progress.bar((max(plan.blocks - there, 0) + 1) * len(usable), "measuring") as bar:
         for made, block in enumerate(itertools.chain([0], itertools.count(last + 1)), 1):
             try:
-                Block(block, plan, usable, rows, out, watch, bar).make()
+                kind(block, plan, usable, rows, out, watch, bar).make()
             except KeyboardInterrupt:
                 if len(table(rows.kept, list(usable), column)) < LEAST:
                     progress.note(f"too few blocks for an answer; the same command with  -o {rows.path.parent}  goes on")

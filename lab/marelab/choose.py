@@ -11,7 +11,6 @@ and a new warm-up comes first.
 """
 
 import argparse
-import contextlib
 import datetime
 import os
 import re
@@ -26,7 +25,7 @@ from marelab import (allocators, answer, apply, blocks, env, explain, flaky, mea
 from marelab.allocators import Allocator
 from marelab.blocks import Plan
 from marelab.errors import LabError
-from marelab.rows import Rows, make_place
+from marelab.rows import Rows, results
 
 EPILOG = """The program is run some 10 to 200 times under each allocator, so it should end by itself within seconds, do the same work each time,
 and write to no place that grows. A service needs a script that starts it, sends it requests and ends it:
@@ -42,6 +41,7 @@ Files in DIR: report.html (open it), choose.json (all figures), runs.csv (every 
 result, the same command with -o DIR goes on.
 """
 
+HOLDS = "already holds results; name another folder with -o"
 PATIENCE = 20  # seconds for the first run, until a word is said
 ENDS = "choose needs a program that ends by itself, within seconds: a service needs a script around it, see --help"
 
@@ -88,37 +88,13 @@ def plan_from(args) -> Plan:
     return Plan(goal, args.response, args.margin / 100, seed, number, 0.0 if args.quick else args.budget)
 
 
-def folder(args) -> tuple[Path, bool]:
-    """Where the results go, and whether it was made now."""
+def folder(args) -> Path:
+    """Where the results go."""
     stem = re.sub(r"[^A-Za-z0-9._-]", "", os.path.basename(args.program[0])) or "program"
     path = Path(args.out or f"mare-lab-{stem}-{datetime.datetime.now():%Y%m%d-%H%M%S}")
     if (path / "choose.json").exists():
         raise LabError(f"{path} {HOLDS}")
-    new = not path.exists()
-    make_place(path)
-    return path, new
-
-
-HOLDS = "already holds results; name another folder with -o"
-
-
-@contextlib.contextmanager
-def results_in(place: Path, new: bool):
-    """The rows, locked. Where it came to no row, nothing of ours stays."""
-    try:
-        with Rows(place / "runs.csv") as rows:
-            if rows.columns is not None and not (place / "begun.json").exists():
-                raise LabError(f"{place} {HOLDS}")
-            try:
-                yield rows
-            finally:
-                if rows.columns is None:
-                    for name in ("runs.csv", "begun.json"):
-                        (place / name).unlink(missing_ok=True)
-    finally:
-        if new:
-            with contextlib.suppress(OSError):  # it holds something
-                place.rmdir()
+    return path
 
 
 def begin(place: Path, plan: Plan, usable: list[Allocator], seed: int | None) -> None:
@@ -256,7 +232,7 @@ def measured(args, plan: Plan, place: Path, rows: Rows) -> tuple[dict, list[Allo
     progress.note("sampling where its time goes")
     sampled = share.record(plan.target, allocators.AS_IS, present.objects, seconds=3 if args.quick else 10)
     shared = sampled if isinstance(sampled, str) else sampled.as_dict()
-    left = {a.name: a for a in usable}
+    left, plan.present = {a.name: a for a in usable}, present.name
     stopped = blocks.make(plan, left, rows, out)
     result = {
         "kind": "choose", "version": answer.VERSION, "command": command_line(args, plan.seed), "program": list(args.program), "response": plan.response,
@@ -276,8 +252,10 @@ def run(args) -> int:
     plan = plan_from(args)
     native.path("measure")
     apply.check(args.apply)
-    place, new = folder(args)
-    with results_in(place, new) as rows:
+    place = folder(args)
+    with results(place, "begun.json") as rows:
+        if rows.columns is not None and not (place / "begun.json").exists():
+            raise LabError(f"{place} {HOLDS}")
         result, used = measured(args, plan, place, rows)
     output.save(place / "choose.json", result)  # before anything else can go wrong
     if not args.no_trace and result["stopped"] != blocks.INTERRUPTED:

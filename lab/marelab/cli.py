@@ -22,6 +22,7 @@ COMMANDS = [
     ("study", "marelab.study", "run a designed experiment over allocators and workloads"),
     ("analyse", "marelab.analyse", "analysis of variance, Tukey groups, paired ratios of a study"),
     ("rank", "marelab.rank", "rankings of a study's allocators by time and memory"),
+    ("compare-builds", "marelab.builds", "two builds of a program in the same blocks, for CI: better, same, worse or undecided"),
     ("compare", "marelab.compare", "the difference between two results"),
     ("report", "marelab.report", "one self-contained HTML page of a result"),
 ]
@@ -33,7 +34,7 @@ def available() -> list[tuple[str, str, str]]:
 
 def overview() -> str:
     lines = ["  mare lab choose -- ./service --its arguments    the main job", "", "usage: mare lab COMMAND [arguments]", "", "Commands are:"]
-    lines += [f"  {name:<12}{what}" for name, _, what in available()]
+    lines += [f"  {name:<16}{what}" for name, _, what in available()]
     lines += ["", "mare lab COMMAND --help says more.", "", "Exit codes: 0, 1 when something measured failed, 2 for a mistake in the input."]
     if not importlib.util.find_spec("numpy"):
         lines += ["", f"Not ready yet: {REMEDY}."]
@@ -60,7 +61,12 @@ def subcommand(argv: list[str]):
     parser = argparse.ArgumentParser(prog=f"mare lab {name}", description=f"{what}.", epilog=getattr(command, "EPILOG", None),
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     command.add_arguments(parser)
-    return command, parser.parse_args(argv[1:])
+    tail = getattr(command, "TAIL", None)  # what stands behind `--`, where options may stand between it and other words
+    at = argv.index("--") if tail and "--" in argv else len(argv)
+    args = parser.parse_args(argv[1:at])
+    if tail:
+        setattr(args, tail, argv[at + 1:])
+    return command, args
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -43,7 +43,7 @@ class Standing:
 
     def rows(self) -> list[dict]:
         """In the order of what the intervals are about."""
-        return [self.row(n) for n in sorted(self.names, key=lambda n: self.ratio[self.names.index(n)])]
+        return [self.row(n) for n in sorted(self.names, key=lambda n: (self.ratio[self.names.index(n)], n != self.best))]
 
     def mean_ratio(self, name: str) -> float:
         """By the mean of all runs, which rare slow ones rule, where `ratio` is that of typical ones."""

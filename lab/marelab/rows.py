@@ -5,6 +5,7 @@ file beside (.torn) when the file is opened again for writing. The columns are t
 error of ours. One of us at a time writes; reading changes nothing, so a study can be looked at while it runs, or where nothing may be written.
 """
 
+import contextlib
 import csv
 import fcntl
 import io
@@ -30,6 +31,26 @@ def check_space(place: Path) -> None:
     free = shutil.disk_usage(place).free
     if free < SPACE:
         raise LabError(f"{place}: only {free >> 20} MB are free there, {SPACE >> 20} MB are needed: make room, or use another folder with -o", code=1)
+
+
+@contextlib.contextmanager
+def results(place: Path, beside: str):
+    """The folder, made where it isn't, and its rows, locked before anything is run. Where it comes to no row, nothing of ours stays: neither the
+    file `beside` them, which says what was begun."""
+    new = not place.exists()
+    make_place(place)
+    try:
+        with Rows(place / "runs.csv") as rows:
+            try:
+                yield rows
+            finally:
+                if rows.columns is None:
+                    for name in ("runs.csv", beside):
+                        (place / name).unlink(missing_ok=True)
+    finally:
+        if new:
+            with contextlib.suppress(OSError):  # it holds something
+                place.rmdir()
 
 
 NEEDED = ("block", "order", "warm_up", "allocator", "problem")  # what makes a file one of ours

@@ -18,7 +18,7 @@ from marelab import allocators, design as designs, env, measure, native, output,
 from marelab.allocators import Allocator
 from marelab.design import Design
 from marelab.errors import LabError
-from marelab.rows import Rows, make_place, read
+from marelab.rows import Rows, read, results
 
 EPILOG = """  mare lab study preset -o DIR          a study of at most 45 minutes on this machine
   mare lab study chapter5 -o DIR        the published study's treatments, cut to what the machine has
@@ -248,14 +248,12 @@ def run(args) -> int:
 
 def conduct(design: Design, used: list[Allocator], place: Path, seed: int, blocks: int, minutes: float | None) -> tuple[dict, list[dict]]:
     """Runs what is not there yet, into `place`; a summary, and the rows with problems."""
-    make_place(place)
-    first = not (place / "runs.csv").exists()
-    agree(place, manifest(seed, design, used))
-    for cut in design.cuts:
-        progress.note(cut)
-    if first:
-        prove_all(design, used, workload_path(design))
-    with Rows(place / "runs.csv") as rows:
+    with results(place, "study.json") as rows:
+        agree(place, manifest(seed, design, used))
+        for cut in design.cuts:
+            progress.note(cut)
+        if rows.columns is None:
+            prove_all(design, used, workload_path(design))
         runner = Runner(design, used, rows, seed)
         made = runner.all(blocks, minutes)
         problems = [r for r in rows.kept if r["problem"]]

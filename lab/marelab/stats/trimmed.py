@@ -91,4 +91,6 @@ def to_best(p: Pairs, fixed: int | None = None, level: float = 0.95) -> Distance
     low = np.maximum(low, (p.difference - p.critical(k * (k - 1), level) * p.error).max(axis=1))
     if fixed is not None:
         low[fixed] = max(low[fixed], (p.difference - reach)[fixed].max())
-    return Distance(best, may, p.difference[:, best].copy(), np.maximum(low, 0.0), np.maximum(high, 0.0))
+    low = np.maximum(low, 0.0)
+    high = np.maximum(high, low)
+    return Distance(best, may, np.clip(p.difference[:, best], low, high), low, high)
