@@ -15,6 +15,7 @@ import datetime
 import os
 import re
 import shlex
+import shutil
 import threading
 import time
 from dataclasses import replace
@@ -63,6 +64,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--json", action="store_true", help="the result as JSON on standard output")
     apply.add_apply_argument(parser)
     parser.add_argument("--no-trace", action="store_true", help="don't explain by a trace; only measure")
+    parser.add_argument("--keep-trace", action="store_true", help="leave the trace in DIR/trace; else only its description stays")
     allocators.add_catalogue_arguments(parser)
     parser.add_argument("program", nargs="*", help="after `--`: the program and its arguments")
 
@@ -210,7 +212,7 @@ def command_line(args, seed: int) -> str:
         value = getattr(args, name)
         if value != parser.get_default(name):
             words += [w for v in (value if isinstance(value, list) else [value]) for w in (f"--{name}", str(v))]
-    words += ["--no-trace"] if args.no_trace else []
+    words += [w for w, asked in (("--no-trace", args.no_trace), ("--keep-trace", args.keep_trace)) if asked]
     return shlex.join(["mare", "lab", "choose", *words, "--seed", str(seed), "--", *args.program])
 
 
@@ -223,6 +225,9 @@ def explained(args, plan: Plan, used: list[Allocator], place: Path, result: dict
     except Exception as error:  # a fault of ours must not cost the user what was measured
         progress.note(f"the explanation failed, which is a fault of the laboratory ({type(error).__name__}: {error}); the measurement is not touched")
         return {"problem": f"Not explained, by a fault of the laboratory: {type(error).__name__}: {error}"}
+    finally:
+        if not args.keep_trace:  # often hundreds of megabytes; its description stays
+            shutil.rmtree(place / "trace", ignore_errors=True)
 
 
 def measured(args, plan: Plan, place: Path, rows: Rows) -> tuple[dict, list[Allocator]]:

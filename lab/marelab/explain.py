@@ -74,7 +74,7 @@ def replayed(e: dict, recorded, used: list[Allocator], place: Path, result: dict
         options = ["--replay", str(script), "--touch", "pages"]
         n = rounds_that_fit(until - time.monotonic(), options, used, 0.3)
         if n < 1:
-            return {"left_out": f"it would take too long; by hand:  mare lab replay {place / 'trace'}"}
+            return {"left_out": f"it would take too long; by hand, with --keep-trace:  mare lab replay {place / 'trace'}"}
         runs = replay.rounds(options, used, n)
     times, peaks = replay.medians(runs, "seconds"), replay.medians(runs, "peak_bytes")
     out = {"left_out": None, "runs": n, "script": made, "seconds": times, "peak_bytes": peaks, "wait_seconds": replay.medians(runs, "wait_seconds")}
@@ -104,7 +104,7 @@ def fitted(e: dict, recorded, used: list[Allocator], place: Path, result: dict, 
         if all(t["passed"] for t in tests.values()):
             n = rounds_that_fit(until - time.monotonic(), ["--profile", str(profile)], used, 0.2)
             if n < 1:
-                return {"left_out": f"it would take too long; by hand:  mare lab fit {place / 'trace'}"}
+                return {"left_out": f"it would take too long; by hand, with --keep-trace:  mare lab fit {place / 'trace'}"}
             tests |= fit.ratios(image, profile, Path(folder), used, n, 0.3 * max(until - time.monotonic(), 0.0))
         accepted = all(t["passed"] for t in tests.values())
         if accepted:
@@ -115,7 +115,7 @@ def fitted(e: dict, recorded, used: list[Allocator], place: Path, result: dict, 
                 "tests": tests}
     if not accepted:
         return {"left_out": f"no synthetic workload resembles this program closely enough (it differs in {', '.join(failed)}); "
-                            f"what can be used in its place is the trace itself:  mare lab replay {place / 'trace'}", "tests": tests}
+                            f"what can be used in its place is the trace itself, with --keep-trace:  mare lab replay {place / 'trace'}", "tests": tests}
     e["sentences"].append("A synthetic workload with the same sizes, lifetimes and threads passes all its tests against the trace.")
     return {"left_out": None, "tests": tests}
 

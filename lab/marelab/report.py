@@ -30,10 +30,15 @@ def number(x, digits: int = 3) -> str:
     return f"{x:,.{decimals}f}".replace(",", " ")
 
 
+def said(sentence: str) -> str:
+    """A sentence for the page: a number stays on the line of its per cent sign."""
+    return sentence[:1].upper() + sentence[1:].replace(" %", "\u00a0%")
+
+
 def engine() -> jinja2.Environment:
     loader = jinja2.FileSystemLoader(TEMPLATES)
     e = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-    e.filters.update(number=number, words=shlex.join, percent=lambda x, d=1: "–" if x is None else f"{x * 100:.{d}f} %",
+    e.filters.update(number=number, words=shlex.join, percent=lambda x, d=1: "–" if x is None else f"{x * 100:.{d}f}\u00a0%", said=said,
                      p=analyse.p_text, mib=lambda k: number(k / 1024))
     return e
 
