@@ -431,6 +431,20 @@ describe("a channel", function()
     assert.error(function() c.x = 1 end)
   end)
 
+  it("is finalised at its process's end by what a program has put into its metatable", function()
+    local out = channel.named("spec.own_finaliser", math.huge)
+    process.spawn(function(c)
+      local meta = debug.getmetatable(c)
+      local finalise = meta.__gc
+      meta.__gc = function(object)
+        finalise(object)
+        require "mare.channel".named("spec.own_finaliser", math.huge):send("finalised")
+      end
+    end, channel.new()):wait()
+    assert.equal("finalised", out:receive(5))
+    out:close()
+  end)
+
   it("that was finalised raises an error where another finaliser uses it", function()
     -- At the end of a state objects are finalised in the reverse order of their creation.
     local out = channel.named("spec.finalised", math.huge)

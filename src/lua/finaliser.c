@@ -119,6 +119,14 @@ int mr_finaliser_has(lua_State *L) {
   return !mr_finaliser_found() || w[word_listed] != 0 || w[word_waiting] != 0;
 }
 
+int mr_finaliser_each(lua_State *L, int (*f)(const void *object)) {
+  const uintptr_t *w = (const uintptr_t *)(void *)L;
+  if (!mr_finaliser_found() || !mr_layout) return 0;
+  for (const raw_object *o = (const raw_object *)w[word_waiting]; o; o = o->next) if (!f(o)) return 0;
+  for (const raw_object *o = (const raw_object *)w[word_listed]; o; o = o->next) if (!f(o)) return 0;
+  return 1;
+}
+
 /* Of the objects in a list, by their metatables. */
 static void mute_list(lua_State *L, const raw_object *o) {
   for (; o; o = o->next) {

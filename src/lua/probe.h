@@ -19,6 +19,11 @@ void mr_finaliser_find(void);                  /* before the first state whose f
 int  mr_finaliser_found(void);                 /* for tests: 1, else every state counts as having some */
 int  mr_finaliser_has(lua_State *L);           /* something in L, a main thread, has a finaliser still to run; or it can't be told */
 /*
+ * Calls f for every object of L, a main thread, that has a finaliser still to run, in the order in which lua_close would run them, as long as f gives
+ * not 0. 1: it has been called for all; 0: not, or Lua's lists can't be read.
+ */
+int  mr_finaliser_each(lua_State *L, int (*f)(const void *object));
+/*
  * L, a main thread, is about to be closed: finalisers that are not C functions are taken away. Where Lua's lists can't be read (mr_layout is 0, or
  * they were not found) nothing is done.
  */

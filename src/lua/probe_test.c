@@ -34,6 +34,32 @@ static void test_finalisers(lua_State *L) {
   CHECK(!mr_finaliser_has(L));
 }
 
+static const void *seen[4];
+static int nseen, enough;
+static int see(const void *object) {
+  if (nseen < 4) seen[nseen] = object;
+  return ++nseen != enough;
+}
+
+static int sees(lua_State *L, int at_most) {
+  nseen = 0;
+  enough = at_most;
+  return mr_finaliser_each(L, see);
+}
+
+/* Where the layout is not known nobody is called. */
+static void test_each_finaliser_in_the_order_of_the_end(lua_State *L) {
+  CHECK(sees(L, 0) == mr_layout && nseen == 0);
+  run(L, "local mt = { __gc = function() end } a, b = setmetatable({}, mt), setmetatable({}, mt)");
+  CHECK(sees(L, 0) == mr_layout && nseen == (mr_layout ? 2 : 0));
+  lua_getglobal(L, "b");
+  lua_getglobal(L, "a");
+  CHECK(!mr_layout || (seen[0] == lua_topointer(L, -2) && seen[1] == lua_topointer(L, -1)));
+  lua_pop(L, 2);
+  CHECK(!sees(L, 1) && nseen == mr_layout);
+  run(L, "a, b = nil collectgarbage() collectgarbage()");
+}
+
 static int inside, left_inside;
 static void hook(lua_State *L, lua_Debug *ar) {
   (void)ar;
@@ -110,6 +136,7 @@ int main(void) {
   luaL_requiref(L, "_G", luaopen_base, 1);
   lua_settop(L, 0);
   test_finalisers(L);
+  test_each_finaliser_in_the_order_of_the_end(L);
   test_count(L);
   test_words(L);
   test_in_finaliser(L);

@@ -6,6 +6,7 @@
  */
 #include "base/rank.h"
 #include "lua/layout.h"
+#include "lua/probe.h"
 #include "module/module.h"
 #include "module/net.h"
 #include "state/state.h"
@@ -50,18 +51,46 @@ mr_shared *mr_shared_check(lua_State *L, int idx, const mr_sharetype *type, cons
   return o;
 }
 
+static void finalise(mr_box *b) {
+  if (!b->object || !MR_BOX_OURS(mr_box_rest(b))) return;
+  mr_shared *o = b->object;
+  int own = b->tag == mr_box_tag(o);
+  b->object = NULL;
+  b->tag = 0;
+  if (own && o->type->moves) o->type->dropped(o);
+  mr_release(o);
+}
+
 static int l_gc(lua_State *L) {
   mr_box *b = lua_touserdata(L, 1);
-  if (b && is_size(lua_rawlen(L, 1)) && b->object && MR_BOX_OURS(mr_box_rest(b))) {
-    mr_shared *o = b->object;
-    int own = b->tag == mr_box_tag(o);
-    b->object = NULL;
-    b->tag = 0;
-    if (own && o->type->moves) o->type->dropped(o);
-    mr_release(o);
+  if (b && is_size(lua_rawlen(L, 1))) finalise(b);
+  return 0;
+}
+
+/* ---- at the end of a state ---- */
+
+/* The metatable's __gc is ours; a program may have changed it. */
+static int has_our_gc(const raw_table *meta) {
+  for (uint32_t i = 0; i < raw_nodes(meta); i++) {
+    const raw_node *n = &meta->node[i];
+    if (n->key_tt != RAW_SHORT || strcmp(((const raw_string *)(uintptr_t)n->key)->text, "__gc") != 0) continue;
+    return n->tt == RAW_LIGHTC && (lua_CFunction)(uintptr_t)n->bits == l_gc;
   }
   return 0;
 }
+
+static int is_plain_box(const void *object) {
+  const raw_userdata *u = object;
+  return (u->tt | RAW_COLLECTABLE) == RAW_USERDATA && u->nuvalue == 0 && u->size == sizeof(mr_box) && u->metatable && has_our_gc(u->metatable);
+}
+
+static int finalise_box(const void *object) {
+  finalise((mr_box *)(void *)(uintptr_t)((const raw_userdata *)object)->block);
+  return 1;
+}
+
+/* If there are only such objects. Their order is lua_close's. */
+static int let_go(lua_State *L) { return mr_finaliser_each(L, is_plain_box) && mr_finaliser_each(L, finalise_box); }
 
 /* ---- metatables ---- */
 
@@ -336,6 +365,7 @@ static void setup(void) {
   mr_modules_setup();
   mr_share_valid = is_box;
   mr_hooks.forked = forked;
+  mr_hooks.let_go = let_go;
   mr_rules_install();
 }
 

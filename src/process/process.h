@@ -213,6 +213,7 @@ typedef struct mr_state_hooks {
   void (*furnish)(lua_State *L);                 /* NULL, or adds to a fresh state what nearly all processes use */
   void (*start)(lua_State *L, mr_proc *p);       /* per process, after clone: may allocate; runs protected */
   int (*finalisers)(lua_State *L);               /* something in the state still has a finaliser */
+  int (*let_go)(lua_State *L);                   /* 1: all that finalisers would do in L, a main thread, has been done without them; 0: nothing has */
   int (*reset)(lua_State *L);                    /* lua_resetthread: closes pending variables, leaves the error on top */
   int (*close_fiber)(mr_fiber *f);               /* the same for a suspended fiber: first for the coroutines in which it was */
   lua_State *(*resumed)(lua_State *L, int running);   /* the coroutine that L of a suspended (or running) fiber has resumed; NULL: none */

@@ -2,7 +2,7 @@
  * state: where a process's lua_State comes from and where it goes.
  *
  * A new state is cloned from the image if there is one, else opened. At the end a state in which nothing can have a
- * finaliser is dropped as it is; otherwise lua_close runs the finalisers while frees are no-ops. Then, if it came from the
+ * finaliser, or only shared objects have one, is dropped as it is; otherwise lua_close runs the finalisers while frees are no-ops. Then, if it came from the
  * image, it is rewound and kept by the worker for the next process, which finds nothing of the last one.
  *
  * What is kept for a worker belongs to its holder; a thread that lost its worker drops its state instead.
@@ -71,16 +71,23 @@ int mr_state_get(unsigned worker, mr_proc *p) {
   return err;
 }
 
+/* Nearly all have only shared objects, which can be let go of at once: lua_close looks at every object of the state three times, one by one. */
+static int must_close(const mr_proc *p, lua_State *L) {
+  if (p->system_heap) return 1;                  /* blocks from malloc are freed one by one */
+  if (!p->finalisers && !mr_hooks.finalisers(L)) return 0;
+  return !mr_hooks.let_go || !mr_hooks.let_go(L);
+}
+
 /* Runs what has to run in the state at its end; after it the state is only bytes. */
 void mr_state_close(mr_proc *p, int killed, mr_spare *left) {
   lua_State *L = p->main.L;
   if (PORT_UNLIKELY(mr_profiling & 1 << PROFILE_HEAP)) mr_allocs_leave(p);
   if (killed) mr_finaliser_mute(L);
-  int finalisers = p->finalisers || mr_hooks.finalisers(L);
   left->heap = p->heap;
   left->L = image && !p->system_heap ? L : NULL;   /* NULL: can't be rewound */
+  int closes = must_close(p, L);
   p->finalisers = 2;
-  if (finalisers || p->system_heap) {            /* blocks from malloc are freed one by one */
+  if (closes) {
     if (!p->budget) mr_heap_limit(p->heap, 0);
     mr_heap_dying(p->heap);
     lua_close(L);
