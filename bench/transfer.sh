@@ -4,8 +4,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p build/bench
-sources=$(ls src/port/*.c src/base/*.c src/heap/*.c src/transfer/*.c | grep -v _test)
-${CC:-gcc} -std=c11 -D_GNU_SOURCE -O2 -g ${CFLAGS:-} -Isrc -I/usr/include/lua5.4 bench/transfer.c $sources \
+sources=$(ls src/port/*.c src/base/*.c src/heap/*.c src/lua/layout.c src/lua/build.c src/lua/probe.c src/lua/finaliser.c src/transfer/*.c | grep -v _test)
+${CC:-gcc} -std=c11 -D_GNU_SOURCE= -O2 -g ${CFLAGS:-} -Isrc -Iinclude -I/usr/include/lua5.4 bench/transfer.c $sources \
   -o build/bench/transfer -l:liblua5.4.a -lm -ldl -lpthread
 [ "${COUNT:-}" ] || exec build/bench/transfer "$@"
 count() {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include "cdr/get.h"
 #include "cdr/flat.h"
+#include "lua/build.h"
 #include "transfer/transfer.h"
 
 /* ---- failures ---- */
@@ -51,9 +52,11 @@ static void build_api(mr_dec *d, const mr_type *t) {
 }
 
 raw_table *mr_new_table(lua_State *L, const mr_type *t) {
-  lua_createtable(L, 0, 0);
-  raw_table *table = (raw_table *)(uintptr_t)(raw_top(L) - 1)->bits;
-  return PORT_LIKELY(!raw_isblack(table) && raw_new_nodes(L, table, t->nodes, t->lsizenode, t->lastfree)) ? table : NULL;
+  raw_global *g = raw_global_of(L);
+  raw_table *table = raw_new_table(g);
+  if (PORT_UNLIKELY(!table)) { lua_createtable(L, 0, 0); return NULL; }
+  raw_push(L, RAW_TABLE, (uintptr_t)table);
+  return PORT_LIKELY(raw_new_nodes(g, table, t->nodes, t->lsizenode, t->lastfree)) ? table : NULL;
 }
 
 void mr_build(mr_dec *d, const mr_type *t) {

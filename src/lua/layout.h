@@ -4,8 +4,8 @@
  * Invariants:
  *  - nothing here is used unless `mr_layout` is 1, which a self-check on the running Lua library decides (layout.c);
  *    the same code paths exist through the public API and give the same results;
- *  - a raw write never collects, nor allocates, but for a new table's nodes (raw_new_nodes); it writes a collectable value only into an object
- *    that is not black: no barrier is owed then (a barrier keeps black objects from pointing to white ones, nothing else);
+ *  - a raw write never collects, nor allocates (build.h does); it writes a collectable value only into an object that is not black: no barrier is
+ *    owed then (a barrier keeps black objects from pointing to white ones, nothing else);
  *  - pointers into a state are used only between two calls that may collect or move what they point to.
  */
 #ifndef MR_LAYOUT_H
@@ -43,7 +43,10 @@ typedef struct PORT_ALIAS raw_string {
   raw_object *next;
   uint8_t tt, marked, extra, shrlen;
   uint32_t hash;
-  size_t length;                               /* of a long one */
+  union {
+    size_t length;                             /* of a long one */
+    struct raw_string *chained;                /* of a short one, which Lua finds by its hash */
+  };
   char text[8];
 } raw_string;
 typedef struct PORT_ALIAS raw_upval {
@@ -75,8 +78,19 @@ typedef struct PORT_ALIAS raw_state {
   struct raw_global *global;
   raw_frame *call;
 } raw_state;
-/* Of a whole state: how its memory is asked for, and by how much of it the collector is late (all there is: total + debt). */
-typedef struct PORT_ALIAS raw_global { lua_Alloc alloc; void *ud; ptrdiff_t total, debt; } raw_global;
+typedef struct PORT_ALIAS raw_global {           /* of a whole state */
+  lua_Alloc alloc;
+  void *ud;
+  ptrdiff_t total, debt;                       /* debt: by how much memory the collector is late; all there is: total + debt */
+  size_t estimate, lastatomic;
+  raw_string **strings;                        /* the short ones, in chains by their hashes */
+  int32_t nstrings, chains;
+  raw_value registry, nil;
+  uint32_t seed;                               /* of the hashes */
+  uint8_t white;                               /* what objects are made with */
+  uint8_t collector[9];                        /* its state and parameters */
+  raw_object *all;                             /* the list of them, but for those with finalisers */
+} raw_global;
 
 /* About where the stack of L's running function is; to prefetch only, which can't fault. */
 const char *mr_lua_stack_hint(lua_State *L);
@@ -112,22 +126,6 @@ static inline void raw_copy_nodes(raw_table *to, const raw_node *nodes, int32_t 
   memcpy(to->node, nodes, raw_nodes(to) * sizeof(raw_node));
   to->flags &= 128;                            /* which metamethods it lacks is not known now */
   to->lastfree = to->node + free;
-}
-
-/*
- * The same for a table without a hash part that has just been made, which gets one. It counts for the collector as if Lua had asked for it, but nothing
- * is collected for it. 0: there is no memory without.
- */
-static inline int raw_new_nodes(lua_State *L, raw_table *to, const raw_node *nodes, uint8_t lsizenode, int32_t free) {
-  raw_global *g = ((raw_state *)L)->global;
-  size_t size = sizeof(raw_node) << lsizenode;
-  raw_node *p = g->alloc(g->ud, NULL, 0, size);
-  if (PORT_UNLIKELY(!p)) return 0;
-  g->debt += (ptrdiff_t)size;
-  to->node = p;
-  to->lsizenode = lsizenode;
-  raw_copy_nodes(to, nodes, free);
-  return 1;
 }
 
 /* Every object of a state has an age in generational mode, and none in the other. */

@@ -11,14 +11,10 @@
 
 #define SEARCHES 3                             /* cheaper than a filter, for so many objects */
 
-static inline uint32_t filter_bit(uint64_t address) {
-  return (uint32_t)((address >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 55);
-}
-
 static inline int has_address(uint8_t tt) { return tt & RAW_COLLECTABLE || tt == RAW_LIGHTC; }
 
 static inline void filter_add(mr_packer *p, uint64_t address) {
-  uint32_t bit = filter_bit(address);
+  uint32_t bit = mr_filter_bit(address);
   p->modules[bit / 64] |= UINT64_C(1) << bit % 64;
 }
 
@@ -100,7 +96,7 @@ int mr_is_module(mr_packer *p, const mr_value *v) {
     return is_there((const raw_table *)p->loaded.bits, v);
   }
   if (!p->filtered) fill_filter(p);
-  uint32_t bit = filter_bit(v->bits);
+  uint32_t bit = mr_filter_bit(v->bits);
   return p->modules[bit / 64] >> bit % 64 & 1 && module_name(p, v->bits, v->tt, &name);
 }
 

@@ -100,14 +100,14 @@ static void fail_packing(const sample *s, long *left) {
   }
 }
 
-static void fail_unpacking(const sample *s) {
+static void fail_unpacking(const sample *s, long *left) {
   int r = 1;
   CHECK(pack_protected(s->make, &r) == LUA_OK && r == 0);
   mr_message *m = mr_packer_seal(packer);
   for (int view = 0; view < 2; view++)
     for (long n = 0, again = 1; again; n++) {
       no_more_failures();
-      lua_left = n;
+      *left = n;
       int status = unpack_protected(view ? NULL : m);
       again = failed;
       CHECK(status == LUA_OK || (failed && status == LUA_ERRMEM));
@@ -182,7 +182,7 @@ static void everything(void) {
       open_failing();
       thing_give(t);
       fail_packing(&samples[i], &lua_left);
-      fail_unpacking(&samples[i]);
+      fail_unpacking(&samples[i], &lua_left);
       if (!once) fail_sealing_in_a_budget(&samples[i]);
       close_states();
     }
@@ -191,6 +191,7 @@ static void everything(void) {
     open_failing();
     thing_give(t);
     fail_packing(&samples[i], &c_left);
+    fail_unpacking(&samples[i], &c_left);
     fail_sealing(&samples[i]);
     close_states();
 #endif

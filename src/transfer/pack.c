@@ -13,10 +13,7 @@
 #include "transfer/code.h"
 #include "transfer/cargo.h"
 
-uint64_t mr_pack_string(mr_packer *p, const char *text, size_t length) {
-  uint64_t key = (uint64_t)text;
-  mr_text *known = &p->texts[(key >> 4 ^ key >> 12) % TEXTS];
-  if (known->key == key && known->era == p->era && (!known->section || known->section == p->section)) return known->payload;
+PORT_NOINLINE uint64_t mr_pack_new_string(mr_packer *p, const char *text, size_t length, mr_text *known) {
   mr_stream *s = &p->s[STR];
   uint64_t payload = PAIR(p->nstrings, s->length / 8);
   if (length < MIN_FAR) {
@@ -28,11 +25,11 @@ uint64_t mr_pack_string(mr_packer *p, const char *text, size_t length) {
     *(size_t *)mr_take(p, &p->far, sizeof(size_t)) = s->length;
     uint64_t *record = mr_take(p, s, 16);
     record[0] = length << 1 | 1;
-    record[1] = key;
+    record[1] = (uint64_t)text;
     p->farsize += PAD8(length);
   }
   p->nstrings++;
-  known->key = key;
+  known->key = (uint64_t)text;
   known->payload = payload;
   known->era = p->era;
   known->section = p->section;
@@ -45,10 +42,16 @@ int mr_fail(mr_packer *p, uint32_t number, const char *problem) {
   return PACK_FAILED;
 }
 
-static int kind_of(mr_packer *p, const mr_value *v) {
+/* Nearly everything misses the filter, once it is there. */
+static inline int is_module(mr_packer *p, const mr_value *v) {
+  uint32_t bit = mr_filter_bit(v->bits);
+  return (PORT_UNLIKELY(!p->filtered) || p->modules[bit / 64] >> bit % 64 & 1) && mr_is_module(p, v);
+}
+
+static inline int kind_of(mr_packer *p, const mr_value *v) {
   if (PORT_UNLIKELY(p->judge && p->nobjects == 0)) return KIND_TABLE;          /* its contents are asked for, whatever it is besides */
   if (v->bits == p->globals && v->tt == RAW_TABLE) return KIND_GLOBALS;
-  if (mr_is_module(p, v) && !(v->tt == RAW_USERDATA && mr_is_constant(p, v))) return KIND_MODULE;
+  if (is_module(p, v) && !(v->tt == RAW_USERDATA && mr_is_constant(p, v))) return KIND_MODULE;
   switch (v->tt) {
     case RAW_TABLE: return KIND_TABLE;
     case RAW_FUNCTION: return KIND_FUNCTION;
@@ -79,12 +82,20 @@ int mr_pack_object(mr_packer *p, const mr_value *v, uint32_t *number) {
   o->parent = p->current;
   o->ismeta = 0;
   o->kind = (uint8_t)kind_of(p, v);
+  p->others += o->kind != KIND_TABLE;
   p->nobjects++;
   if (!p->raw) {
     lua_pushvalue(p->L, v->at);
     lua_rawseti(p->L, p->anchor, p->nobjects);
   }
   return 0;
+}
+
+PORT_NOINLINE int mr_emit_other(mr_packer *p, uint64_t bits, uint8_t tt, uint8_t *tag, uint64_t *word) {
+  raw_value r = { bits, tt };
+  mr_value v;
+  mr_read_raw(&r, &v);
+  return mr_emit(p, &v, tag, word);
 }
 
 void mr_push_object(mr_packer *p, uint32_t number) {
@@ -145,9 +156,7 @@ static int pack_values(mr_packer *p, int first, int n) {
   }
   const raw_value *values = raw_top(p->L) - (lua_gettop(p->L) + 1 - first);
   for (int i = 0; i < n; i++) {
-    mr_value v;
-    mr_read_raw(&values[i], &v);
-    int r = mr_emit(p, &v, &b.tags[i], &b.words[i]);
+    int r = mr_emit_raw(p, values[i].bits, values[i].tt, &b.tags[i], &b.words[i]);
     if (r) return r;
   }
   return 0;

@@ -14,7 +14,7 @@
 struct mr_message {
   size_t size;
   uint32_t nvalues, nstrings, nobjects, nmetas, nshapes, nclasses, nshared, ncargo;
-  uint8_t needscode;
+  uint8_t needscode, plain;
   uint32_t words[STREAMS];                     /* lengths of the streams */
   /* then: shared objects, streams in order, bytes of far strings */
 };
@@ -41,32 +41,15 @@ PORT_NOINLINE void mr_stream_grow(mr_packer *p, mr_stream *s, size_t n) {
   s->size = size;
 }
 
-static inline mr_mapslot *map_find(const mr_packer *p, uint64_t key) {
-  uint32_t i = (uint32_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & p->mapmask;
-  while (p->map[i].era == p->era && p->map[i].key != key) i = (i + 1) & p->mapmask;
-  return &p->map[i];
-}
-
-static PORT_NOINLINE void map_grow(mr_packer *p) {
+PORT_NOINLINE void mr_map_grow(mr_packer *p) {
   uint32_t size = p->map ? (p->mapmask + 1) * 2 : FIRST_MAP, old = p->map ? p->mapmask + 1 : 0;
   mr_mapslot *was = p->map, *map = calloc(size, sizeof *map);
   if (!map) mr_raise_memory(p->L);
   p->map = map;
   p->mapmask = size - 1;
   for (uint32_t i = 0; i < old; i++)
-    if (was[i].era == p->era) *map_find(p, was[i].key) = was[i];
+    if (was[i].era == p->era) *mr_map_find(p, was[i].key) = was[i];
   free(was);
-}
-
-int mr_map_put(mr_packer *p, uint64_t key, uint32_t *value) {
-  if (PORT_UNLIKELY(!p->map || p->nmap * 2 > p->mapmask)) map_grow(p);
-  mr_mapslot *m = map_find(p, key);
-  if (m->era == p->era) { *value = m->value; return 1; }
-  m->key = key;
-  m->value = *value;
-  m->era = p->era;
-  p->nmap++;
-  return 0;
 }
 
 mr_packer *mr_packer_new(void) {
@@ -109,9 +92,12 @@ void mr_packer_reset(mr_packer *p) {
   if (p->held.length) release_held(p);
   if (PORT_UNLIKELY(p->large)) drop_large(p);
   for (int i = 0; i < STREAMS; i++) p->s[i].length = 0;
-  if (p->nshapes) memset(p->shapemap, 0, sizeof p->shapemap);
+  if (p->nshapes) {
+    memset(p->shapemap, 0, sizeof p->shapemap);
+    memset(p->guesses, 0, sizeof p->guesses);
+  }
   p->shared.length = p->shapekeys.length = p->far.length = p->farsize = 0;
-  p->nvalues = p->nstrings = p->nobjects = p->nmetas = p->nshapes = p->nclasses = p->nmap = 0;
+  p->nvalues = p->nstrings = p->nobjects = p->nmetas = p->nshapes = p->nclasses = p->nmap = p->others = 0;
   p->section = p->nnewborn = p->nameless = p->nwaiting = p->nstrangers = p->ncargo = 0;
   p->cargosize = 0;
   p->current = NOBODY;
@@ -217,6 +203,7 @@ mr_message *mr_packer_seal(mr_packer *p) {
   m->nshared = (uint32_t)(p->shared.length / sizeof(mr_shared *));
   m->ncargo = p->ncargo;
   m->needscode = p->needscode;
+  m->plain = (uint8_t)mr_is_plain(p);
   if (PORT_UNLIKELY(p->ncargo) && !leave(p)) {
     free(m);
     return NULL;
@@ -372,7 +359,7 @@ void mr_message_back(lua_State *L, mr_message *m) {
 
 int mr_unpack(lua_State *L, const mr_message *m) {
   message_check(m);
-  mr_parts parts = { m->nvalues, m->nstrings, m->nobjects, m->nmetas, m->nshapes, m->nclasses, m->ncargo, { 0 } };
+  mr_parts parts = { m->nvalues, m->nstrings, m->nobjects, m->nmetas, m->nshapes, m->nclasses, m->ncargo, m->plain, { 0 } };
   const char *at = (const char *)(m + 1) + m->nshared * sizeof(mr_shared *);
   for (int i = 0; i < STREAMS; i++) {
     parts.at[i] = at;
@@ -382,7 +369,7 @@ int mr_unpack(lua_State *L, const mr_message *m) {
 }
 
 int mr_unpack_view(lua_State *L, const mr_packer *p) {
-  mr_parts parts = { p->nvalues, p->nstrings, p->nobjects, p->nmetas, p->nshapes, p->nclasses, p->ncargo, { 0 } };
+  mr_parts parts = { p->nvalues, p->nstrings, p->nobjects, p->nmetas, p->nshapes, p->nclasses, p->ncargo, mr_is_plain(p), { 0 } };
   for (int i = 0; i < STREAMS; i++) parts.at[i] = p->s[i].at;
   return mr_unpack_parts(L, &parts);
 }

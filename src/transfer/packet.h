@@ -52,6 +52,7 @@ enum { STR, DEF, BODY, SHAPE, META, CLASS, STREAMS };
 typedef struct mr_parts {
   uint32_t nvalues, nstrings, nobjects, nmetas;
   uint32_t nshapes, nclasses, ncargo;
+  int plain;                                   /* all objects are tables without metatables */
   const char *at[STREAMS];
 } mr_parts;
 
@@ -82,10 +83,14 @@ typedef struct mr_value {
 typedef struct mr_object { uint64_t bits; uint32_t parent; uint8_t kind, tt, ismeta; } mr_object;
 typedef struct mr_mapslot { uint64_t key; uint32_t value, era; } mr_mapslot;
 typedef struct mr_text { uint64_t key; uint64_t payload; uint32_t era, section; } mr_text;
-typedef struct mr_shape { size_t keys; uint32_t nkeys, place, section, isclass; } mr_shape;      /* keys: where in `shapekeys` */
+/*
+ * keys: where in `shapekeys` their addresses are, and behind those what a hash part with them looks like: each node's key, 0 where it has none.
+ */
+typedef struct mr_shape { size_t keys; uint32_t nkeys, place, section; uint8_t isclass, lsizenode; } mr_shape;
 
 #define TEXTS  256                             /* recently seen strings, direct mapped */
 #define SHAPES 64                              /* shapes known per message */
+#define GUESSES 64                             /* which shape a table may have, by two of its nodes */
 #define NOBODY UINT32_MAX                      /* parent of the tuple's own values */
 
 struct mr_packer {
@@ -98,6 +103,7 @@ struct mr_packer {
   mr_stream shapekeys;                         /* addresses of the keys of all shapes */
   mr_stream far;                               /* size_t: where in `str` the pointers are */
   uint32_t nvalues, nstrings, nobjects, nmetas, nshapes, nclasses;
+  uint32_t others;                             /* objects that are no tables */
   size_t farsize;                              /* bytes behind those pointers, each padded */
   mr_object *objects; uint32_t maxobjects;
   uint32_t section;                            /* 0, or the number + 1 of the class whose section is written */
@@ -107,7 +113,7 @@ struct mr_packer {
   mr_mapslot *map; uint32_t mapmask, nmap;     /* address -> number, of this era only */
   uint32_t era;
   mr_text texts[TEXTS];
-  mr_shape shapes[SHAPES]; uint8_t shapemap[2 * SHAPES];
+  mr_shape shapes[SHAPES]; uint8_t shapemap[2 * SHAPES], guesses[GUESSES];   /* numbers of shapes + 1 */
   int raw;                                     /* this pack reads raw */
   int anchor;                                  /* stack index of the table of objects (API reading only), 0 = none */
   int looked;                                  /* for package.loaded: 0 = not yet, 1 = it is `loaded`, -1 = there is none */
@@ -125,6 +131,8 @@ struct mr_packer {
   uint64_t modules[8];                         /* filter over the addresses in package.loaded */
   uint8_t needscode, need, moves, stays, large;              /* stays: nothing may move; large: some buffer is too large to be kept */
 };
+
+static inline int mr_is_plain(const mr_packer *p) { return !p->others && !p->nmetas && !p->nclasses; }
 
 /* Results inside pack: 0, or one of these, handed up unchanged. */
 enum { PACK_FAILED = 1, PACK_AGAIN = 2 };
@@ -144,7 +152,6 @@ void   mr_packer_check(const mr_packer *p);
 #else
 #define mr_packer_check(p) ((void)0)
 #endif
-int    mr_map_put(mr_packer *p, uint64_t key, uint32_t *value);   /* 1: was there, *value is it; 0: put */
 
 static inline void *mr_take(mr_packer *p, mr_stream *s, size_t n) {
   if (PORT_UNLIKELY(s->size - s->length < n)) mr_stream_grow(p, s, n);
@@ -162,8 +169,37 @@ static inline mr_block mr_take_block(mr_packer *p, size_t n) {
   return b;
 }
 
+/* ---- the packer's map of objects, from addresses to numbers ---- */
+
+static inline mr_mapslot *mr_map_find(const mr_packer *p, uint64_t key) {
+  uint32_t i = (uint32_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & p->mapmask;
+  while (p->map[i].era == p->era && p->map[i].key != key) i = (i + 1) & p->mapmask;
+  return &p->map[i];
+}
+void mr_map_grow(mr_packer *p);
+/* 1: was there, *value is it; 0: put. */
+static inline int mr_map_put(mr_packer *p, uint64_t key, uint32_t *value) {
+  if (PORT_UNLIKELY(!p->map || p->nmap * 2 > p->mapmask)) mr_map_grow(p);
+  mr_mapslot *m = mr_map_find(p, key);
+  if (m->era == p->era) {
+    *value = m->value;
+    return 1;
+  }
+  *m = (mr_mapslot){ key, *value, p->era };
+  p->nmap++;
+  return 0;
+}
+
+static inline uint32_t mr_filter_bit(uint64_t address) { return (uint32_t)(address * UINT64_C(0x9E3779B97F4A7C15) >> 55); }
+
 /* pack.c */
-uint64_t mr_pack_string(mr_packer *p, const char *text, size_t length);
+uint64_t mr_pack_new_string(mr_packer *p, const char *text, size_t length, mr_text *known);
+static inline uint64_t mr_pack_string(mr_packer *p, const char *text, size_t length) {
+  uint64_t key = (uint64_t)text;
+  mr_text *known = &p->texts[(key >> 4 ^ key >> 12) % TEXTS];
+  if (PORT_LIKELY(known->key == key && known->era == p->era && (!known->section || known->section == p->section))) return known->payload;
+  return mr_pack_new_string(p, text, length, known);
+}
 int      mr_pack_object(mr_packer *p, const mr_value *v, uint32_t *number);
 void     mr_read(mr_packer *p, int at, mr_value *v);             /* the value at a stack index */
 void     mr_push(mr_packer *p, const mr_value *v);               /* that value once more, on top */
@@ -180,6 +216,7 @@ static inline void mr_read_raw(const raw_value *r, mr_value *v) {
   }
 }
 
+int mr_emit_other(mr_packer *p, uint64_t bits, uint8_t tt, uint8_t *tag, uint64_t *word);   /* of a value that lies raw */
 static inline int mr_emit(mr_packer *p, const mr_value *v, uint8_t *tag, uint64_t *word) {
   if (v->tt & RAW_COLLECTABLE || v->tt == RAW_LIGHTC) {
     if (v->tt == RAW_SHORT || v->tt == RAW_LONG) {
@@ -196,6 +233,39 @@ static inline int mr_emit(mr_packer *p, const mr_value *v, uint8_t *tag, uint64_
   *tag = raw_isnil(v->tt) ? RAW_NIL : v->tt;
   *word = v->bits;
   return 0;
+}
+
+/* A table that is no module, nor the globals, nor the first of what is to be frozen. 0: that can't be said yet. */
+static PORT_INLINE int mr_emit_table(mr_packer *p, uint64_t bits, uint64_t *word) {
+  uint32_t bit = mr_filter_bit(bits), number = p->nobjects;
+  if (PORT_UNLIKELY(!p->filtered || p->section || number == p->maxobjects)) return 0;
+  if (PORT_UNLIKELY(p->modules[bit / 64] >> bit % 64 & 1 || bits == p->globals)) return 0;
+  if (!mr_map_put(p, bits, &number)) {
+    p->objects[number] = (mr_object){ .bits = bits, .parent = p->current, .kind = KIND_TABLE, .tt = RAW_TABLE };
+    p->nobjects++;
+  }
+  *word = number;
+  return 1;
+}
+
+/* The same as mr_emit, of a value as it lies in the sender. */
+static PORT_INLINE int mr_emit_raw(mr_packer *p, uint64_t bits, uint8_t tt, uint8_t *tag, uint64_t *word) {
+  if (!(tt & RAW_COLLECTABLE) && PORT_LIKELY(tt != RAW_LIGHTC)) {
+    *tag = raw_isnil(tt) ? RAW_NIL : tt;
+    *word = bits;
+    return 0;
+  }
+  if (tt == RAW_SHORT) {
+    const raw_string *s = (const raw_string *)bits;
+    *tag = TAG_STRING;
+    *word = mr_pack_string(p, s->text, s->shrlen);
+    return 0;
+  }
+  if (PORT_LIKELY(tt == RAW_TABLE && mr_emit_table(p, bits, word))) {
+    *tag = TAG_OBJECT;
+    return 0;
+  }
+  return mr_emit_other(p, bits, tt, tag, word);
 }
 
 /* table.c */
@@ -243,6 +313,10 @@ const raw_node *mr_registry_find(lua_State *L, uint32_t *hint, uint8_t tt, const
 void mr_explain(mr_packer *p, int first, int n, const char *root);
 
 /* unpack.c */
+#define MR_LIKES 16                            /* shapes of which the receiver copies hash parts */
 int  mr_unpack_parts(lua_State *L, const mr_parts *m);
+
+/* plain.c: of a plain packet, raw. There is room on the stack. 1: the values were pushed; 0: nothing was done, and there is too little memory */
+int  mr_unpack_plain(lua_State *L, const mr_parts *m);
 
 #endif

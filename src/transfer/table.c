@@ -2,15 +2,16 @@
  * table: reads one table of the sender, raw or through the API. No metamethod runs.
  *
  * The array values from 1 to the last one that is not nil are a block of their own; the rest are pairs, or, if all keys
- * are a few short strings, the values of a shape: its keys are written once per message.
+ * are a few short strings, the values of a shape: its keys are written once per message. Tables that were made alike have their keys in the same nodes,
+ * so the shape of most is guessed by two of them, and then only compared node by node.
  */
 #include <string.h>
+#include "lua/build.h"
 #include "transfer/packet.h"
 
 static mr_def *define_table(mr_packer *p) {
   mr_def *d = mr_take(p, &p->s[DEF], sizeof *d);
-  memset(d, 0, sizeof *d);
-  d->kind = KIND_TABLE;
+  *d = (mr_def){ .kind = KIND_TABLE };
   return d;
 }
 
@@ -19,12 +20,9 @@ static mr_def *define_table(mr_packer *p) {
 /* Arrays of integers or floats go without tags. 0: it is not one. */
 static int numbers_raw(mr_packer *p, const raw_value *a, uint32_t n) {
   uint8_t tt = a[0].tt;
-  uint32_t i;
   if (tt != RAW_INT && tt != RAW_FLT) return 0;
   size_t was = p->s[BODY].length;
-  uint64_t *words = mr_take(p, &p->s[BODY], (size_t)n * 8);
-  for (i = 0; i < n && a[i].tt == tt; i++) words[i] = a[i].bits;
-  if (i == n) return tt;
+  if (raw_take_numbers(mr_take(p, &p->s[BODY], (size_t)n * 8), a, tt, n)) return tt;
   p->s[BODY].length = was;
   return 0;
 }
@@ -37,19 +35,10 @@ static int array_raw(mr_packer *p, const raw_table *t, mr_def *d) {
   if (!n || (d->uniform = (uint8_t)numbers_raw(p, a, n)) != 0) return 0;
   mr_block b = mr_take_block(p, n);
   for (uint32_t i = 0; i < n; i++) {
-    mr_value v;
-    mr_read_raw(&a[i], &v);
-    int r = mr_emit(p, &v, &b.tags[i], &b.words[i]);
+    int r = mr_emit_raw(p, a[i].bits, a[i].tt, &b.tags[i], &b.words[i]);
     if (PORT_UNLIKELY(r)) return r;
   }
   return 0;
-}
-
-static inline int emit_raw(mr_packer *p, uint64_t bits, uint8_t tt, uint8_t *tag, uint64_t *word) {
-  raw_value r = { bits, tt };
-  mr_value v;
-  mr_read_raw(&r, &v);
-  return mr_emit(p, &v, tag, word);
 }
 
 static int pairs_raw(mr_packer *p, const raw_table *t, uint32_t n) {
@@ -57,8 +46,8 @@ static int pairs_raw(mr_packer *p, const raw_table *t, uint32_t n) {
   uint32_t at = 0;
   for (const raw_node *node = t->node; at < 2 * n; node++) {
     if (raw_isnil(node->tt)) continue;
-    int r = emit_raw(p, node->key, node->key_tt, &b.tags[at], &b.words[at]);
-    if (!r) r = emit_raw(p, node->bits, node->tt, &b.tags[at + 1], &b.words[at + 1]);
+    int r = mr_emit_raw(p, node->key, node->key_tt, &b.tags[at], &b.words[at]);
+    if (!r) r = mr_emit_raw(p, node->bits, node->tt, &b.tags[at + 1], &b.words[at + 1]);
     if (PORT_UNLIKELY(r)) return r;
     at += 2;
   }
@@ -100,14 +89,22 @@ static int has_class_key(const keys *k) {
   return 0;
 }
 
+enum { NOT_GUESSED = 255 };                    /* instead of lsizenode */
+
 /* `shape` gets: the number of keys and the shape's own number, then the keys' strings. */
-static mr_shape *new_shape(mr_packer *p, const keys *k) {
+static mr_shape *new_shape(mr_packer *p, const raw_table *t, const keys *k) {
   mr_shape *s = &p->shapes[p->nshapes];
   s->nkeys = k->n;
   s->section = p->section;
   s->place = (uint32_t)(p->s[SHAPE].length / 8);
   s->keys = p->shapekeys.length;
+  s->lsizenode = raw_nodes(t) <= 2 * MAX_SHAPE ? t->lsizenode : NOT_GUESSED;
   memcpy(mr_take(p, &p->shapekeys, k->n * 8), k->text, k->n * 8);
+  if (s->lsizenode != NOT_GUESSED) {
+    uint64_t *nodes = mr_take(p, &p->shapekeys, (size_t)raw_nodes(t) * 8);
+    memset(nodes, 0, (size_t)raw_nodes(t) * 8);
+    for (uint32_t i = 0; i < k->n; i++) nodes[k->node[i]] = k->text[i];
+  }
   uint64_t *at = mr_take(p, &p->s[SHAPE], 8 + 8 * (size_t)k->n);
   *at++ = PAIR(k->n, p->nshapes++);
   for (uint32_t i = 0; i < k->n; i++) {
@@ -130,7 +127,7 @@ static int fields_raw(mr_packer *p, const raw_table *t, const keys *k) {
   mr_block b = mr_take_block(p, k->n);
   for (uint32_t i = 0; i < k->n; i++) {
     const raw_node *node = &t->node[k->node[i]];
-    int r = emit_raw(p, node->bits, node->tt, &b.tags[i], &b.words[i]);
+    int r = mr_emit_raw(p, node->bits, node->tt, &b.tags[i], &b.words[i]);
     if (PORT_UNLIKELY(r)) return r;
   }
   return 0;
@@ -147,6 +144,44 @@ static int pairs_have_class_key(const raw_table *t) {
   return 0;
 }
 
+/* ---- guessing the shape ---- */
+
+static inline uint64_t known_key(const raw_node *node) { return node->key_tt == RAW_SHORT ? node->key : 0; }
+
+static inline uint8_t *guess_of(mr_packer *p, const raw_table *t) {
+  uint64_t mixed = known_key(t->node) + 5 * known_key(t->node + raw_nodes(t) - 1) + t->lsizenode;
+  return &p->guesses[mixed * UINT64_C(0x9E3779B97F4A7C15) >> 58];
+}
+
+static inline const uint64_t *shape_nodes(const mr_packer *p, const mr_shape *s) {
+  return (const uint64_t *)(const void *)(p->shapekeys.at + s->keys) + s->nkeys;
+}
+
+/* Has the hash part of t the keys of s, each in its node, and no others? */
+static inline int has_shape(const mr_packer *p, const mr_shape *s, const raw_table *t) {
+  if (s->lsizenode != t->lsizenode || (s->section && s->section != p->section)) return 0;
+  const uint64_t *key = shape_nodes(p, s);
+  for (const raw_node *node = t->node, *end = node + raw_nodes(t); node < end; node++, key++)
+    if (*key ? node->key != *key || node->key_tt != RAW_SHORT || raw_isnil(node->tt) : !raw_isnil(node->tt)) return 0;
+  return 1;
+}
+
+/* As its shape was guessed; or there is no hash part, and no shape: NULL. */
+static int table_guessed(mr_packer *p, const raw_table *t, const mr_shape *s) {
+  mr_def *d = define_table(p);
+  if (s) d->u.hash.npairs = s->nkeys, d->u.hash.shape = s->place + 1;
+  int r = array_raw(p, t, d);
+  if (PORT_UNLIKELY(r) || !s) return r;
+  const uint64_t *key = shape_nodes(p, s);
+  mr_block b = mr_take_block(p, s->nkeys);
+  for (const raw_node *node = t->node, *end = node + raw_nodes(t); node < end; node++) {
+    if (!*key++) continue;
+    r = mr_emit_raw(p, node->bits, node->tt, b.tags++, b.words++);
+    if (PORT_UNLIKELY(r)) return r;
+  }
+  return 0;
+}
+
 static int table_raw(mr_packer *p, const raw_table *t, uint32_t number, int body) {
   keys k;
   uint8_t *place = NULL;
@@ -158,10 +193,11 @@ static int table_raw(mr_packer *p, const raw_table *t, uint32_t number, int body
     if (isclass || (s && s->isclass)) return mr_pack_class(p, number);
   }
   if (place && p->nshapes < SHAPES) {
-    s = new_shape(p, &k);
-    s->isclass = (uint32_t)(body && has_class_key(&k));
+    s = new_shape(p, t, &k);
+    s->isclass = (uint8_t)(body && has_class_key(&k));
     *place = (uint8_t)p->nshapes;
   }
+  if (s) *guess_of(p, t) = (uint8_t)(s - p->shapes + 1);
   mr_def *d = define_table(p);
   d->u.hash.npairs = n;
   d->u.hash.shape = s ? s->place + 1 : 0;
@@ -259,7 +295,14 @@ static int read_table(mr_packer *p, uint32_t number, int body) {
 }
 
 int mr_pack_table(mr_packer *p, uint32_t number) {
-  if (PORT_LIKELY(p->raw)) return table_raw(p, (const raw_table *)p->objects[number].bits, number, 0);
-  return read_table(p, number, 0);
+  if (PORT_UNLIKELY(!p->raw)) return read_table(p, number, 0);
+  const raw_table *t = (const raw_table *)p->objects[number].bits;
+  if (PORT_LIKELY(!t->metatable && !p->objects[number].ismeta)) {
+    if (!t->lastfree) return table_guessed(p, t, NULL);
+    uint8_t guess = *guess_of(p, t);
+    const mr_shape *s = guess ? &p->shapes[guess - 1] : NULL;
+    if (s && !s->isclass && has_shape(p, s, t)) return table_guessed(p, t, s);
+  }
+  return table_raw(p, t, number, 0);
 }
 int mr_pack_body(mr_packer *p, uint32_t number) { return read_table(p, number, 1); }

@@ -3,17 +3,17 @@
  *
  * First every string and every empty object is made, each in its slot; then they are filled, which allocates nothing
  * but what a table's own insertion may; metatables come last, so none of them sees a half-built object.
- * Slots are on the Lua stack while they are few, else in a table; both keep what is being built alive.
+ * Plain packets are built without all that, by plain.c. Slots are on the Lua stack while they are few, else in a table; both keep what is being built alive.
  *
  * Invariant: a Lua error at any point leaves nothing but garbage in the receiver, and the packet untouched.
  */
 #include <string.h>
+#include "lua/build.h"
 #include "transfer/packet.h"
 #include "transfer/code.h"
 #include "transfer/cargo.h"
 
 #define STACK_SLOTS 40                         /* more slots than these are kept in a table */
-#define TEMPLATES   16
 #define BULK        100                        /* objects */
 
 /* The first table of a shape; the others copy its hash part and put their own values in. */
@@ -214,7 +214,7 @@ static void fill_array(unpacker *u, const mr_def *d, raw_table *t) {
   if (d->uniform) {
     const uint64_t *words = (const uint64_t *)(const void *)u->body;
     u->body += (size_t)n * 8;
-    if (t) for (uint32_t i = 0; i < n; i++) { t->array[i].bits = words[i]; t->array[i].tt = d->uniform; }
+    if (t) raw_put_numbers(t->array, d->uniform, words, n);
     else for (uint32_t i = 0; i < n; i++) {
       push_scalar(u->L, d->uniform, words[i]);
       lua_rawseti(u->L, -2, (lua_Integer)i + 1);
@@ -293,7 +293,7 @@ static void fill_hash(unpacker *u, const mr_def *d) {
 static int fill_shape_raw(unpacker *u, const mr_def *d, uint32_t slot, raw_table *t) {
   const uint64_t *shape = shape_of(u, d);
   uint32_t number = PAIR_HIGH(shape[0]);
-  if (number >= TEMPLATES) return 0;
+  if (number >= MR_LIKES) return 0;
   template *like = &u->templates[number];
   if (like->known != NEW) return fill_like_first(u, like, t, shape + 1, PAIR_LOW(shape[0]));
   like->known = FILLED;                        /* it will be, before the next one comes */
@@ -304,7 +304,7 @@ static int fill_shape_raw(unpacker *u, const mr_def *d, uint32_t slot, raw_table
 static void fill_raw(unpacker *u, const mr_def *d, uint32_t slot) {
   raw_table *t = (raw_table *)u->slots[slot].bits;
   uint32_t narr = d->narr;
-  if (narr && !raw_isblack(t)) {
+  if (narr && (d->uniform || !raw_isblack(t))) {
     fill_array(u, d, t);
     narr = 0;
   }
@@ -445,8 +445,8 @@ static void find_slots(unpacker *u, uint32_t nslots) {
 }
 
 static void unpack_graph(unpacker *u, uint32_t nslots) {
-  template templates[TEMPLATES];
-  for (uint32_t i = 0; i < TEMPLATES && i < u->m->nshapes; i++) templates[i].known = NEW;
+  template templates[MR_LIKES];
+  for (uint32_t i = 0; i < MR_LIKES && i < u->m->nshapes; i++) templates[i].known = NEW;
   u->templates = templates;
   make_all(u);
   find_slots(u, nslots);
@@ -522,9 +522,10 @@ static int unpack_bulk(lua_State *L, const mr_parts *m) {
 
 int mr_unpack_parts(lua_State *L, const mr_parts *m) {
   mr_assert_unlocked();
-  if (!m->nobjects) {
+  if (!m->nobjects || (m->plain && mr_layout)) {
     if (PORT_UNLIKELY(!lua_checkstack(L, (int)m->nvalues + LUA_MINSTACK))) mr_raise_memory(L);
-    return unpack_scalars(L, m);
+    if (!m->nobjects) return unpack_scalars(L, m);
+    if (PORT_LIKELY(mr_unpack_plain(L, m))) return (int)m->nvalues;
   }
   return is_bulk(L, m) ? unpack_bulk(L, m) : unpack_objects(L, m);
 }
