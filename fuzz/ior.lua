@@ -1,4 +1,5 @@
 -- References (pure Lua): as text and as bytes; what can be read must survive being made anew, and be shown by mare ior.
+local gssup = require "mare.orb.giop.gssup"
 local ior = require "mare.orb.giop.ior"
 local security = require "mare.orb.giop.security"
 
@@ -31,7 +32,19 @@ local function check(canonical)
   if #canonical % 8 == 0 then show(text) else show("--json", text) end
 end
 
+-- What says who sends a request.
+local function check_user(data)
+  local t, err = gssup.read(data)
+  if not t then return assert(type(err) == "string") end
+  assert(math.type(t.id) == "integer")
+  if t.user and t.id == 0 and #data < 1000 then
+    local again = gssup.read(gssup.establish(t.user, t.password, t.target))
+    assert(again.user == t.user and again.password == t.password and again.target == t.target)
+  end
+end
+
 return function(data)
+  check_user(data)
   local canonical, err = ior.canonical(data)
   if canonical then check(canonical) else assert(type(err) == "string") end
   canonical, err = ior.destring(data)

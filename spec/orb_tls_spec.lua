@@ -14,7 +14,7 @@ local c
 setup(function() c = certificates() end)
 teardown(function() c.remove() end)
 
-local IDL = "interface Door { string who(); Door me(); long add(in long a, in long b); };"
+local IDL = "interface Door { string who(); string user(); Door me(); long add(in long a, in long b); };"
 local LIMIT = 30 * proc.slow
 
 local function own(more)
@@ -36,6 +36,7 @@ local function with(options, f)
     local peer = broker:current().peer
     return peer.host .. " " .. (peer.tls and tostring(peer.tls.subject) or "plain")
   end
+  function servant.user() return broker:current().user or "" end
   local reference = tostring(broker:serve(servant, "Door", { key = "door" }))
   local fine, err = pcall(f, reference, broker, log)
   broker:shutdown(LIMIT)
@@ -353,6 +354,124 @@ describe("who may come in", function()
       assert.equal(1, first:receive().id)
       first:close()
     end)
+  end)
+end)
+
+describe("a name and a password", function()
+  local gssup = require "mare.orb.giop.gssup"
+
+  it("go with each request, over TLS, to a server that asks for them", function()
+    local asked = 0
+    local function authenticate(user, password, peer)
+      asked = asked + 1
+      if user == "broken" then error "oh" end
+      return user == "ann" and password == "s\0cret" and peer.host == "127.0.0.1"
+    end
+    with({ authenticate = authenticate }, function(reference, broker, log)
+      local function as(user, password) return { tls = { ca = c.ca }, user = user, password = password } end
+      assert.equal("127.0.0.1 nil", call(as("ann", "s\0cret"), reference))
+      assert.equal("ann", calling(as("ann", "s\0cret"), reference, function(o) return o:user() end))
+      assert.matches("NO_PERMISSION", call(as("ann", "wrong"), reference))
+      assert.matches("NO_PERMISSION", call(as("broken", ""), reference))
+      assert.matches("NO_PERMISSION.*COMPLETED_NO.*wants a name and a password", call({ tls = { ca = c.ca } }, reference))
+      local bare = ("corbaloc:ssliop:127.0.0.1:%d/door"):format(port_of(broker))
+      assert.matches("NO_PERMISSION", call({ tls = { ca = c.ca } }, bare))
+      assert.matches("'authenticate' said no to 'ann'", table.concat(log, "\n"))
+      assert.matches("'authenticate' failed: .*oh", table.concat(log, "\n"))
+      assert.matches("it does not say who it is", table.concat(log, "\n"))
+      asked = 0
+      calling(as("ann", "s\0cret"), reference, function(o)
+        for i = 1, 5 do assert.equal(i + 1, o:add(i, 1)) end
+      end)
+      assert.equal(1, asked)                       -- once a connection, while it says the same
+    end)
+  end)
+
+  it("are confirmed to a client that would remember them", function()
+    local core = require "mare.orb.giop.core"
+    for _, little in ipairs { true, false } do
+      for minor = 0, 2 do
+        local reply = core.reply(minor, little, 7, 0, { { 4, "abc" } }, "the body")
+        local kind, _, _, id, status, at, contexts = core.parse(gssup.completed(reply, 5))
+        assert.same({ 1, 7, 0, "abc" }, { kind, id, status, contexts[4] })
+        assert.equal(at - 32, (select(6, core.parse(reply))))
+        assert.equal(string.pack((little and "<" or ">") .. "!8I1xi2I8I1xxxI4", little and 1 or 0, 1, 5, 1, 0), contexts[15])
+      end
+    end
+  end)
+
+  it("may be named by an id once they were said on a connection", function()
+    local core, door = require "mare.orb.giop.core", require "mare.orb.door"
+    local gate, refused = channel.new(), {}
+    local dispatch = { note = function(_, _, text) refused[#refused + 1] = text end, refuse = function() return "refused" end }
+    local guarded = door.guard(function(_, job) return core.reply(2, true, 1, 0, nil, job.user) end, function(user)
+      if user == "slow" then gate:receive() end
+      return user ~= "nobody"
+    end)
+    local socket = { peer = function() return "here", 1 end, tls = function() end }
+    local peer = { connection = { socket = socket } }
+    local function ask(context)
+      local job = { peer = peer }
+      local reply = guarded(dispatch, job, core.request(2, true, 3, "key", "op", context and { { gssup.CONTEXT, context } }, 1, ""), 1, "key", "op")
+      if reply == "refused" then return reply end
+      local _, _, _, _, _, at, contexts = core.parse(reply)
+      return reply:sub(at), contexts ~= nil and contexts[gssup.CONTEXT] ~= nil
+    end
+    local function say(user, id)
+      local data = gssup.establish(user, "", "")
+      return ask(data:sub(1, 8) .. string.pack("<I8", id) .. data:sub(17))
+    end
+    local function named(id) return ask(string.pack("<!8I1xi2I8I1", 1, 5, id, 0)) end
+    assert.same({ "ann", true }, { say("ann", 9) })
+    assert.same({ "ann", false }, { named(9) })
+    assert.same({ "eve", false }, { say("eve", 0) })
+    assert.same({ "ann", false }, { named(9) })
+    assert.equal("refused", (named(8)))
+    assert.equal("refused", (say("nobody", 8)))
+    assert.equal("refused", (named(8)))
+    assert.equal("refused", (ask(nil)))
+    assert.same({ "it names what it has not said on this connection", "'authenticate' said no to 'nobody'" },
+                { refused[1]:match ": (.*)", refused[2]:match ": (.*)" })
+    local first = fiber.spawn(say, "slow", 7)
+    fiber.yield()
+    local second = fiber.spawn(named, 7)
+    assert.same({ nil, "timeout" }, { second:wait(0.01) })
+    gate:close()
+    assert.same({ true, "slow", true }, { first:wait(LIMIT) })
+    assert.same({ true, "slow", false }, { second:wait(LIMIT) })
+    for id = 100, 300 do say("u" .. id, id) end
+    local n = 0
+    for _ in pairs(peer.known) do n = n + 1 end
+    assert.is_true(n <= 64 and next(peer.asking) == nil)
+    assert.equal("u300", (named(300)))
+  end)
+
+  it("are asked for over TLS only", function()
+    local broker <close> = orb.init { host = "127.0.0.1", authenticate = function() return true end }
+    broker:load(IDL)
+    assert.error_matches(function() broker:serve({}, "Door") end, "passwords go over TLS only")
+    assert.error_matches(function() orb.init { user = "x" } end, "user and password belong together")
+    assert.error_matches(function() orb.init { user = 1, password = "x" } end, "user is a text")
+    assert.error_matches(function() orb.init { authenticate = true } end, "authenticate is a function")
+  end)
+
+  it("are read from bytes that may be anything", function()
+    local data = gssup.establish("ann", "secret", gssup.exported "here")
+    assert.same({ user = "ann", password = "secret", target = gssup.exported "here", id = 0 }, gssup.read(data))
+    local long = gssup.establish(("u"):rep(300), ("p"):rep(300), "")
+    assert.equal(("p"):rep(300), gssup.read(long).password)
+    for n = 0, #data - 1 do
+      local t, why = gssup.read(data:sub(1, n))
+      assert.is_nil(t)
+      assert.equal("string", type(why))
+    end
+    for i = 1, #data do
+      for _, b in ipairs { 0, 1, 127, 128, 255 } do
+        local t, why = gssup.read(data:sub(1, i - 1) .. string.char(b) .. data:sub(i + 1))
+        assert.is_true(t ~= nil or type(why) == "string")
+      end
+    end
+    assert.same({ nil, "it has 5000 bytes" }, { gssup.read(("x"):rep(5000)) })
   end)
 end)
 

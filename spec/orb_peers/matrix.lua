@@ -34,7 +34,7 @@ column is a client and the server it talks to. Every operation named t_X sends s
 own sample and answers with that, which the client compares, so a mistake that an echo would undo is seen. "yes": all of it passed; "no": something
 did not, the reason is below; "–": there is no such thing on one of the two sides. JacORB's IDL compiler takes neither `long double` nor labels beyond
 the sign of Java's types, and its servers can't forward. The columns without mare show what the others do among themselves. JacORB is the
-big-endian stream.
+big-endian stream. Over TLS, with certificates on both sides, the same passes as in the first table (`spec/orb_tls_peers_spec.lua`).
 
 This page is written by `bin/mare run spec/orb_peers/matrix.lua`; `spec/orb_interop_spec.lua` compares it with what passes.
 ]]

@@ -1,9 +1,12 @@
 -- The rich interface served by mare. Prints the reference, serves until it is killed.
---   bin/mare run spec/orb_peers/server.lua [ORB options]
+--   bin/mare run spec/orb_peers/server.lua [ORB options] [user=NAME, whose password is "secret"]
 local mare = require "mare"
 local orb = require "mare.orb"
 
-local broker = orb.init { args = arg, host = "127.0.0.1", ORBtraceLevel = 5 }
+local allowed
+for _, word in ipairs(arg) do allowed = allowed or word:match "^user=(.*)$" end
+local authenticate = allowed and function(user, password) return user == allowed and password == "secret" end
+local broker = orb.init { args = arg, host = "127.0.0.1", ORBtraceLevel = 5, authenticate = authenticate }
 broker:loadfile("spec/orb_peers/rich.idl")
 local samples = require "spec.orb_peers.samples"(broker)
 local shore = broker.types.Shore

@@ -50,6 +50,8 @@ function tls:properties(role)
     ["jacorb.ssl.socket_factory"] = "org.jacorb.security.ssl.sun_jsse.SSLSocketFactory",
     ["jacorb.ssl.server_socket_factory"] = "org.jacorb.security.ssl.sun_jsse.SSLServerSocketFactory",
     ["jacorb.security.ssl.server.supported_options"] = "60", ["jacorb.security.ssl.server.required_options"] = "40",
+    ["jacorb.security.sas.contextClass"] = "org.jacorb.security.sas.GssUpContext",
+    ["org.omg.PortableInterceptor.ORBInitializerClass.sas"] = "org.jacorb.security.sas.SASInitializer",
     ["jacorb.security.ssl.client.supported_options"] = "60", ["jacorb.security.ssl.client.required_options"] = "20",
   } do list[#list + 1] = "-D" .. name .. "=" .. value end
   return list

@@ -19,6 +19,9 @@ local orblib = {}
 ---@field limits? mare.orb.limits
 ---@field octets? '"string"'|'"buffer"' what sequences and arrays of octets arrive as; buffers without a copy if they are long
 ---@field tls? mare.orb.tls
+---@field user? string who we are for servers that ask for it (CSIv2, GSSUP), over TLS only
+---@field password? string
+---@field authenticate? fun(user: string, password: string, peer: mare.orb.peer): boolean? is it who it says?
 ---@field allow? fun(peer: mare.orb.peer): boolean? may this client come in?
 ---@field codeset? '"UTF-8"'|'"ISO-8859-1"' what strings go as wherever the peer can; without it what the specification's order gives
 

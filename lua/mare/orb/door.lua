@@ -1,6 +1,6 @@
 --[[
 mare.orb.door: what a server asks of a connection before it reads a request from it: a place, an address that may come in, a handshake of TLS in
-time, and what the program's `allow` says.
+time, and what the program's `allow` says; and of a request, if it has `authenticate`: a name and a password.
 
 Who is here for a handshake, or while `allow` decides, has a fiber of its own, so he holds up nobody; he counts as a connection (pool.waiting), and is
 closed when his time is over or the server stops. Nothing has been read of what he sends but TLS.
@@ -9,9 +9,12 @@ closed when his time is over or the server stops. Nothing has been read of what 
   door.inside[socket]   those in a handshake, or waiting for `allow`
 ]]
 local mare = require "mare"
+local core = require "mare.orb.giop.core"
+local gssup = require "mare.orb.giop.gssup"
 local rules = require "mare.orb.rules"
 
 local fiber = mare.fiber
+local KNOWN = 64                                  -- names that a connection may refer to by an id
 
 local door = {}
 door.__index = door
@@ -116,6 +119,78 @@ function door:enter(socket)
   if fine then return end
   v:__close()
   error(err, 0)
+end
+
+-- What was said by this id. Whoever asks about it may still wait for the answer.
+local function remembered(peer, id)
+  local asking = peer.asking and peer.asking[id]
+  if asking then asking:receive() end
+  local user = peer.known and peer.known[id]
+  return user, not user and "it names what it has not said on this connection" or nil
+end
+
+-- Asks the program. -> is it who it says? | nil, why not
+local function ask(authenticate, peer, t)
+  local fine, yes = pcall(authenticate, t.user, t.password, door.peer(peer.connection.socket))
+  if not fine then return nil, "'authenticate' failed: " .. tostring(yes) end
+  return yes, not yes and ("'authenticate' said no to '%s'"):format((t.user:sub(1, 60):gsub("[^%g ]", "."))) or nil
+end
+
+local answered = {}
+function answered.__close(a)
+  a.asking[a.id] = nil
+  a.over:close()
+end
+
+-- As ask; what has an id is remembered by it, the last KNOWN of a connection.
+local function ask_by_id(authenticate, peer, t)
+  peer.asking, peer.known = peer.asking or {}, peer.known or {}
+  local guard <close> = setmetatable({ asking = peer.asking, id = t.id, over = mare.channel.new() }, answered)
+  peer.asking[t.id] = guard.over
+  local yes, why = ask(authenticate, peer, t)
+  if not yes then return nil, why end
+  peer.nknown = (peer.nknown or 0) + 1
+  if peer.nknown > KNOWN then peer.known, peer.nknown = {}, 1 end
+  peer.known[t.id] = t.user
+  return true
+end
+
+-- Who sends a request: a name, and the id it gave that, or 0 | nil, why not. What a connection has said last is not asked again.
+local function user_of(authenticate, peer, contexts)
+  local data = contexts and contexts[gssup.CONTEXT]
+  if not data then return nil, "it does not say who it is" end
+  if peer.said == data then return peer.user, peer.sas end
+  local t, why = gssup.read(data)
+  if not t then return nil, "it can't be read who it is: " .. why end
+  if not t.user then
+    local user, unknown = remembered(peer, t.id)
+    return user, unknown or 0
+  end
+  local yes
+  if t.id == 0 then yes, why = ask(authenticate, peer, t) else yes, why = ask_by_id(authenticate, peer, t) end
+  if not yes then return nil, why end
+  peer.said, peer.user, peer.sas = data, t.user, t.id
+  return t.user, t.id
+end
+
+local function told(reply, id)
+  if not reply or id == 0 then return reply end
+  if type(reply) ~= "table" then return gssup.completed(reply, id) end
+  reply[1] = gssup.completed(reply[1], id)       -- a long one, in pieces
+  return reply
+end
+
+--- dispatch.serve of a server that asks each request for a name and a password. Requests are parsed once more for it; others pay nothing.
+function door.guard(serve, authenticate)
+  return function(dispatch, job, message, at, key, operation)
+    local contexts = select(9, core.parse(message))
+    local user, what = user_of(authenticate, job.peer, contexts)
+    job.user = user
+    if user then return told(serve(dispatch, job, message, at, key, operation), what) end
+    dispatch:note(2, ("a request of a client at %s was refused: %s"):format(tostring(job.peer.connection.socket:peer()), what))
+    job.call, job.key, job.operation = nil, key, operation
+    return dispatch:refuse(job, "NO_PERMISSION", 0, "the server does not know who calls")
+  end
 end
 
 --- Nobody else comes in: who is in a handshake is shown out.

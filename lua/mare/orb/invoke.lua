@@ -16,6 +16,7 @@ local mare = require "mare"
 local core = require "mare.orb.giop.core"
 local addressing = require "mare.orb.addressing"
 local exception = require "mare.orb.exception"
+local gssup = require "mare.orb.giop.gssup"
 local links = require "mare.orb.link"
 local secure = require "mare.orb.secure"
 local trace = require "mare.trace.core"
@@ -91,7 +92,8 @@ end
 local function make_head(target, op, contexts)
   local e = target.endpoint
   local make = target.addressing and addressing.head or core.head
-  local head, idat = make(e.minor, true, op.response, target.addressing or e.key, op.name, contexts)
+  local all = e.sas and { { gssup.CONTEXT, e.sas }, table.unpack(contexts or {}) } or contexts
+  local head, idat = make(e.minor, true, op.response, target.addressing or e.key, op.name, all)
   if not contexts then target.heads[op], target.idat = head, idat end
   return head, idat
 end

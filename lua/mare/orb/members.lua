@@ -48,7 +48,8 @@ local function inherited(server)
     if not rule:find("giop:", 1, true) then rules[#rules + 1] = rule end
   end
   local copy = { ORBendPoint = listens, ORBendPointPublish = rules[1] and rules }
-  for _, name in ipairs { "timeout", "connect_timeout", "limits", "include", "codeset", "allow" } do copy[name] = options[name] end
+  for _, name in ipairs { "timeout", "connect_timeout", "limits", "include", "codeset", "allow", "user", "password",
+                          "authenticate" } do copy[name] = options[name] end
   copy.tls = server.broker.secure:copy()
   for _, name in ipairs { "InitRef", "DefaultInitRef", "giopMaxMsgSize", "maxGIOPVersion", "inConScanPeriod", "outConScanPeriod",
                           "maxServerThreadPerConnection", "maxMessageMemory", "maxMessageMemoryPerConnection", "nativeCharCodeSet", "traceLevel",

@@ -85,14 +85,16 @@ for name in ([[
   poaUniquePersistentSystemIds principal resetTimeOutOnRetries retainAddressOrder socketSendBuffer strictIIOP
   supportBootstrapAgent supportCurrent supportPerThreadTimeOut tcAliasExpand threadPerConnectionLowerLimit threadPerConnectionPolicy
   threadPerConnectionUpperLimit threadPoolWatchConnection throwTransientOnTimeOut traceExceptions traceInvocationReturns traceInvocations
-  traceThreadId traceTime traceTimestamp unixTransportDirectory unixTransportPermission useTypeCodeIndirections validateUTF8 id sslAcceptTimeOut
+  traceThreadId traceTime traceTimestamp unixTransportDirectory unixTransportPermission useTypeCodeIndirections validateUTF8 id
+  sslAcceptTimeOut sslKeyPassword
 ]]):gmatch("%S+") do ignored[name] = true end
 
 local defaults = { traceLevel = 1, giopMaxMsgSize = 64 << 20, maxGIOPVersion = "1.2", verifyObjectExistsAndType = true, outConScanPeriod = 120 }
 
 -- Fields of orb.init's table that are not omniORB's.
 local own = { args = true, port = true, host = true, timeout = true, connect_timeout = true, log = true, pcap = true, limits = true,
-              include = true, codeset = true, octets = true, tls = true, allow = true }
+              include = true, codeset = true, octets = true, tls = true, allow = true, user = true, password = true,
+              authenticate = true }
 
 -- Of `limits`: what there may be.
 options.limits = { "arrive", "connections", "handshake", "idle", "linger", "memory", "message", "peer", "pending", "reply",
@@ -207,6 +209,12 @@ local function check_own(given)
     end
   end
   if given.log ~= nil and type(given.log) ~= "function" then error("orb.init: log is a function(level, text)", 0) end
+  if given.authenticate ~= nil and type(given.authenticate) ~= "function" then
+    error("orb.init: authenticate is a function(user, password, peer)", 0)
+  end
+  for _, name in ipairs { "user", "password" } do
+    if given[name] ~= nil and type(given[name]) ~= "string" then error(("orb.init: %s is a text"):format(name), 0) end
+  end
   if given.allow ~= nil and type(given.allow) ~= "function" then error("orb.init: allow is a function(peer)", 0) end
 end
 

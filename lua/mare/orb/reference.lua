@@ -99,7 +99,8 @@ function reference.endpoints(bytes, max_minor, secure)
     for _, address in ipairs(secure:choose(profile, ior.addresses(profile))) do
       list[#list + 1] = { host = address.host, port = address.port, tls = address.tls, key = profile.key, minor = minor, profile = profile.data,
                           codesets = minor > 0 and ior.find(profile, ior.TAG_CODE_SETS) or nil,
-                          kin = ior.find(profile, ior.TAG_ORB_TYPE) == ior.MARE, problem = address.problem, denied = address.denied }
+                          kin = ior.find(profile, ior.TAG_ORB_TYPE) == ior.MARE, sas = address.sas, problem = address.problem,
+                          denied = address.denied }
     end
     if profile.error and profile.tag == ior.TAG_IIOP then
       list[#list + 1] = { host = "?", port = 0, minor = 0, key = "", problem = profile.error }

@@ -9,6 +9,7 @@ A reference that offers both TLS and plain TCP: TLS if it demands that, or the b
 whoever can break connections could choose. With `required` TCP is not used at all.
 ]]
 local tls = require "mare.tls"
+local gssup = require "mare.orb.giop.gssup"
 local near = require "mare.orb.near"
 local rules = require "mare.orb.rules"
 local security = require "mare.orb.giop.security"
@@ -78,10 +79,12 @@ end
 function secure.new(options)
   if options.tls ~= nil then check(options.tls) end
   local given = merge(options)
+  if (options.user ~= nil) ~= (options.password ~= nil) then error("orb.init: user and password belong together", 0) end
   if only_tls(options.clientTransportRule) then given.required = true end
   local self = setmetatable({ hostname = given.hostname, required = given.required or false, given = next(given) ~= nil,
                               client_cert = given.client_cert or "none", handshake = options.limits and options.limits.handshake or HANDSHAKE,
-                              context = given.context, has_cert = given.cert ~= nil or given.context ~= nil }, secure)
+                              context = given.context, has_cert = given.cert ~= nil or given.context ~= nil,
+                              user = options.user, password = options.password, asks = options.authenticate ~= nil }, secure)
   if self.client_cert == true then self.client_cert = "required" elseif self.client_cert == false then self.client_cert = "none" end
   if self.given and not self.context then
     local own = {}
@@ -103,7 +106,8 @@ end
 function secure:offer()
   local client = self.client_cert ~= "none" and security.TRUST_IN_CLIENT or 0
   return { supports = security.TLS | client, requires = security.INTEGRITY | security.CONFIDENTIALITY |
-           (self.client_cert == "required" and client or 0) }
+           (self.client_cert == "required" and client or 0),
+           mechanism = self.asks and gssup.MECHANISM or nil, target = self.asks and gssup.exported "mare" or nil }
 end
 
 --- The context of a server; raises what it lacks.
@@ -138,7 +142,17 @@ end
 --- Do these codes of a failed connection say that one side didn't accept the other? To try again would be of no use.
 function secure.refused(code) return code ~= nil and (code == "TLS_ALERT" or code:find "^CERT_" ~= nil) end
 
+local function asks_who(way)
+  local a = way.authentication
+  return a and a.mechanism == gssup.MECHANISM and a.supports & security.TRUST_IN_CLIENT ~= 0 and a or nil
+end
+
 local function problem_of(self, way)
+  local a = way.authentication
+  if a and a.requires & security.TRUST_IN_CLIENT ~= 0 then
+    if not asks_who(way) then return "it wants to know who calls in a way that is not known here" end
+    if not self.user then return "it wants a name and a password: orb.init{ user =, password = }" end
+  end
   if way.requires & security.TRUST_IN_CLIENT ~= 0 and not self.has_cert then
     return "it requires a certificate of its clients: orb.init{ tls = { cert = file, key = file } }"
   end
@@ -150,7 +164,9 @@ function secure:choose(profile, plain)
   local list = {}
   if #ways > 0 and (ways.demanded or self.given) then
     for i, way in ipairs(ways) do
-      list[i] = { host = way.host, port = way.port, tls = true, problem = problem_of(self, way) }
+      local a = self.user and asks_who(way)
+      list[i] = { host = way.host, port = way.port, tls = true, problem = problem_of(self, way),
+                  sas = a and gssup.establish(self.user, self.password, a.target) or nil }
       list[i].denied = list[i].problem ~= nil
     end
     return list

@@ -62,6 +62,7 @@ function server.new(broker)
   self.limits = limits_of(broker.options)
   self.pool = pool.new(self.dispatch, function(level, text) self.dispatch:note(level, text) end, self.limits, broker.capture, broker.native,
                        broker.offered)
+  if broker.options.authenticate then self.pool.serve = door.guard(self.pool.serve, broker.options.authenticate) end
   self.door = door.new(self.pool, broker.options, self.limits, function(level, text) self.dispatch:note(level, text) end)
   return self
 end
@@ -103,6 +104,9 @@ function server:open()
   if self.state ~= "new" then error(system("BAD_INV_ORDER", 4, "COMPLETED_NO", "the broker was shut down"), 0) end
   local opened, options = {}, self.broker.options
   for i, e in ipairs(endpoint.list(options)) do
+    if options.authenticate and not e.tls then
+      error(system("INITIALIZE", 0, "COMPLETED_NO", "passwords go over TLS only: with 'authenticate' all endpoints are giop:ssl:"), 0)
+    end
     local fine, result = pcall(endpoint.open, e, options, self.broker.secure)
     if not fine then
       for _, other in ipairs(opened) do other.listener:close() end
@@ -307,10 +311,10 @@ function server:locator(f)
   self.adapter.locator = f
 end
 
---- The request that the calling fiber serves: { key =, operation =, peer = who sent it, as door.peer gives it }; nil outside of one.
+--- The request that the calling fiber serves: { key =, operation =, peer = who sent it, as door.peer gives it, user = }; nil outside of one.
 function server:current()
   local job = self.pool:serving()
-  return job and { key = job.key, operation = job.operation, peer = door.peer(job.peer.connection.socket) }
+  return job and { key = job.key, operation = job.operation, peer = door.peer(job.peer.connection.socket), user = job.user }
 end
 
 ------------------------------------------------------------------------------------------------------------------ the end

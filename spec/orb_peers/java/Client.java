@@ -279,6 +279,7 @@ public final class Client {
       if (a.startsWith("without=")) without = a.substring(8);
       if (a.startsWith("pause=")) pause = Double.parseDouble(a.substring(6));
       if (a.startsWith("overlap=")) overlap = true;
+      if (a.startsWith("user=")) org.jacorb.security.sas.GssUpContext.setUsernamePassword(a.substring(5), "secret");
     }
     try {
       rich = RichHelper.narrow(orb.string_to_object(args[0]));

@@ -71,7 +71,7 @@ function broker:forward(key, reference) end
 function broker:servant(reference) end
 
 ---The request that the calling fiber serves; nil outside of one.
----@return { key: string, operation: string, peer: mare.orb.peer }?
+---@return { key: string, operation: string, peer: mare.orb.peer, user?: string }?
 ---@nodiscard
 function broker:current() end
 

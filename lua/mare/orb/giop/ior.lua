@@ -210,7 +210,14 @@ end
 
 local function alternative(host, port) return { ior.TAG_ALTERNATE_IIOP_ADDRESS, pack("<!4I1s4I2", 1, host .. "\0", port) } end
 
-local function secured(t, port) return { ior.TAG_SSL_SEC_TRANS, security.make_ssl(t.supports, t.requires, port) } end
+-- What a profile says of an address with TLS.
+local function secure(components, t, host, port)
+  table.insert(components, { ior.TAG_SSL_SEC_TRANS, security.make_ssl(t.supports, t.requires, port) })
+  if t.mechanism then
+    local data = security.make_mechanisms(t.supports, t.requires, host, port, t.mechanism, t.target)
+    table.insert(components, { ior.TAG_CSI_SEC_MECH_LIST, data })
+  end
+end
 
 -- The first address without TLS is the profile's, the others are alternatives. One with TLS stands in that profile if the host is the same, else it
 -- has a profile of its own, with port 0.
@@ -224,11 +231,11 @@ local function profiles_of(t, minor, components)
   for _, a in ipairs(t.addresses) do
     local host, port = a[1], a[2]
     if a.tls and main and not main.secured and main.host == host then
-      table.insert(components, secured(t.tls, port))
+      secure(components, t.tls, host, port)
       main.secured = true
     elseif a.tls then
       local own = table.move(t.components, 1, #t.components, 1, {})
-      table.insert(own, secured(t.tls, port))
+      secure(own, t.tls, host, port)
       more[#more + 1] = { tag = 0, minor = minor, host = host, port = 0, key = t.key, components = own }
     end
   end
@@ -237,7 +244,7 @@ local function profiles_of(t, minor, components)
 end
 
 -- ior.iiop{ type_id =, addresses = { { host, port, tls = true? } … }, key =, minor = 2, components = { { tag, data } … }, codeset = first,
---           tls = { supports =, requires = } } -> canonical
+--           tls = { supports =, requires =, mechanism = and target = if clients must say who they are } } -> canonical
 -- The further addresses are alternatives, in IIOP 1.0 profiles of their own. Our code sets are added unless the components have some.
 function ior.iiop(t)
   local minor = t.minor or 2

@@ -135,6 +135,18 @@ function security.mechanisms(data) return encapsulation(data, "TAG_CSI_SEC_MECH_
 --- The data of TAG_SSL_SEC_TRANS.
 function security.make_ssl(supports, requires, port) return pack("<!2I1I2I2I2", 1, supports, requires, port) end
 
+local function append(bytes, size, format, ...) return bytes .. ("\0"):rep(-#bytes % size) .. pack("<!4" .. format, ...) end
+
+--- The data of TAG_CSI_SEC_MECH_LIST with one way: TLS at a host, and clients that say who they are by `way`, the id of how.
+function security.make_mechanisms(supports, requires, host, port, way, target)
+  local where = append(pack("<!4I1xI2I2xxI4", 1, supports, requires, 1), 4, "s4", host .. "\0")
+  where = append(where, 2, "I2", port)
+  local bytes = pack("<!4I1I1xxI4I2xxI4s4", 1, 1, 1, requires | security.TRUST_IN_CLIENT, security.TAG_TLS_SEC_TRANS, where)
+  bytes = append(bytes, 2, "I2I2", security.TRUST_IN_CLIENT, security.TRUST_IN_CLIENT)
+  bytes = append(append(bytes, 4, "s4", way), 4, "s4", target)
+  return append(bytes, 4, "I2I2I4I4I4", 0, 0, 0, 0, 0)
+end
+
 -- ---- the ways into a server ----
 
 local function components(profile, tag, read)
@@ -146,11 +158,19 @@ local function components(profile, tag, read)
   return found
 end
 
-local function add(ways, host, port, supports, requires)
-  if port ~= 0 then ways[#ways + 1] = { host = host, port = port, supports = supports, requires = requires } end
+local function add(ways, host, port, supports, requires, as)
+  if port == 0 then return end
+  for _, way in ipairs(ways) do                  -- the same one may be in both components
+    if way.host == host and way.port == port then
+      way.authentication = way.authentication or as
+      return
+    end
+  end
+  ways[#ways + 1] = { host = host, port = port, supports = supports, requires = requires, authentication = as }
 end
 
---- The addresses of a profile that speak TLS: { { host =, port =, supports =, requires = } …, demanded = must it be TLS? }
+--- The addresses of a profile that speak TLS: { { host =, port =, supports =, requires =, authentication = how a client says who it is, or nil } …,
+--- demanded = must it be TLS? }
 function security.ways(profile)
   local ways = { demanded = profile.port == 0 }
   for _, t in ipairs(components(profile, security.TAG_SSL_SEC_TRANS, security.ssl)) do
@@ -159,7 +179,7 @@ function security.ways(profile)
   end
   for _, all in ipairs(components(profile, security.TAG_CSI_SEC_MECH_LIST, security.mechanisms)) do
     for _, m in ipairs(all) do
-      for _, a in ipairs(m.transport.addresses or {}) do add(ways, a.host, a.port, m.transport.supports, m.transport.requires) end
+      for _, a in ipairs(m.transport.addresses or {}) do add(ways, a.host, a.port, m.transport.supports, m.transport.requires, m.authentication) end
       if m.transport.requires and m.transport.requires & PROTECTION ~= 0 then ways.demanded = true end
     end
   end
