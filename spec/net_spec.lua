@@ -428,6 +428,25 @@ describe("one process on one worker", function()
     assert.equal("done\n", r.out, r.err)
   end)
 
+  it("goes on beside fibers that sleep, wait for each other, or become ready meanwhile", function()
+    local r = with_echo [[
+      local calls, over = mare.channel.new(), false
+      mare.fiber.spawn { main = function() while true do calls:receive() end end, daemon = true }
+      local sleeper = mare.fiber.spawn(function() mare.sleep(1.5) over = true end)
+      local trips = 0
+      while not over do
+        assert(trip "fast" == "fast")
+        trips = trips + 1
+      end
+      assert(trips > 10 and sleeper:wait())
+      local third = mare.fiber.spawn(function() return trip "slow" end)
+      calls:send(1)
+      assert(select(2, third:wait()) == "slow")
+      for i = 1, 50 do assert(trip "fast" == "fast") end
+      print "done"]]
+    assert.equal("done\n", r.out, r.err)
+  end)
+
   it("ends when it is told to", function()
     local r = with_echo([[
       io.stdout:write "silence\n" io.stdout:flush()

@@ -151,6 +151,7 @@ int mr_foreign(mr_enc *e, lua_CFunction f, int n) {
   lua_State *L = e->L;
   lua_pushcfunction(L, f);
   lua_insert(L, -n - 1);
+  e->foreign = 1;
   mr_out_leave(&e->o);
   int status = lua_pcall(L, n, 1, 0);
   mr_out_return(&e->o);

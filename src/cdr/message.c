@@ -12,9 +12,9 @@ enum { BUDGET = 4096, BUDGET_PER_BYTE = 8 };
 enum { ROOM = 60, LEVELS = 4 };                 /* on the stack: more would make it grow, and each error shrinks it again */
 
 /* Two values above the arguments: the program's list, which keeps what it needs while it runs, and a place for an error object. */
-static int push_fields(lua_State *L, const mr_program *p) {
+int mr_program_open(lua_State *L, const mr_program *p, int idx) {
   if (PORT_UNLIKELY(!lua_checkstack(L, ROOM))) mr_raise_memory(L);
-  mr_fields_push(L, 1, p->fields, ENV_FIELDS + 1 + p->n * (p->names ? 2 : 1), p->seal);
+  mr_fields_push(L, idx, p->fields, ENV_FIELDS + 1 + p->n * (p->names ? 2 : 1), p->seal);
   lua_pushnil(L);
   return lua_gettop(L) - 1;
 }
@@ -39,7 +39,7 @@ static void begin(mr_enc *e, lua_State *L, const mr_program *p, int fields, int 
   e->env = p->env;
   e->raw = mr_layout;
   e->codec = codec;
-  e->depth = e->strays = e->raised = 0;
+  e->depth = e->strays = e->raised = e->foreign = 0;
   e->cut = 0;
   e->room = LEVELS;
   e->fields = fields;
@@ -49,8 +49,8 @@ static void begin(mr_enc *e, lua_State *L, const mr_program *p, int fields, int 
 
 /* Between values: nothing is open, and on the stack is what is counted. */
 #define check_enc(e) mr_assert((e)->depth == 0 && lua_gettop((e)->L) == (e)->fields + 1 + (e)->strays)
-#define check_dec(d, pushed) \
-  mr_assert((d)->depth == 0 && (d)->reserved == 0 && lua_gettop((d)->L) == (d)->fields + 1 + (int)(pushed) && (d)->in.at <= (d)->in.end)
+#define check_dec(d, above, pushed) \
+  mr_assert((d)->depth == 0 && (d)->reserved == 0 && lua_gettop((d)->L) == (above) + (int)(pushed) && (d)->in.at <= (d)->in.end)
 
 /* Missing values are nil, those too many are not looked at. */
 static void put_values(mr_enc *e, const mr_program *p, uint32_t n, int first, int nvalues) {
@@ -70,7 +70,7 @@ static void put_values(mr_enc *e, const mr_program *p, uint32_t n, int first, in
 
 void mr_program_encode(lua_State *L, const mr_program *p, int codec, int first, int nvalues) {
   mr_enc e;
-  begin(&e, L, p, push_fields(L, p), codec);
+  begin(&e, L, p, mr_program_open(L, p, 1), codec);
   put_values(&e, p, p->n, first, nvalues);
   mr_out_push(&e.o);
 }
@@ -78,8 +78,12 @@ void mr_program_encode(lua_State *L, const mr_program *p, int codec, int first, 
 static int minor_of(int codec) { return (codec & CDR_MINOR) >> CDR_MINOR_SHIFT; }
 
 int mr_program_decode(lua_State *L, const mr_program *p, int codec, const char *s, size_t n, size_t at) {
-  mr_dec d = { .L = L, .env = p->env, .raw = mr_layout, .codec = codec };
-  d.fields = push_fields(L, p);
+  return mr_program_read(L, p, mr_program_open(L, p, 1), codec, s, n, at);
+}
+
+int mr_program_read(lua_State *L, const mr_program *p, int fields, int codec, const char *s, size_t n, size_t at) {
+  mr_dec d = { .L = L, .env = p->env, .raw = mr_layout, .codec = codec, .fields = fields };
+  int above = lua_gettop(L);
   d.budget = BUDGET + BUDGET_PER_BYTE * (uint64_t)n;
   int held = mr_debt_begin(L, p->env, n - at);
   mr_in_begin(&d.in, s, n, at, codec & CDR_LITTLE);
@@ -87,7 +91,7 @@ int mr_program_decode(lua_State *L, const mr_program *p, int codec, const char *
   if (PORT_UNLIKELY(p->n > 20 && !lua_checkstack(L, (int)p->n + LUA_MINSTACK))) mr_raise_memory(L);
   for (uint32_t i = 0; i < p->n; i++) {
     mr_get(&d, p->types[i]);
-    check_dec(&d, i + 1);
+    check_dec(&d, above, i + 1);
   }
   if (PORT_UNLIKELY(held >= 0)) mr_debt_end(L, p->env, held);
   return (int)p->n;
@@ -123,27 +127,44 @@ static void push_pieces(mr_enc *e, int text, int idx) {
   mr_bulk_list(L);
 }
 
-/* A body of GIOP 1.2 begins at a multiple of 8; without values there is none. */
-static void finish(mr_enc *e, const mr_program *p, int first, int nvalues) {
+/* A body of GIOP 1.2 begins at a multiple of 8; without values there is none. 1: all of the message is written; 0: its pieces are pushed. */
+static int write_body(mr_enc *e, const mr_program *p, int first, int nvalues) {
   if (p->n && minor_of(e->codec) >= 2) mr_out_align(&e->o, 8);
   int last = first + (int)p->n - 1;
   if (PORT_UNLIKELY((e->codec & CDR_BULK) && p->n && nvalues >= (int)p->n && is_bulk(e, p, last))) {
     put_values(e, p, p->n - 1, first, nvalues);
     push_pieces(e, p->types[p->n - 1]->kind == TK_STRING, last);
-    return;
+    return 0;
   }
   put_values(e, p, p->n, first, nvalues);
   mr_out_patch32(&e->o, GIOP_SIZE_AT, (uint32_t)(mr_out_length(&e->o) - GIOP_HEADER));
-  mr_out_push(&e->o);
+  return 1;
 }
 
-void mr_program_request(lua_State *L, const mr_program *p, const char *head, size_t length, size_t idat, uint32_t id, int codec, int first,
-                        int nvalues) {
+/* A message that is not too long stays where it was written. */
+static int lies_here(mr_enc *e, int written, mr_slice *message) {
+  *message = (mr_slice){ e->o.start, mr_out_length(&e->o) };
+  if (PORT_LIKELY(written && message->len < MR_BULK_FROM)) return e->foreign ? MR_HERE_AFTER_ALL : MR_HERE;
+  if (written) mr_out_push(&e->o);
+  return MR_PUSHED;
+}
+
+static int write_request(mr_enc *e, const mr_program *p, const mr_head *head, uint32_t id, int first, int nvalues) {
+  mr_out_bytes(&e->o, head->bytes.p, head->bytes.len);
+  mr_out_patch32(&e->o, head->idat, id);
+  return write_body(e, p, first, nvalues);
+}
+
+void mr_program_request(lua_State *L, const mr_program *p, const mr_head *head, uint32_t id, int codec, int first, int nvalues) {
   mr_enc e;
-  begin(&e, L, p, push_fields(L, p), codec);
-  mr_out_bytes(&e.o, head, length);
-  mr_out_patch32(&e.o, idat, id);
-  finish(&e, p, first, nvalues);
+  begin(&e, L, p, mr_program_open(L, p, 1), codec);
+  if (write_request(&e, p, head, id, first, nvalues)) mr_out_push(&e.o);
+}
+
+int mr_program_ask(lua_State *L, const mr_program *p, int idx, const mr_head *head, uint32_t id, int codec, int first, int nvalues, mr_slice *message) {
+  mr_enc e;
+  begin(&e, L, p, mr_program_open(L, p, idx), codec);
+  return lies_here(&e, write_request(&e, p, head, id, first, nvalues), message);
 }
 
 /* One of the list, on top of the stack. Where the data lies stays true, as the list keeps it. */
@@ -172,15 +193,26 @@ void mr_out_contexts(lua_State *L, mr_out *o, int idx) {
   }
 }
 
+static int write_reply(mr_enc *e, const mr_program *p, uint32_t id, uint32_t status, int contexts, int first, int nvalues) {
+  char head[8] = { 'G', 'I', 'O', 'P', 1, (char)minor_of(e->codec), (char)(e->codec & CDR_LITTLE), GIOP_REPLY };
+  mr_out_bytes(&e->o, head, sizeof head);
+  mr_out_u32(&e->o, 0);
+  if (minor_of(e->codec) < 2) mr_out_contexts(e->L, &e->o, contexts);
+  mr_out_u32(&e->o, id);
+  mr_out_u32(&e->o, status);
+  if (minor_of(e->codec) >= 2) mr_out_contexts(e->L, &e->o, contexts);
+  return write_body(e, p, first, nvalues);
+}
+
 void mr_program_reply(lua_State *L, const mr_program *p, uint32_t id, int codec, uint32_t status, int contexts, int first, int nvalues) {
   mr_enc e;
-  char head[8] = { 'G', 'I', 'O', 'P', 1, (char)minor_of(codec), (char)(codec & CDR_LITTLE), GIOP_REPLY };
-  begin(&e, L, p, push_fields(L, p), codec);
-  mr_out_bytes(&e.o, head, sizeof head);
-  mr_out_u32(&e.o, 0);
-  if (minor_of(codec) < 2) mr_out_contexts(L, &e.o, contexts);
-  mr_out_u32(&e.o, id);
-  mr_out_u32(&e.o, status);
-  if (minor_of(codec) >= 2) mr_out_contexts(L, &e.o, contexts);
-  finish(&e, p, first, nvalues);
+  begin(&e, L, p, mr_program_open(L, p, 1), codec);
+  if (write_reply(&e, p, id, status, contexts, first, nvalues)) mr_out_push(&e.o);
+}
+
+int mr_program_answer(lua_State *L, const mr_program *p, int idx, uint32_t id, int codec, int first, int nvalues, mr_slice *message) {
+  mr_enc e;
+  int fields = mr_program_open(L, p, idx);
+  begin(&e, L, p, fields, codec);
+  return lies_here(&e, write_reply(&e, p, id, GIOP_NO_EXCEPTION, fields + 1, first, nvalues), message);
 }

@@ -182,6 +182,7 @@ typedef struct mr_enc {
   int fields;                                  /* stack index of the environment's list; above it, room for a foreign error object */
   const char *exception;                       /* what fails, and why */
   int minor, raised;                           /* raised: the error object is there */
+  int foreign;                                 /* code of the program's has run */
   uint32_t at, cut;                            /* where in `path` the path begins; its own beginning is missing */
   char text[240], path[256];
 } mr_enc;

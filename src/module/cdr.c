@@ -4,16 +4,21 @@
  * An environment is a userdata whose user value is the list of its fields (type.h), which Lua sees by their names. A program is a userdata with a
  * copy of that list as its user value, and behind it what the program needs: the environment, its types and names.
  */
-#include "module/module.h"
+#include "module/orb.h"
 #include "cdr/message.h"
 #include "cdr/bulk.h"
 #include "cdr/typecode.h"
 
 static const char env_tag, program_tag;        /* their addresses tell our userdata from others' */
 
-static mr_program *check_program(lua_State *L) {
-  mr_program *p = lua_rawlen(L, 1) >= sizeof *p ? (mr_program *)lua_touserdata(L, 1) : NULL;
-  if (!p || p->tag != ((uintptr_t)&program_tag ^ (uintptr_t)p)) luaL_argerror(L, 1, "marshalling program expected");
+mr_program *mr_program_at(lua_State *L, int idx) {
+  mr_program *p = lua_rawlen(L, idx) >= sizeof *p ? (mr_program *)lua_touserdata(L, idx) : NULL;
+  return p && p->tag == ((uintptr_t)&program_tag ^ (uintptr_t)p) ? p : NULL;
+}
+
+static inline mr_program *check_program(lua_State *L) {
+  mr_program *p = mr_program_at(L, 1);
+  if (!p) luaL_argerror(L, 1, "marshalling program expected");
   return p;
 }
 
@@ -69,7 +74,7 @@ static int l_request(lua_State *L) {
   int codec = check_codec(L, 5, top);
   luaL_argcheck(L, n >= 12, 2, "no head of a message");
   luaL_argcheck(L, idat >= 12 && (lua_Unsigned)idat + 4 <= n, 3, "outside of the head");
-  mr_program_request(L, p, head, n, (size_t)idat, (uint32_t)id, codec, 6, top - 5);
+  mr_program_request(L, p, &(mr_head){ { head, n }, (size_t)idat }, (uint32_t)id, codec, 6, top - 5);
   return 1;
 }
 

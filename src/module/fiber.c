@@ -341,14 +341,8 @@ static int l_rest(lua_State *L) {
   return mr_await(L, mr_self_fiber(L), &rest, NULL, UINT64_MAX);
 }
 
-/* fiber.relief(handle) -> boolean (it rests);  fiber.relief() -> boolean (it still does) */
-static int l_relief(lua_State *L) {
-  mr_fiber *f = mr_self_fiber(L);
-  if (lua_isnoneornil(L, 1)) {
-    lua_pushboolean(L, mr_fiber_unrelief(f));
-    return 1;
-  }
-  mr_strand *s = fiber_check(L, 1);
+int mr_fiber_relief(lua_State *L, mr_fiber *f, int idx) {
+  mr_strand *s = fiber_check(L, idx);
   int rests = s->lua.fiber.resting == FIBER_RESTS && &s->lua.fiber != f;
   if (rests) {
     mr_fiber_unrelief(f);
@@ -356,7 +350,13 @@ static int l_relief(lua_State *L) {
     mr_lua_of(f)->relief = &s->lua.fiber;
     mr_lua_of(f)->odd |= ODD_RELIEF;
   }
-  lua_pushboolean(L, rests);
+  return rests;
+}
+
+/* fiber.relief(handle) -> boolean (it rests);  fiber.relief() -> boolean (it still does) */
+static int l_relief(lua_State *L) {
+  mr_fiber *f = mr_self_fiber(L);
+  lua_pushboolean(L, lua_isnoneornil(L, 1) ? mr_fiber_unrelief(f) : mr_fiber_relief(L, f, 1));
   return 1;
 }
 

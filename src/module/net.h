@@ -63,6 +63,17 @@ int  mr_read_buffer_method(lua_State *L);
 int  mr_read_until_method(lua_State *L);
 /* One message of a protocol, of at most `limit` bytes; `seconds` is an index. The connection is at 1; a tail call. */
 int  mr_read_frame(lua_State *L, mr_fiber *f, mr_conn *c, const mr_framing *framing, size_t limit, size_t room, int seconds);
+/*
+ * For a class of its own that reads: it has the connection from enter (0: not now, or not this one) to leave. look gives bytes that have come, which lie there
+ * until anything is read: how many, -EAGAIN for none yet (the wait's link is mr_read_link), 0 for what only a read can tell. Of them `used` go by use, at
+ * once after look; what is left over, the next read finds.
+ */
+int  mr_read_enter(mr_conn *c);
+void mr_read_leave(mr_conn *c);
+long mr_read_look(mr_fiber *f, mr_conn *c, const char **p);
+void mr_read_use(mr_conn *c, const char *p, size_t n, size_t used);
+int  mr_read_link(void *o, mr_wait *w);
+void mr_read_unlink(void *o, mr_wait *w);
 int  mr_conn_handshake(lua_State *L);                           /* methods of connections with TLS (tls.c) */
 int  mr_conn_session(lua_State *L);
 int  mr_conn_tls(lua_State *L);

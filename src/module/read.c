@@ -20,7 +20,7 @@ static void leave(mr_conn *c) {
   c->awaited = 0;
 }
 
-static int is_taken(const mr_conn *c) { return c->reading || c->lost; }
+static inline int is_taken(const mr_conn *c) { return c->reading || c->lost; }
 
 static int give(lua_State *L, mr_conn *c, const char *p, size_t n) {
   c->lost = 1;
@@ -201,7 +201,7 @@ static int read_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   return -1;
 }
 
-static int read_link(void *o, mr_wait *w) {
+int mr_read_link(void *o, mr_wait *w) {
   mr_conn *c = o;
   if (mr_watch_wait(c->watch, mr_conn_direction(c, MR_READ), w)) {
     c->dry = 0;
@@ -211,7 +211,7 @@ static int read_link(void *o, mr_wait *w) {
   return 0;
 }
 
-static void read_unlink(void *o, mr_wait *w) {
+void mr_read_unlink(void *o, mr_wait *w) {
   mr_conn *c = o;
   if (c->watch) mr_watch_unwait(c->watch, w);
 }
@@ -226,7 +226,7 @@ static int read_give_up(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   return MR_AWAIT_TIMEOUT;
 }
 
-static const mr_waitclass reading = { .run = { .op = "read", .link = read_link, .unlink = read_unlink }, .take = read_take, .give_up = read_give_up };
+static const mr_waitclass reading = { .run = { .op = "read", .link = mr_read_link, .unlink = mr_read_unlink }, .take = read_take, .give_up = read_give_up };
 
 /* A finaliser that runs while bytes are given finds the connection busy; else the read that gave them did not come back. */
 static int unreadable(lua_State *L, const mr_conn *c) {
@@ -305,4 +305,32 @@ int mr_read_frame(lua_State *L, mr_fiber *f, mr_conn *c, const mr_framing *frami
     c->want.n = 0;
   }
   return read_begin(L, f, c, WANT_FRAME, seconds);
+}
+
+/* ---- by those who use bytes where they lie ---- */
+
+int mr_read_enter(mr_conn *c) {
+  if (PORT_UNLIKELY(c->fd < 0 || c->tls || is_taken(c) || c->selects_read)) return 0;
+  c->want.kind = WANT_SOME;
+  c->want.buffer = 0;
+  c->reading = 1;
+  return 1;
+}
+
+void mr_read_leave(mr_conn *c) { leave(c); }
+
+long mr_read_look(mr_fiber *f, mr_conn *c, const char **p) {
+  if (PORT_UNLIKELY(c->in.len)) return *p = mr_bytes_at(&c->in), (long)c->in.len;
+  char *s = c->rerr || c->eof ? NULL : mr_scratch(f);
+  if (PORT_UNLIKELY(!s)) return 0;
+  long r = mr_conn_read(c, s, MR_SCRATCH);
+  if (r == -EAGAIN && may_stay(f, c)) r = mr_conn_read(c, s, MR_SCRATCH);
+  c->stays = NULL;
+  *p = s;
+  return r > 0 || r == -EAGAIN ? r : 0;
+}
+
+void mr_read_use(mr_conn *c, const char *p, size_t n, size_t used) {
+  if (PORT_UNLIKELY(c->in.len)) mr_bytes_drop(&c->in, used);
+  else if (PORT_UNLIKELY(used < n) && !mr_bytes_add(&c->in, p + used, n - used)) c->rerr = ENOMEM;
 }

@@ -9,11 +9,11 @@
 #include <string.h>
 
 /*
- * A host's thread is its own: in the kernel or computing is the same to all others. A process is alone if it is the only one, its fiber too,
- * and nothing outside but what it is about to ask for could wake anybody.
+ * A host's thread is its own: in the kernel or computing is the same to all others. A process is alone if it is the only one, its other fibers
+ * wait for nothing but each other, and nothing outside but what it is about to ask for could wake anybody.
  */
 int mr_alone(const mr_fiber *f) {
-  if (f->crew) return 0;
+  if (f->crew && (f->job->host || mr_lua_seen(f)->relief || !mr_crew_waits(f->crew))) return 0;
   return f->job->host ? !mr_host_closed(mr_proc_of(f)) && !mr_run_dead() : mr_run_alone();
 }
 

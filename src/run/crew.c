@@ -123,6 +123,13 @@ void mr_crew_remove(mr_fiber *f) {
   port_unlock(&c->lock);
 }
 
+int mr_crew_waits(mr_crew *c) {
+  port_acquire(&c->lock);
+  int none = !c->interrupted && !mr_row_first(&c->ready);
+  port_unlock(&c->lock);
+  return none;
+}
+
 mr_fiber *mr_crew_other(mr_crew *c) { return c->token.all.next == &c->token ? NULL : c->token.all.next; }
 
 void mr_crew_destroy(mr_crew *c) {

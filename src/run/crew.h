@@ -62,6 +62,7 @@ static inline int mr_fiber_asked(const mr_fiber *f) {
   if (PORT_LIKELY(!f->crew)) return atomic_load_explicit(&f->ends, memory_order_relaxed);
   return mr_fiber_ending(f) || mr_job_watched(f->job);
 }
+int        mr_crew_waits(mr_crew *c);                      /* but for the fiber that runs, and calls: nobody is ready */
 int        mr_fiber_wake(mr_fiber *f, mr_fiber *near);     /* a resting sibling; 0: it doesn't rest */
 void       mr_fiber_cancel(mr_fiber *f, mr_fiber *near);   /* a sibling of `near`, which runs; it has not ended */
 

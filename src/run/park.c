@@ -17,10 +17,13 @@ void mr_wait_inside(mr_fiber *f) {
   atomic_fetch_sub(&mr_rt.noutside, 1);
 }
 
+/* The monitor ends a call that lingers after two of its rounds: a timer that is due long after that is in no danger. */
+static int is_soon(uint64_t due) { return due != UINT64_MAX && due < port_now() + 8 * mr_rt.quantum; }
+
 int mr_run_alone(void) {
   mr_runtime *r = &mr_rt;
   return atomic_load_explicit(&r->live, memory_order_relaxed) == 1 && atomic_load_explicit(&r->noutside, memory_order_relaxed) == 0 &&
-         r->nhosts == 0 && atomic_load_explicit(&r->next_due, memory_order_relaxed) == UINT64_MAX &&
+         r->nhosts == 0 && !is_soon(atomic_load_explicit(&r->next_due, memory_order_relaxed)) &&
          !atomic_load_explicit(&r->stopping, memory_order_relaxed) && !mr_anything_queued();
 }
 

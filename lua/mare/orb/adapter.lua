@@ -57,7 +57,7 @@ function adapter:activate(servant, interface, key)
   end
   key = key or self:new_key()
   local entry = { key = key, servant = servant, interface = interface, id = interface.id, calls = self.calls_of(interface),
-                  dynamic = type(servant) == "function" }
+                  dynamic = type(servant) == "function", forward = false }
   self.objects[key] = entry
   self.count = self.count + 1
   return entry
@@ -95,6 +95,7 @@ function adapter:remove(entry)
   unlink(self, entry)
   if entry.ior then self.by_ior[entry.ior] = nil end
   entry.gone = true
+  if self.removed then self.removed() end
   return true
 end
 

@@ -162,7 +162,8 @@ end
 
 local function compile_operation(self, interface, name, operation)
   local call = { operation = name, owner = interface.id, run = run_method, dynamic = run_dynamic, other = KEYWORDS[name], raises = {},
-                 declares = operation.raises, oneway = operation.oneway }
+                 declares = operation.raises, oneway = operation.oneway,
+                 plain = not operation.oneway }   -- a method is called, and its results are the reply: see src/module/orb_serve.c
   local types, names = collect(operation, "in")
   if #types > 0 then call.arguments = self.env:program(types, names) end
   types, names = collect(operation, "out")
@@ -170,6 +171,7 @@ local function compile_operation(self, interface, name, operation)
   call.reply = call.results.reply
   local kind, attribute = name:match("^_([gs]et)_(.+)$")
   if kind then
+    call.plain = false
     call.attribute, call.run = attribute, kind == "get" and run_get or run_set
     call.may_be_nil = kind == "get" and is_reference(types[1])
   end
@@ -225,6 +227,8 @@ local function trace(err)
   if not fine then text = ("(error object is a %s value)"):format(type(err)) end
   return setmetatable({ text = text, traceback = debug.traceback(text, 2), kind = errors.is(err) and err.kind }, accident_class)
 end
+
+dispatch.trace = trace
 
 local function plain(text) return (tostring(text):sub(1, 100):gsub("[^%g ]", ".")) end      -- a stranger may have written it
 
@@ -336,9 +340,14 @@ end
 
 --- Serves a request: the reply, or nil if there is to be none. Raises nothing, unless there is no memory even to say that.
 function dispatch:serve(job, message, at, key, operation)
-  job.phase, job.call, job.key, job.operation, job.silent = BEFORE, nil, key, operation, job.response == NONE
+  job.phase, job.call, job.key, job.operation, job.silent = BEFORE, false, key, operation, job.response == NONE
   local fine, reply = xpcall(execute, trace, self, job, message, at, key, operation)
   if fine then return reply end
+  return self:failed(job, reply)
+end
+
+--- The reply that tells of what `trace` made of an error, or nil. Raises nothing, unless there is no memory even to say that.
+function dispatch:failed(job, reply)
   if job.cancelled then return nil end
   if ENDINGS[reply.kind] then fiber.yield() end  -- who is to end is not heard of again; others have such an error from somebody they waited for
   local told = declared(job, reply)

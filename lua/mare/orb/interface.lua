@@ -14,9 +14,10 @@ An *operation*, as the functions know it:
 local basic = require "mare.orb.idl.basic"
 local invoke = require "mare.orb.invoke"
 local proxy = require "mare.orb.proxy"
+local straight = require "mare.orb.core"
+local tracing = require "mare.trace.core"
 
 local interface = {}
-
 
 local CONTEXTS = { kind = "sequence", element = basic.string, bound = 0 }
 
@@ -46,7 +47,9 @@ function interface.operation(env, owner, def)
   }
 end
 
--- A function for an operation. Nothing is made for a call but its message and its results.
+local record = not tracing.call and straight.calling()
+
+-- A function for an operation. Nothing is made for a call but its results, and its message if it is no ordinary one (src/module/orb_call.c).
 local function call(operation)
   local run, states, adopt = invoke.run, proxy.states, proxy.state
   local contexts = operation.contexts
@@ -57,7 +60,11 @@ local function call(operation)
       return run(states[self] or adopt(self), operation, table.unpack(args, 1, contexts + 1))
     end
   end
-  return function(self, ...) return run(states[self] or adopt(self), operation, ...) end
+  if not record or operation.oneway then
+    return function(self, ...) return run(states[self] or adopt(self), operation, ...) end
+  end
+  local function slow(self, ...) return run(states[self] or adopt(self, 4), operation, ...) end
+  return straight.call(record, states, operation, slow, invoke.resume)
 end
 
 --- The class of an interface: see above.

@@ -302,4 +302,15 @@ function invoke.run(state, op, ...)
   return otherwise(state, target, link, op, deadline, false, 0, reply, status, at, bits, ...)
 end
 
+--- Goes on with a call whose request has got its id, and is written but for `rest`, before which `sent` bytes went: src/module/orb_call.c
+--- begins calls, and leaves to this whatever is not ordinary.
+function invoke.resume(state, op, link, id, deadline, rest, sent, ...)
+  local reply, status, at, bits = link:resume(id, rest, sent, deadline)
+  if status == 0 then
+    if not op.decode then return end
+    return op.decode(op.reply, reply, at, bits | link.conn.codec | RESULTS)
+  end
+  return otherwise(state, state.target, link, op, deadline, false, 0, reply, status, at, bits, ...)
+end
+
 return invoke

@@ -8,10 +8,12 @@ it is given a connection; so none is made or ended in the steady state.
 ]]
 local fiber = require "mare".fiber
 local core = require "mare.orb.giop.core"
+local straight = require "mare.orb.core"
 local connection = require "mare.orb.giop.connection"
 local peers = require "mare.orb.peer"
 
 local relief = fiber.relief
+local serve, SERVED, REPLIED, FAILED, LATE = straight.serve, 1, 2, 3, 4        -- see src/module/orb_serve.c
 local send, receive = connection.send, connection.receive
 local drop, settle, part = peers.drop, peers.settle, peers.part
 local REQUEST, REPLY, CANCEL, CLOSE, ERROR = core.REQUEST, core.REPLY, core.CANCEL, core.CLOSE, core.ERROR
@@ -42,7 +44,8 @@ local function lend(self, peer)
     job.peer = peer
     job.fiber:wake()
   else
-    job = setmetatable({ pool = self, peer = peer, id = false, slot = 0, size = 0, cancelled = false, over = false }, Job)
+    job = setmetatable({ pool = self, peer = peer, id = false, slot = 0, size = 0, cancelled = false, over = false, response = 0, codec = 0,
+                         phase = 0, silent = false, call = false, key = false, operation = false }, Job)   -- serve finds them all
     self.fibers = self.fibers + 1
     job.fiber = fiber.spawn(life, self, job)
     self.jobs[job.fiber] = job
@@ -123,7 +126,7 @@ local function arrived(job, reply)
 end
 
 local function finish(self, job, peer, reply)
-  job.id = nil                                   -- what is being written is not cancelled any more
+  job.id = false                                 -- what is being written is not cancelled any more
   if reply and not job.cancelled then
     local size, purse = #reply, peer.purse
     job.size = job.size + size
@@ -231,34 +234,51 @@ local function resumes(peer)
   return true
 end
 
+-- What was begun is served. True: this fiber still leads.
+local function goes_on(self, job, peer)
+  local lasting = relief()
+  if not lasting then self.keeper:released(job.size) end
+  if not lasting or peer.full then lasting = resumes(peer) end
+  return lasting and not peer.gone
+end
+
 -- Reads from a connection and serves what comes until somebody else does, or it is over. False: the fiber was cancelled.
 local function lead(self, job, peer)
   local connection_, most, turns = peer.connection, self.limits.requests, 0
+  local socket, trace = connection_.socket, self.dispatch.trace
+  local record = not connection_.tap and most > 1 and not socket:tls() and self.record
   while true do
     if turns == TURN then
       turns = 0
       fiber.yield()
     end
     turns = turns + 1
-    local message, kind, bits, id, response, key, operation, at = receive(connection_, peer.patience)
-    if not message then
-      if not silent(self, peer, kind, bits) then return true end
-    elseif kind == REQUEST or kind == LOCATE then
-      if not peer.closing and admit(job, peer, message) then   -- else it is not served: the client reads CloseConnection and asks elsewhere
-        local n, lasting = peer.n + 1, false
-        job.id, job.slot = id, n
-        peer.n, peer[n] = n, job
-        if n < most and not peer.purse:over() then lasting = arm(self, peer) else peer.full = true end
-        if kind == REQUEST then request(self, job, peer, message, bits, response, key, operation, at)
-        else locate(self, job, peer, bits, response) end
-        if job.cancelled then return false end
-        if lasting then lasting = relief() end
-        if not lasting then self.keeper:released(job.size) end
-        if not lasting or peer.full then lasting = resumes(peer) end
-        if not lasting or peer.gone then return true end
+    local how, reply
+    if record then how, reply = serve(record, self, job, peer, socket, trace) end
+    if how == REPLIED or how == FAILED then
+      finish(self, job, peer, how == REPLIED and reply or how == FAILED and self.dispatch:failed(job, reply))
+      if job.cancelled then return false end
+      if not goes_on(self, job, peer) then return true end
+    elseif how == LATE then
+      if not silent(self, peer, "timeout") then return true end
+    elseif how ~= SERVED then
+      local message, kind, bits, id, response, key, operation, at = receive(connection_, peer.patience)
+      if not message then
+        if not silent(self, peer, kind, bits) then return true end
+      elseif kind == REQUEST or kind == LOCATE then
+        if not peer.closing and admit(job, peer, message) then   -- else it is not served: the client reads CloseConnection and asks elsewhere
+          local n = peer.n + 1
+          job.id, job.slot = id, n
+          peer.n, peer[n] = n, job
+          if n < most and not peer.purse:over() then arm(self, peer) else peer.full = true end
+          if kind == REQUEST then request(self, job, peer, message, bits, response, key, operation, at)
+          else locate(self, job, peer, bits, response) end
+          if job.cancelled then return false end
+          if not goes_on(self, job, peer) then return true end
+        end
+      elseif not other(self, peer, kind, id) then
+        return true
       end
-    elseif not other(self, peer, kind, id) then
-      return true
     end
   end
 end

@@ -293,15 +293,8 @@ local function unsent(self, text, code, sent)
   return nil, "again"
 end
 
---- Sends a request and waits for its reply: message, status, where its body begins, bits of the codec, contexts
---- | nil, "again" (not processed, may be sent again), "turned" (not a byte of it went out, as others have ended the connection), "lost" (maybe
---- processed), "large" (lost, as the reply is larger than allowed), "timeout" or "unsent" (the time was over before it was written).
---- `first`: it says with which code sets all others are written.
-function link:exchange(id, message, deadline, first)
-  local ok, err, code, sent
-  if deadline or first or self.hurried or self.tap or #message > SMALL then ok, err, code, sent = send(self, message, deadline, first)
-  else ok, err, code, sent = write(self.socket, message) end
-  if not ok then return unsent(self, err, code, sent) end
+-- The request is written.
+local function await(self, id, deadline)
   if self.dead then return nil, self.dead end
   local reply, status, at, bits, contexts
   if self.leader then
@@ -311,6 +304,28 @@ function link:exchange(id, message, deadline, first)
   end
   if status == "timeout" then cancel(self, id) end
   return reply, status, at, bits, contexts
+end
+
+--- Sends a request and waits for its reply: message, status, where its body begins, bits of the codec, contexts
+--- | nil, "again" (not processed, may be sent again), "turned" (not a byte of it went out, as others have ended the connection), "lost" (maybe
+--- processed), "large" (lost, as the reply is larger than allowed), "timeout" or "unsent" (the time was over before it was written).
+--- `first`: it says with which code sets all others are written.
+function link:exchange(id, message, deadline, first)
+  local ok, err, code, sent
+  if deadline or first or self.hurried or self.tap or #message > SMALL then ok, err, code, sent = send(self, message, deadline, first)
+  else ok, err, code, sent = write(self.socket, message) end
+  if not ok then return unsent(self, err, code, sent) end
+  return await(self, id, deadline)
+end
+
+--- The rest of exchange, whose beginning src/module/orb_call.c has made: waits for the reply, having written what is left of the request, if there is
+--- something left. `sent`: so many bytes of it went before.
+function link:resume(id, rest, sent, deadline)
+  if rest then
+    local ok, err, code, more = send(self, rest, deadline, sent > 0)
+    if not ok then return unsent(self, err, code, sent + (more or 0)) end
+  end
+  return await(self, id, deadline)
 end
 
 --- Sends what has no reply. -> true | nil, "again", "turned", "unsent"

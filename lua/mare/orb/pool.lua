@@ -4,7 +4,7 @@ mare.orb.pool: connections of a server, and the fibers that read from them and s
 leader.lua has what its fibers do, peer.lua how a connection ends; here is what they share, and what the server asks of it.
 
 A *job* is a fiber's own record, for all its life: the request it serves, `slot` its place in the connection's list. `id`: the request's,
-ANSWERED once its reply has gone ahead of the servant, nil when there is none that could be cancelled.
+ANSWERED once its reply has gone ahead of the servant, false when there is none that could be cancelled.
 A *peer* is a connection's record: `n` requests in progress, whose jobs are peer[1..n]; `closing` no more is accepted; `gone` the client
 has ended. `full`: n has reached the limit, or what its requests and replies hold has, so its leader serves and nobody reads: what the client
 sends, also that it cancels something, waits in its socket, until the first who has finished, and leaves little enough, takes the lead.
@@ -19,6 +19,8 @@ local keeper = require "mare.orb.keeper"
 local connection = require "mare.orb.giop.connection"
 local leader = require "mare.orb.leader"
 local peers = require "mare.orb.peer"
+local straight = require "mare.orb.core"
+local tracing = require "mare.trace.core"
 
 local fiber, channel = mare.fiber, mare.channel
 
@@ -40,6 +42,7 @@ function pool.new(dispatch, log, limits, capture, native, offered)
     fibers = 0, vacancy = channel.new(1), calm = channel.new(), budget = budget.new(limits.memory, limits.share),
   }, pool)
   self.keeper = keeper.new(self)
+  if not tracing.serve then self.record = straight.serving(dispatch.objects) end
   return self
 end
 

@@ -10,11 +10,15 @@ broker and is filled as names are used (see interface.lua).
 ]]
 local near = require "mare.orb.near"
 local exception = require "mare.orb.exception"
+local straight = require "mare.orb.core"
 
 local proxy = { __name = "proxy" }
 
 local states = setmetatable({}, { __mode = "k" })
 proxy.states = states
+
+local record = straight.calling()                -- or nil: there are no functions in C
+local ABOVE = record and 1 or 0                  -- levels of the call stack that these take
 
 -- The open brokers of this process. Proxies from other processes belong to the first.
 local brokers = {}
@@ -97,13 +101,15 @@ local function other(self, state, key)
     class[key] = class[word]
     return class[key]
   end
-  if not fields[key] then unknown(state, key, "operation or attribute", 3) end
+  if not fields[key] then unknown(state, key, "operation or attribute", 3 + ABOVE) end
 end
 
-function proxy.__index(self, key)
-  local state = states[self] or adopt(self)
+local function index(self, key)
+  local state = states[self] or adopt(self, 3 + ABOVE)
   return state.class[key] or other(self, state, key)
 end
+
+proxy.__index = record and straight.index(record, states, index) or index
 
 function proxy.__newindex(self, key, value)
   local state = states[self] or adopt(self)

@@ -16,6 +16,7 @@ local dispatch = require "mare.orb.dispatch"
 local door = require "mare.orb.door"
 local endpoint = require "mare.orb.endpoint"
 local exception = require "mare.orb.exception"
+local straight = require "mare.orb.core"
 local members = require "mare.orb.members"
 local pool = require "mare.orb.pool"
 local proxy = require "mare.orb.proxy"
@@ -64,6 +65,7 @@ function server.new(broker)
                        broker.offered)
   if broker.options.authenticate then self.pool.serve = door.guard(self.pool.serve, broker.options.authenticate) end
   self.door = door.new(self.pool, broker.options, self.limits, function(level, text) self.dispatch:note(level, text) end)
+  self.adapter.removed = self.pool.record and function() straight.forget(self.pool.record) end
   return self
 end
 

@@ -1,0 +1,83 @@
+/*
+ * orb: what the straight functions of calls share (orb_call.c, orb_serve.c).
+ *
+ * They do what lua/mare/orb does, for the call about which nothing is unusual, and keep no records of their own: what they know of links, peers and
+ * budgets they read from those modules' tables, and they write there what those modules would. So each may stop before its first change and leave the
+ * call to Lua, and what Lua does meanwhile is seen. A field is found where the last table had it: some ten instructions. Only numbers and booleans are
+ * written so, which need no barrier. All of it needs Lua's layouts (lua/layout.h); without them there are no straight functions.
+ */
+#ifndef MODULE_ORB_H
+#define MODULE_ORB_H
+
+#include "module/module.h"
+#include "cdr/message.h"
+#include "cdr/put.h"
+
+mr_program *mr_program_at(lua_State *L, int idx);   /* the program there, or NULL (cdr.c) */
+int  mr_fiber_relief(lua_State *L, mr_fiber *f, int idx);   /* the fiber at idx relieves f when that waits (fiber.c). 0: it does not rest */
+
+extern const luaL_Reg mr_orb_serving[];                      /* functions of mare.orb.core */
+
+/* A field by its name, a short string that somebody keeps. */
+typedef struct mr_slot { uint64_t key; uint32_t hint; } mr_slot;
+
+/* Where its value lies; NULL: the table has none. */
+static inline raw_value *mr_slot_in(const raw_table *t, mr_slot *s) {
+  const raw_node *node = mr_find_node(t, s->key, &s->hint);
+  return PORT_LIKELY(node != NULL) ? (raw_value *)(uintptr_t)node : NULL;
+}
+/* Its tag; nil where there is none. */
+static inline uint8_t mr_slot_tag(const raw_table *t, mr_slot *s) {
+  const raw_value *v = mr_slot_in(t, s);
+  return PORT_LIKELY(v != NULL) ? v->tt : RAW_NIL;
+}
+static inline int mr_slot_is_set(const raw_table *t, mr_slot *s) {          /* neither nil nor false */
+  uint8_t tt = mr_slot_tag(t, s);
+  return !raw_isnil(tt) && tt != RAW_FALSE;
+}
+static inline int mr_slot_integer(const raw_table *t, mr_slot *s, int64_t *n) {
+  const raw_value *v = mr_slot_in(t, s);
+  *n = 0;
+  if (PORT_UNLIKELY(!v || v->tt != RAW_INT)) return 0;
+  *n = (int64_t)v->bits;
+  return 1;
+}
+static inline raw_table *mr_slot_table(const raw_table *t, mr_slot *s) {
+  const raw_value *v = mr_slot_in(t, s);
+  return PORT_LIKELY(v && v->tt == RAW_TABLE) ? (raw_table *)(uintptr_t)v->bits : NULL;
+}
+/* The table at an index, counted from the first argument on, or from the top if it is below 0; NULL: there is none. */
+static inline raw_table *mr_table_at(lua_State *L, int idx) {
+  const raw_value *v = idx > 0 ? raw_arguments(L) + idx - 1 : raw_top(L) + idx;
+  return v < raw_top(L) && v->tt == RAW_TABLE ? (raw_table *)(uintptr_t)v->bits : NULL;
+}
+
+/* Each file lists the fields it knows as FIELDS(F), F(name) each; then enum { FIELDS(MR_F_NUMBER) NFIELDS }, names[] = { FIELDS(MR_F_NAME) }, and k->slots. */
+#define MR_F_NUMBER(name) F_##name,
+#define MR_F_NAME(name) #name,
+#define SLOT(k, name) (&(k)->slots[F_##name])
+#define IS_SET(t, k, name) mr_slot_is_set(t, SLOT(k, name))
+#define INTEGER(t, k, name, n) mr_slot_integer(t, SLOT(k, name), n)
+#define TABLE(t, k, name) mr_slot_table(t, SLOT(k, name))
+#define SET_INTEGER(t, k, name, n) mr_slot_set(t, SLOT(k, name), RAW_INT, (uint64_t)(n))
+#define SET_BOOLEAN(t, k, name, yes) mr_slot_set(t, SLOT(k, name), (yes) ? RAW_TRUE : RAW_FALSE, 0)
+
+/* Writes what is not collected into a field that the table has. 0: it has none. */
+static inline int mr_slot_set(const raw_table *t, mr_slot *s, uint8_t tt, uint64_t bits) {
+  raw_value *v = mr_slot_in(t, s);
+  if (PORT_UNLIKELY(!v)) return 0;
+  v->bits = bits;
+  v->tt = tt;
+  return 1;
+}
+
+/* Names in the order of an enumeration become slots; they are kept by the list on top, from its place 1 on. */
+static inline void mr_slots_make(lua_State *L, mr_slot *slots, const char *const *names, int n) {
+  for (int i = 0; i < n; i++) {
+    lua_pushstring(L, names[i]);
+    slots[i] = (mr_slot){ (uintptr_t)lua_topointer(L, -1), 0 };
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+#endif

@@ -1,0 +1,377 @@
+/*
+ * orb_call: an ordinary call, from the arguments to the results, for lua/mare/orb/invoke.lua; and what finds the function to call, a proxy's __index.
+ *
+ * Ordinary is: the proxy's connection is there, was used lately, has its code sets settled and this operation's head made; nobody waits on it, and
+ * nothing has come that was not read. Whatever else it is, `slow` is called with the same arguments before anything has happened. The reply is
+ * read here, too: if it has come whole, is short, says no more than results, and nobody has begun to wait beside us. Else what has come stays
+ * where the next read finds it, and `resume` waits for the reply, as it does for the rest of a request that could not be written at once.
+ *
+ * No string is made of request and reply. The reply lies in the C stack while it is decoded, as what decoding runs may read into the thread's scratch
+ * buffer.
+ *
+ * A caller that waits is its link's leader (link.lua), which others see by the link's fields; so they are written only before it parks, and there the
+ * link becomes a to-be-closed variable of this function, as it is one of Lua's `lead`: whatever ends the wait, somebody else leads. When the reply has
+ * come in the ordinary way the variable becomes one that does nothing.
+ *
+ * The stack while it waits: the arguments, then `extras`. What else is known is in upvalues.
+ */
+#include "module/orb.h"
+#include "module/net.h"
+#include "run/replay.h"
+
+#include <string.h>
+
+enum { MOST = 16384, LAST_ID = 0x7fffffff };     /* bytes of a reply */
+enum { RESULTS = CDR_BULK | CDR_YES };           /* of a reply's codec */
+enum upvalues { HOST = 1, RECORD, STATES, OPERATION, REQUEST, REPLY, SLOW, RESUME, NOTHING, UPVALUES = NOTHING };
+enum extras { STATE = 1, LINK, SOCKET, ID, DEADLINE, GUARD, EXTRAS = GUARD };   /* GUARD: the variable to be closed, nil before */
+
+#define FIELDS(F) \
+  F(class) F(check) F(timeout) F(target) F(entry) F(link) F(heads) F(idat) F(bits) F(limit) F(ready) \
+  F(over) F(dead) F(leader) F(leading) F(hurried) F(wrapped) F(tap) F(count) F(id) F(used) F(conn) F(socket) \
+  F(asked) F(nunfinished) F(passed) F(codec)
+enum { FIELDS(MR_F_NUMBER) NFIELDS };
+static const char *const names[] = { FIELDS(MR_F_NAME) };
+
+typedef struct calling { uintptr_t tag; mr_slot slots[NFIELDS]; } calling;
+static const char calling_tag;
+static const double idle = 0.05;                 /* seconds, as in link.lua */
+
+static calling *calling_at(lua_State *L, int idx) {
+  calling *k = lua_rawlen(L, idx) >= sizeof *k ? (calling *)lua_touserdata(L, idx) : NULL;
+  if (!k || k->tag != ((uintptr_t)&calling_tag ^ (uintptr_t)k)) luaL_error(L, "record of calls expected");
+  return k;
+}
+
+/* ---- handing it to Lua ---- */
+
+/* The results begin at the index ctx. */
+static int all_k(lua_State *L, int status, lua_KContext ctx) {
+  (void)status;
+  return lua_gettop(L) - (int)ctx + 1;
+}
+
+/* The function at the upvalue gets all arguments. */
+static int hand_on(lua_State *L, int n, int function) {
+  lua_settop(L, n);
+  lua_pushvalue(L, lua_upvalueindex(function));
+  lua_insert(L, 1);
+  lua_callk(L, n, LUA_MULTRET, 1, all_k);
+  return lua_gettop(L);
+}
+
+/* ---- the state of things ---- */
+
+typedef struct call {
+  raw_table *state, *target, *link, *conn;
+  const raw_value *socket;                       /* in the link: good until the program's own code may run */
+  int64_t id, idat, limit, codec;
+  double now;
+} call;
+
+/* Between calls, and nothing of the connection is unusual. */
+static int is_free(calling *k, const call *a) {
+  int64_t count;
+  return !IS_SET(a->link, k, over) && !IS_SET(a->link, k, dead) && !IS_SET(a->link, k, leader) && !IS_SET(a->link, k, hurried) &&
+         INTEGER(a->link, k, count, &count) && count == 0;
+}
+
+static int is_plain(calling *k, const call *a) {
+  int64_t asked, unfinished, passed;
+  if (!INTEGER(a->conn, k, asked, &asked) || !INTEGER(a->conn, k, nunfinished, &unfinished) || !INTEGER(a->conn, k, passed, &passed)) return 0;
+  return !(asked | unfinished | passed) && !IS_SET(a->link, k, tap) && !IS_SET(a->link, k, wrapped);
+}
+
+/* The state is on top of the stack. */
+static int get_call(lua_State *L, calling *k, call *a) {
+  const raw_value *ready, *used;
+  double since;
+  int64_t bits;
+  a->state = mr_table_at(L, -1);
+  a->target = a->state ? TABLE(a->state, k, target) : NULL;
+  a->link = a->target ? TABLE(a->target, k, link) : NULL;
+  a->conn = a->link ? TABLE(a->link, k, conn) : NULL;
+  if (!a->conn || IS_SET(a->state, k, check) || IS_SET(a->target, k, entry)) return 0;
+  ready = mr_slot_in(a->target, SLOT(k, ready));
+  used = mr_slot_in(a->link, SLOT(k, used));
+  a->socket = mr_slot_in(a->link, SLOT(k, socket));
+  if (!ready || ready->bits != (uintptr_t)a->conn || !used || used->tt != RAW_FLT || !a->socket) return 0;
+  if (!INTEGER(a->link, k, id, &a->id) || a->id >= LAST_ID || !INTEGER(a->target, k, idat, &a->idat) || a->idat < GIOP_HEADER) return 0;
+  if (!INTEGER(a->target, k, limit, &a->limit) || !INTEGER(a->target, k, bits, &bits) || !INTEGER(a->conn, k, codec, &a->codec)) return 0;
+  a->codec |= bits;
+  a->now = (double)port_now() * 1e-9;
+  memcpy(&since, &used->bits, sizeof since);
+  return a->now - since <= idle && is_free(k, a) && is_plain(k, a);
+}
+
+static int takes_bytes(const mr_conn *c) {
+  return c->fd >= 0 && !c->tls && !c->sent && !c->writing && !c->werr && !c->out.len && !c->buffered && !c->in.len && !c->rerr && !c->eof;
+}
+
+/* The head of this operation's requests; NULL: it was not made for this target. It is pushed. */
+static const char *push_head(lua_State *L, calling *k, const call *a, mr_head *head) {
+  raw_table *heads = TABLE(a->target, k, heads);
+  if (!heads) return NULL;
+  raw_push(L, RAW_TABLE, (uintptr_t)heads);
+  lua_pushvalue(L, lua_upvalueindex(OPERATION));
+  lua_rawget(L, -2);
+  head->idat = (size_t)a->idat;
+  head->bytes.p = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &head->bytes.len) : NULL;
+  return head->bytes.p && head->idat + 4 <= head->bytes.len ? head->bytes.p : NULL;
+}
+
+/* ---- the reply ---- */
+
+/* Waits for the reply in Lua. `rest` is what is left of the request, `sent` how much of it went. The stack is that of the wait. */
+static int resume(lua_State *L, mr_slice rest, size_t sent) {
+  int n = lua_gettop(L) - EXTRAS;
+  luaL_checkstack(L, n + 10, NULL);
+  lua_pushvalue(L, lua_upvalueindex(RESUME));
+  lua_pushvalue(L, n + STATE);
+  lua_pushvalue(L, lua_upvalueindex(OPERATION));
+  lua_pushvalue(L, n + LINK);
+  lua_pushvalue(L, n + ID);
+  lua_pushvalue(L, n + DEADLINE);
+  if (rest.p) lua_pushlstring(L, rest.p, rest.len);
+  else lua_pushnil(L);
+  lua_pushinteger(L, (lua_Integer)sent);
+  for (int i = 2; i <= n; i++) lua_pushvalue(L, i);
+  int first = n + EXTRAS + 1;
+  lua_callk(L, n + 6, LUA_MULTRET, first, all_k);
+  return all_k(L, LUA_OK, first);
+}
+
+/* The wait is over: nobody leads. The variable that is to be closed does nothing any more. */
+static void stop_leading(lua_State *L, calling *k, int n) {
+  if (lua_isnil(L, n + GUARD)) return;
+  SET_BOOLEAN(mr_table_at(L, n + LINK), k, leader, 0);
+  lua_copy(L, lua_upvalueindex(NOTHING), n + GUARD);
+}
+
+/* From here on others see that somebody reads. */
+static void lead(lua_State *L, calling *k, int n) {
+  raw_table *link = mr_table_at(L, n + LINK);
+  SET_INTEGER(link, k, leading, lua_tointeger(L, n + ID));
+  SET_BOOLEAN(link, k, leader, 1);
+  lua_copy(L, n + LINK, n + GUARD);
+  lua_toclose(L, n + GUARD);
+}
+
+/* The bytes begin with a whole reply that gives results, to the request with this id, and nobody else waits for one. */
+static int is_reply(calling *k, const raw_table *link, uint32_t id, const char *p, size_t n, mr_giop *g, size_t *length) {
+  const char *why;
+  size_t offset;
+  int64_t size = mr_giop_length(p, n, &why), count, limit;
+  raw_table *conn = TABLE(link, k, conn);
+  if (PORT_UNLIKELY(size <= 0 || (uint64_t)size > n || size > MOST || p[GIOP_TYPE_AT] != GIOP_REPLY)) return 0;
+  *length = (size_t)size;
+  if (PORT_UNLIKELY(!mr_giop_parse(g, p, *length, &why, &offset)) || g->more || g->id != id || g->status || g->ncontexts) return 0;
+  if (!conn || IS_SET(link, k, over) || !INTEGER(link, k, count, &count) || count || !INTEGER(conn, k, limit, &limit)) return 0;
+  return size <= limit && SET_INTEGER(conn, k, bits, g->little | g->minor << 1);
+}
+
+static int results(lua_State *L, calling *k, const raw_table *conn, const mr_giop *g, mr_slice message) {
+  mr_program *p = mr_program_at(L, lua_upvalueindex(REPLY));
+  int64_t codec = 0;
+  if (!p) return 0;
+  INTEGER(conn, k, codec, &codec);
+  return mr_program_read(L, p, mr_program_open(L, p, lua_upvalueindex(REPLY)), (int)codec | g->little | g->minor << 1 | RESULTS, message.p, message.len, g->body);
+}
+
+static int reply_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  mr_conn *c = o;
+  calling *k = calling_at(L, lua_upvalueindex(RECORD));
+  int n = lua_gettop(L) - EXTRAS;
+  raw_table *link = mr_table_at(L, n + LINK);
+  char copy[MOST];
+  const char *p;
+  size_t length;
+  mr_giop g;
+  if (why != MR_AGAIN) c->dry = 0;
+  mr_goes_on(L);
+  long got = c->fd >= 0 ? mr_read_look(w->fiber, c, &p) : 0;
+  if (got == -EAGAIN) return -1;
+  mr_read_leave(c);
+  int whole = got > 0 && is_reply(k, link, (uint32_t)lua_tointeger(L, n + ID), p, (size_t)got, &g, &length);
+  stop_leading(L, k, n);
+  if (PORT_UNLIKELY(!whole)) {
+    if (got > 0) mr_read_use(c, p, (size_t)got, 0);
+    return resume(L, (mr_slice){ NULL, 0 }, 0);
+  }
+  memcpy(copy, p, length);
+  mr_read_use(c, p, (size_t)got, length);
+  return results(L, k, TABLE(link, k, conn), &g, (mr_slice){ copy, length });
+}
+
+/* Time is over: Lua says so to the server, and to the caller. Else an error ends this function, and closes the variable. */
+static int reply_give_up(lua_State *L, void *o, mr_wait *w, mr_reason why) {
+  mr_conn *c = o;
+  (void)w;
+  c->dry = 0;
+  mr_read_leave(c);
+  if (why != MR_TIMEOUT) return 0;
+  stop_leading(L, calling_at(L, lua_upvalueindex(RECORD)), lua_gettop(L) - EXTRAS);
+  return resume(L, (mr_slice){ NULL, 0 }, 0);
+}
+
+static const mr_waitclass reply = { .run = { .op = "read", .link = mr_read_link, .unlink = mr_read_unlink }, .take = reply_take,
+                                    .give_up = reply_give_up };
+
+/* As mr_await, but whoever parks leads. */
+static int wait_for_reply(lua_State *L, calling *k, mr_conn *c, int n, uint64_t deadline) {
+  mr_fiber *f = mr_self_fiber(L);
+  mr_read_enter(c);
+  f->wait.fiber = f;
+  f->wait.what = 0;
+  f->wait.linked = 0;
+  f->fired = NULL;
+  f->deadline = deadline;
+  int results = reply_take(L, c, &f->wait, MR_AGAIN);
+  if (results >= 0) return results;
+  lead(L, k, n);
+  return mr_await_on(L, f, &reply, c, 0, deadline);
+}
+
+/* ---- the request ---- */
+
+/* Until when it may take: pushes the time for Lua, nil for ever. 0: the limit is no number. */
+static int push_deadline(lua_State *L, calling *k, const call *a, uint64_t *deadline) {
+  const raw_value *v = mr_slot_in(a->state, SLOT(k, timeout));
+  *deadline = UINT64_MAX;
+  if (PORT_LIKELY(!v || raw_isnil(v->tt) || v->tt == RAW_FALSE)) return lua_pushnil(L), 1;
+  if (v->tt != RAW_FLT && v->tt != RAW_INT) return 0;
+  raw_push(L, v->tt, v->bits);
+  double seconds = lua_tonumber(L, -1);
+  *deadline = mr_deadline(L, -1);
+  lua_pop(L, 1);
+  lua_pushnumber(L, a->now + seconds);
+  return 1;
+}
+
+/* After the program's own code may have run: is all as it was? */
+static int is_as_before(lua_State *L, calling *k, const call *a, const mr_conn *c, int n) {
+  int64_t id;
+  return mr_movable_to(L, n + SOCKET, mr_conn_type) == &c->base.shared && takes_bytes(c) && !c->reading && is_free(k, a) && INTEGER(a->link, k, id, &id) &&
+         id == a->id;
+}
+
+/* function(object, …) -> results */
+static int l_call(lua_State *L) {
+  calling *k = calling_at(L, lua_upvalueindex(RECORD));
+  mr_program *request = mr_program_at(L, lua_upvalueindex(REQUEST));
+  int n = lua_gettop(L);
+  uint64_t deadline;
+  mr_head head;
+  mr_slice message;
+  call a;
+  if (PORT_UNLIKELY(n == 0 || !request || !lua_checkstack(L, LUA_MINSTACK))) return hand_on(L, n, SLOW);
+  lua_pushvalue(L, 1);
+  lua_rawget(L, lua_upvalueindex(STATES));
+  if (!get_call(L, k, &a) || !push_head(L, k, &a, &head)) return hand_on(L, n, SLOW);
+  lua_settop(L, n + STATE);
+  raw_push(L, RAW_TABLE, (uintptr_t)a.link);
+  raw_push(L, a.socket->tt, a.socket->bits);
+  lua_pushinteger(L, a.id + 1);
+  mr_conn *c = (mr_conn *)mr_movable_to(L, n + SOCKET, mr_conn_type);
+  if (!c || !takes_bytes(c) || c->reading || c->lost || c->selects_read || !push_deadline(L, k, &a, &deadline)) return hand_on(L, n, SLOW);
+  lua_pushnil(L);
+  int here = mr_program_ask(L, request, lua_upvalueindex(REQUEST), &head, (uint32_t)(a.id + 1), (int)a.codec, 2, n - 1, &message);
+  if (here == MR_PUSHED || message.len > (uint64_t)a.limit || (here != MR_HERE && !is_as_before(L, k, &a, c, n))) return hand_on(L, n, SLOW);
+  lua_settop(L, n + EXTRAS);
+  uint64_t now;
+  memcpy(&now, &a.now, sizeof now);
+  mr_slot_set(a.link, SLOT(k, used), RAW_FLT, now);
+  SET_INTEGER(a.link, k, id, a.id + 1);
+  long r = mr_conn_write(c, &(port_slice){ message.p, message.len }, 1);
+  if (PORT_UNLIKELY(r != (long)message.len)) {
+    size_t sent = r > 0 ? (size_t)r : 0;
+    return resume(L, (mr_slice){ message.p + sent, message.len - sent }, sent);
+  }
+  return wait_for_reply(L, k, c, n, deadline);
+}
+
+/* proxy.__index: what the interface's class has under that name; `slow` finds all else. */
+static int l_index(lua_State *L) {
+  calling *k = calling_at(L, lua_upvalueindex(RECORD));
+  lua_settop(L, 2);
+  lua_pushvalue(L, 1);
+  lua_rawget(L, lua_upvalueindex(STATES));
+  raw_table *state = mr_table_at(L, -1), *class = state ? TABLE(state, k, class) : NULL;
+  const raw_value *name = raw_top(L) - 2;
+  if (PORT_LIKELY(class && name->tt == RAW_SHORT)) {
+    mr_slot s = { name->bits, ((const raw_string *)(uintptr_t)name->bits)->hash };
+    const raw_value *v = mr_slot_in(class, &s);
+    if (PORT_LIKELY(v && !raw_isnil(v->tt))) return raw_push(L, v->tt, v->bits), 1;
+  }
+  return hand_on(L, 2, SLOW);
+}
+
+/* ---- making them ---- */
+
+static int l_nothing(lua_State *L) {
+  (void)L;
+  return 0;
+}
+
+/* calling() -> record | nil: Lua is not as we know it, or every step is recorded */
+static int l_calling(lua_State *L) {
+  lua_settop(L, 0);
+  if (!mr_layout || mr_replay_on) return 0;
+  calling *k = lua_newuserdatauv(L, sizeof *k, 1);
+  memset(k, 0, sizeof *k);
+  lua_createtable(L, NFIELDS, 0);
+  mr_slots_make(L, k->slots, names, NFIELDS);
+  lua_setiuservalue(L, 1, 1);
+  k->tag = (uintptr_t)&calling_tag ^ (uintptr_t)k;
+  return 1;
+}
+
+static void push_host(lua_State *L) {
+  if (mr_in_process(L)) lua_pushnil(L);
+  else mr_host_push(L);
+}
+
+/* call(record, states, operation, slow, resume) -> function(object, …), of an operation with a reply */
+static int l_make_call(lua_State *L) {
+  calling_at(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  luaL_checktype(L, 3, LUA_TTABLE);
+  lua_settop(L, 5);
+  push_host(L);
+  for (int i = 1; i <= 3; i++) lua_pushvalue(L, i);
+  lua_getfield(L, 3, "request");
+  lua_getfield(L, 3, "reply");
+  lua_pushvalue(L, 4);
+  lua_pushvalue(L, 5);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushcfunction(L, l_nothing);
+  lua_setfield(L, -2, "__close");
+  lua_setmetatable(L, -2);
+  lua_pushcclosure(L, l_call, UPVALUES);
+  return 1;
+}
+
+/* index(record, states, slow) -> __index of proxies */
+static int l_make_index(lua_State *L) {
+  calling_at(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  lua_settop(L, 3);
+  push_host(L);
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  for (int i = OPERATION; i < SLOW; i++) lua_pushnil(L);
+  lua_pushvalue(L, 3);
+  lua_pushcclosure(L, l_index, SLOW);
+  return 1;
+}
+
+static const luaL_Reg functions[] = { { "calling", l_calling }, { "call", l_make_call }, { "index", l_make_index }, { NULL, NULL } };
+
+int luaopen_mare_orb_core(lua_State *L) {
+  mr_host_ensure(L);
+  mr_layout_check();
+  luaL_newlib(L, functions);
+  mr_set_functions(L, mr_orb_serving);
+  return 1;
+}
