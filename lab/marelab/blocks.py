@@ -146,5 +146,5 @@ def enough(plan: Plan, values: np.ndarray, names: list[str], spent: float, made:
     if len(values) >= MAX_BLOCKS:
         return f"{MAX_BLOCKS} blocks were made"
     if spent + spent / made > max(plan.budget, 0.0):
-        return "the time for it was used up" if plan.budget else "--quick: no further blocks"
+        return "the time for it was used up" if plan.budget else "no further ones were asked for"
     return None

@@ -54,7 +54,7 @@ def add_arguments(parser) -> None:
                         help="what decides: wall time, CPU time or peak memory (default: wall)")
     parser.add_argument("--margin", type=float, default=5, metavar="PERCENT", help="differences up to this don't matter (default: 5)")
     parser.add_argument("--blocks", type=int, metavar="N", help=f"at least N blocks (default, and least: {recommend.LEAST})")
-    parser.add_argument("--budget", type=float, default=150, metavar="S",
+    parser.add_argument("--budget", type=float, default=120, metavar="S",
                         help="after these blocks, go on for up to S seconds in all while intervals are wide")
     parser.add_argument("--seed", type=int, help="of the order of runs (default: from the clock; it is written down)")
     parser.add_argument("--stdin", metavar="FILE", help="the program's standard input (default: empty)")

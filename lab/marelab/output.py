@@ -62,6 +62,8 @@ def read(path: Path, kind: str, version: int, keys, remedy: str) -> dict:
         raise LabError(f"{path}: line {e.lineno}: it is not JSON; the folder is damaged") from e
     except UnicodeDecodeError as e:
         raise LabError(f"{path}: byte {e.start}: it is not JSON; the folder is damaged") from e
+    if isinstance(data, dict) and data.get("kind") == kind and data.get("version") in range(1, version):
+        raise LabError(f"{path}: written by an older mare lab (version {data['version']}, now {version}): measure again")
     if not isinstance(data, dict) or data.get("kind") != kind or data.get("version") != version:
         raise LabError(f"{path}: this is no {kind} of version {version}")
     lost = [k for k in keys if k not in data]

@@ -61,7 +61,7 @@ def choose_result(place, **changes) -> dict:
 
 
 @pytest.mark.parametrize("command", ["report", "analyse", "rank"])
-@pytest.mark.parametrize("text,words", [("", "line 1: it is not JSON"), ('{"kind": "choose"', "is not JSON"), ("[]", "no choose of version 2"),
+@pytest.mark.parametrize("text,words", [("", "line 1: it is not JSON"), ('{"kind": "choose"', "is not JSON"), ("[]", "no choose of version 2"), ('{"kind": "choose", "version": 1}', "written by an older mare lab"),
                                         ('{"kind": "choose", "version": 2}', "'program' is missing"), ("\xff", "is not JSON")])
 def test_a_damaged_result_is_one_line(tmp_path, capsys, command, text, words):
     choose_result(tmp_path / "c")
