@@ -149,15 +149,6 @@ end
 
 -- ---- the ways into a server ----
 
-local function components(profile, tag, read)
-  local found = {}
-  for _, c in ipairs(profile.components or {}) do
-    local value = c[1] == tag and read(c[2])
-    if value then found[#found + 1] = value end
-  end
-  return found
-end
-
 local function add(ways, host, port, supports, requires, as)
   if port == 0 then return end
   for _, way in ipairs(ways) do                  -- the same one may be in both components
@@ -169,18 +160,31 @@ local function add(ways, host, port, supports, requires, as)
   ways[#ways + 1] = { host = host, port = port, supports = supports, requires = requires, authentication = as }
 end
 
+local function demands(requires) return requires & PROTECTION ~= 0 end
+
+local function add_mechanisms(ways, all)
+  for _, m in ipairs(all) do
+    for _, a in ipairs(m.transport.addresses or {}) do
+      add(ways, a.host, a.port, m.transport.supports, m.transport.requires, m.authentication)
+      ways.demanded = ways.demanded or demands(m.transport.requires)
+    end
+  end
+end
+
 --- The addresses of a profile that speak TLS: { { host =, port =, supports =, requires =, authentication = how a client says who it is, or nil } …,
---- demanded = must it be TLS? }
+--- demanded = must it be TLS? } What can't be read counts as not there.
 function security.ways(profile)
   local ways = { demanded = profile.port == 0 }
-  for _, t in ipairs(components(profile, security.TAG_SSL_SEC_TRANS, security.ssl)) do
-    add(ways, profile.host, t.port, t.supports, t.requires)
-    if t.requires & PROTECTION ~= 0 then ways.demanded = true end
-  end
-  for _, all in ipairs(components(profile, security.TAG_CSI_SEC_MECH_LIST, security.mechanisms)) do
-    for _, m in ipairs(all) do
-      for _, a in ipairs(m.transport.addresses or {}) do add(ways, a.host, a.port, m.transport.supports, m.transport.requires, m.authentication) end
-      if m.transport.requires and m.transport.requires & PROTECTION ~= 0 then ways.demanded = true end
+  for _, c in ipairs(profile.components or {}) do
+    local tag = c[1]
+    if tag == security.TAG_SSL_SEC_TRANS then
+      local t = security.ssl(c[2])
+      if t then
+        add(ways, profile.host, t.port, t.supports, t.requires)
+        ways.demanded = ways.demanded or demands(t.requires)
+      end
+    elseif tag == security.TAG_CSI_SEC_MECH_LIST then
+      add_mechanisms(ways, security.mechanisms(c[2]) or {})
     end
   end
   return ways
