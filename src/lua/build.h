@@ -30,9 +30,15 @@ int mr_build_check(lua_State *L);              /* part of the self-check: 1, if 
 
 static inline raw_global *raw_global_of(lua_State *L) { return ((raw_state *)L)->global; }
 
-/* What is late is collected now. May run finalisers. */
+/*
+ * What is late is collected now; may run finalisers. The generational collector, which would step whenever the heap has grown by a fifth, is not asked
+ * before it has grown by a third more: what arrives is mostly in use for as long as the next does not, and each step would visit it once more. Whatever
+ * the state allocates itself lets the collector step as ever.
+ */
 static inline void raw_collect_due(lua_State *L) {
-  if (PORT_LIKELY(raw_global_of(L)->debt <= 0)) return;
+  const raw_global *g = raw_global_of(L);
+  if (PORT_LIKELY(g->debt <= 0)) return;
+  if (raw_isgenerational(L) && g->debt <= (g->total + g->debt) / 4) return;
   lua_pushliteral(L, "");
   raw_pop(L);
 }

@@ -164,8 +164,8 @@ static int pack_values(mr_packer *p, int first, int n) {
 
 static int pack_one(mr_packer *p, uint32_t i) {
   p->current = i;
+  if (PORT_LIKELY(p->objects[i].kind == KIND_TABLE)) return mr_pack_table(p, i);
   switch (p->objects[i].kind) {
-    case KIND_TABLE: return mr_pack_table(p, i);
     case KIND_FUNCTION: return mr_pack_function(p, i);
     case KIND_CFUNCTION: return mr_pack_cfunction(p, i);
     case KIND_MODULE: return mr_pack_module(p, i);

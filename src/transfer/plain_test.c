@@ -146,6 +146,27 @@ static void test_parts_are_compact(void) {
       "local t = ...; collectgarbage() local before = collectgarbage 'count' local n = t[1].k5 t[1] = nil collectgarbage() return n == 5 and before - collectgarbage 'count' < 0.5");
 }
 
+/* A state that does nothing but receive holds no more than a few messages beside its own, whichever its collector. */
+static void test_the_collector_keeps_up(void) {
+  for (int generational = 0; generational < 2; generational++) {
+    open_states();
+    if (pack_results("local t = {} for i = 1, 200 do t[i] = {id = i, name = 'n' .. i, list = {1, 2, 3}} end return t")) abort();
+    mr_message *m = mr_packer_seal(packer);
+    if (generational) mr_lua_generational(receiver);
+    lua_gc(receiver, LUA_GCCOLLECT);
+    int own = lua_gc(receiver, LUA_GCCOUNT), most = 0;
+    for (int i = 0; i < 300; i++) {
+      CHECK(unpack(m) == LUA_OK);
+      if (lua_gc(receiver, LUA_GCCOUNT) > most) most = lua_gc(receiver, LUA_GCCOUNT);
+    }
+    lua_gc(receiver, LUA_GCCOLLECT);
+    int one = lua_gc(receiver, LUA_GCCOUNT) - own;
+    CHECK(one > 20 && most < 2 * (own + one) + 3 * one);
+    mr_message_free(m);
+    close_states();
+  }
+}
+
 static void test_random(long seed, long rounds) {
   for (forced = 0; forced < 2; forced++) {
     open_receiver();
@@ -172,5 +193,6 @@ int main(int argc, char **argv) {
   RUN(test_tables_grow_as_any);
   RUN(test_shapes_are_told_apart);
   RUN(test_parts_are_compact);
+  RUN(test_the_collector_keeps_up);
   return finish();
 }

@@ -169,9 +169,10 @@ static inline int has_shape(const mr_packer *p, const mr_shape *s, const raw_tab
 /* As its shape was guessed; or there is no hash part, and no shape: NULL. */
 static int table_guessed(mr_packer *p, const raw_table *t, const mr_shape *s) {
   mr_def *d = define_table(p);
-  if (s) d->u.hash.npairs = s->nkeys, d->u.hash.shape = s->place + 1;
-  int r = array_raw(p, t, d);
+  int r = t->alimit ? array_raw(p, t, d) : 0;
   if (PORT_UNLIKELY(r) || !s) return r;
+  d->u.hash.npairs = s->nkeys;
+  d->u.hash.shape = s->place + 1;
   const uint64_t *key = shape_nodes(p, s);
   mr_block b = mr_take_block(p, s->nkeys);
   for (const raw_node *node = t->node, *end = node + raw_nodes(t); node < end; node++) {
