@@ -182,7 +182,7 @@ static int others_wait(mr_wait *head, const mr_fiber *self) {
     }
     if (w->fiber == self) continue;
     if (atomic_load(&w->fiber->ticket) == w->ticket) return 1;
-    mr_waitq_del(w);
+    mr_waitq_leave(head, w);
   }
   return 0;
 }
@@ -199,7 +199,7 @@ int mr_channel_link(mr_channel *c, mr_wait *node, int sending) {
 
 void mr_channel_unwait(mr_channel *c, mr_wait *node) {
   port_acquire(&c->lock);
-  mr_waitq_del(node);
+  mr_channel_unqueue(c, node);
   mr_channel_leave(c);
 }
 
@@ -271,7 +271,7 @@ mr_step mr_channel_meet(mr_channel *c, lua_Integer n, mr_wait *node, unsigned *r
 
 void mr_channel_unmeet(mr_channel *c, mr_wait *node, unsigned round) {
   port_acquire(&c->lock);
-  mr_waitq_del(node);
+  if (c->meeting) mr_waitq_leave(&c->meeting->waiters, node);
   if (c->meeting && c->meeting->round == round && c->meeting->arrived > 0) c->meeting->arrived--;
   mr_channel_leave(c);
 }

@@ -77,6 +77,11 @@ static inline void mr_channel_queue(mr_channel *c, mr_wait *head, mr_wait *node)
   mr_waitq_add(head, node);
 }
 
+/* (lock held) What no longer waits to send or to receive leaves its queue, if it is still in one. */
+static inline void mr_channel_unqueue(mr_channel *c, mr_wait *node) {
+  mr_waitq_leave(PORT_UNLIKELY(node == c->senders.next) ? &c->senders : &c->receivers, node);
+}
+
 /* (lock held) The oldest of the messages that are queued, of which there is one. */
 static inline void mr_channel_pop(mr_channel *c, mr_mail *m) {
   segment *s = c->head;
@@ -98,7 +103,7 @@ static inline void mr_channel_pop(mr_channel *c, mr_mail *m) {
 static inline mr_wait *mr_channel_claim(mr_wait *head) {
   while (!mr_waitq_empty(head)) {
     mr_wait *w = head->next;
-    mr_waitq_del(w);
+    mr_waitq_shift(head);
     if (mr_wait_claim(w)) return w;
   }
   return NULL;

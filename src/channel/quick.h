@@ -85,7 +85,7 @@ static inline mr_step mr_channel_quick_sender(mr_channel *c, mr_wait **peer) {
 
 static inline void mr_channel_quick_unwait(mr_channel *c, mr_wait *node) {
   port_acquire(&c->lock);
-  mr_waitq_del(node);
+  mr_channel_unqueue(c, node);
   mr_channel_leave(c);
 }
 

@@ -17,47 +17,78 @@
 
 #define TNAME "selector"
 
-typedef struct node { mr_case c; int key; unsigned char doubtful, removed; } node;
+/*
+ * One cache line, the only one of its own that a wake-up touches: with thousands of selectors at the same channels no node is in a near cache. What is
+ * received through it comes into the fiber's own mail, which nobody writes while the selector's wait is not open.
+ */
+typedef struct node {
+  mr_knot knot;                        /* its `number` is the case's index, its `what` is DOUBTFUL or 0 */
+  mr_shared *object;                   /* counted; NULL: the case was removed */
+} node;
+enum { DOUBTFUL = 1 };
+_Static_assert(sizeof(void *) != 8 || sizeof(node) == PORT_CACHELINE, "a wake-up touches one line of a case");
+
+/* Nodes stay where they are: so they come in blocks, each as large as all before it. */
+typedef struct block {
+  struct block *before;
+  int first, size;                     /* indices first + 1 .. first + size */
+  _Alignas(PORT_CACHELINE) node at[];
+} block;
 
 typedef struct selector {
   mr_set set;
   mr_strand *strand;                   /* counted; NULL: the process's first fiber */
   node **doubtful;
-  node **all;                          /* by key - 1 */
-  int n, size, ndoubtful;
+  block *last;                         /* NULL: it is closed */
+  int n, ndoubtful;
   unsigned char waits;                 /* its fiber is parked in wait */
   unsigned rng;
 } selector;
 
+static node *node_of(const selector *s, int index) {
+  block *b = s->last;
+  while (index <= b->first) b = b->before;
+  return &b->at[index - b->first - 1];
+}
+
+static const mr_waitclass *class_of(const node *k) { return ((const mr_class *)(const void *)k->object->type)->wait; }
+
 static selector *selector_check(lua_State *L) {
   selector *s = luaL_checkudata(L, 1, "mare." TNAME);
   mr_check_forked(L);
-  if (!s->all) luaL_error(L, "the selector is closed");
+  if (!s->last) luaL_error(L, "the selector is closed");
   if (s->set.fiber != mr_self_fiber(L)) luaL_error(L, "a selector belongs to the fiber that made it");
   return s;
 }
 
 static void doubt(selector *s, node *k) {
-  if (k->doubtful || k->removed) return;
-  k->doubtful = 1;
+  if (k->knot.wait.what == DOUBTFUL || !k->object) return;
+  k->knot.wait.what = DOUBTFUL;
   s->doubtful[s->ndoubtful++] = k;
+}
+
+/* Of a case that was not removed: it leaves its queue. */
+static void let_go(node *k) {
+  class_of(k)->run.unlink(k->object, &k->knot.wait);
+  mr_release(k->object);
+  k->object = NULL;
 }
 
 static int l_gc(lua_State *L) {
   selector *s = mr_gc_own(L, sizeof *s, l_gc);
   if (!s) return mr_forked() ? 0 : luaL_typeerror(L, 1, TNAME);
   if (s->waits && !mr_lua_in_finaliser(L)) return luaL_error(L, "the selector is in use");
-  for (int i = 0; i < s->n; i++) {
-    node *k = s->all[i];
-    if (!k->removed) {
-      k->c.type->run.unlink(k->c.object, &k->c.wait);
-      mr_release(k->c.object);
-    }
+  for (int i = 1; i <= s->n; i++) {
+    node *k = node_of(s, i);
+    if (k->object) let_go(k);
   }
-  for (int i = 0; i < s->n; i++) free(s->all[i]);  /* none is in a queue now, so none can come on the list of missed ones */
-  free(s->all);
+  while (s->last) {                                /* no node is in a queue now, so none can come on the list of missed ones */
+    block *b = s->last;
+    s->last = b->before;
+    port_lines_free(b);
+  }
   free(s->doubtful);
-  s->all = s->doubtful = NULL;
+  s->doubtful = NULL;
   s->n = 0;
   if (s->strand) mr_release(&s->strand->shared);
   s->strand = NULL;
@@ -66,14 +97,19 @@ static int l_gc(lua_State *L) {
 
 /* ---- cases ---- */
 
-static int grow(selector *s) {
-  int size = s->size ? 2 * s->size : 8;
-  node **all = realloc(s->all, (size_t)size * sizeof *all);
-  if (all) s->all = all;
-  node **doubtful = all ? realloc(s->doubtful, (size_t)size * sizeof *doubtful) : NULL;
-  if (!doubtful) return 0;
-  s->doubtful = doubtful;
-  s->size = size;
+static int size_of(const selector *s) { return s->last ? s->last->first + s->last->size : 0; }
+
+/* Room for `more` more cases. */
+static int grow(selector *s, int more) {
+  int size = size_of(s);
+  node **doubtful = realloc(s->doubtful, ((size_t)size + (size_t)more) * sizeof *doubtful);
+  if (doubtful) s->doubtful = doubtful;
+  block *b = doubtful ? port_lines_new(sizeof *b + (size_t)more * sizeof *b->at) : NULL;
+  if (!b) return 0;
+  b->before = s->last;
+  b->first = size;
+  b->size = more;
+  s->last = b;
   return 1;
 }
 
@@ -93,21 +129,19 @@ static int add(lua_State *L, selector *s) {
   if (!type || !type->run.stays)
     luaL_error(L, "selector: case %d: a channel, timer, process or fiber expected, got %s; others fit into select", s->n + 1,
                type ? o->type->name : luaL_typename(L, -1));
-  node *k = s->n < s->size || grow(s) ? calloc(1, sizeof *k) : NULL;
-  if (!k) mr_raise(L, MR_ENOMEM);
+  if (s->n == size_of(s) && !grow(s, s->n)) mr_raise(L, MR_ENOMEM);
   mr_retain(o);
-  k->c.type = type;
-  k->c.object = o;
-  k->c.wait.set = &s->set;
-  k->c.wait.fiber = s->set.fiber;
-  k->c.wait.mail = &k->c.mail;
-  s->all[s->n++] = k;
-  k->key = s->n;
+  node *k = node_of(s, ++s->n);
+  k->object = o;
+  k->knot.wait.number = (unsigned)s->n;
+  k->knot.wait.set = &s->set;
+  k->knot.wait.fiber = s->set.fiber;
+  k->knot.wait.mail = &mr_lua_of(s->set.fiber)->mail;
   doubt(s, k);
   lua_pushvalue(L, -1);
-  keep(L, k->key);
+  keep(L, s->n);
   lua_pop(L, 1);
-  return k->key;
+  return s->n;
 }
 
 /* selector:add(waitable) -> its index */
@@ -123,11 +157,8 @@ static int l_add(lua_State *L) {
 static int l_remove(lua_State *L) {
   selector *s = selector_check(L);
   lua_Integer i = luaL_checkinteger(L, 2);
-  luaL_argcheck(L, i >= 1 && i <= s->n && !s->all[i - 1]->removed, 2, "there is no such case");
-  node *k = s->all[i - 1];
-  k->c.type->run.unlink(k->c.object, &k->c.wait);
-  k->removed = 1;
-  mr_release(k->c.object);
+  luaL_argcheck(L, i >= 1 && i <= s->n && node_of(s, (int)i)->object, 2, "there is no such case");
+  let_go(node_of(s, (int)i));
   lua_pushboolean(L, 0);
   keep(L, i);
   return 0;
@@ -145,7 +176,7 @@ static void take_missed(selector *s) {
 }
 
 static int selector_results(lua_State *L, const node *k, int n) {
-  lua_pushinteger(L, k->key);
+  lua_pushinteger(L, k->knot.wait.number);
   lua_insert(L, -n - 1);
   return n + 1;
 }
@@ -158,17 +189,17 @@ static int ask(lua_State *L, selector *s, int *again) {
     int i = (int)(((uint64_t)s->rng * (uint64_t)left) >> 32);
     if (PORT_UNLIKELY(mr_replay_on)) i = (int)mr_replay_case((unsigned)left);
     node *k = s->doubtful[i];
-    int n = k->removed ? -1 : k->c.type->take(L, k->c.object, &k->c.wait, MR_AGAIN);
+    int n = k->object ? class_of(k)->take(L, k->object, &k->knot.wait, MR_AGAIN) : -1;
     if (n >= 0) return selector_results(L, k, n);
     s->doubtful[i] = s->doubtful[left - 1];       /* asked: behind the others, or gone */
     s->doubtful[left - 1] = k;
-    int r = k->removed ? 0 : k->c.type->run.link(k->c.object, &k->c.wait);
+    int r = k->object ? class_of(k)->run.link(k->object, &k->knot.wait) : 0;
     if (r < 0) return mr_raise(L, MR_ENOMEM);     /* it stays doubtful */
     if (r) {
       *again = 1;
       continue;
     }
-    k->doubtful = 0;
+    k->knot.wait.what = 0;
     s->doubtful[left - 1] = s->doubtful[--s->ndoubtful];
   }
   return -1;
@@ -181,7 +212,7 @@ static int selector_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   if (why != MR_AGAIN || (fired && fired->set == &s->set)) {
     node *k = (node *)(void *)fired;
     doubt(s, k);
-    if ((n = k->c.type->take(L, k->c.object, &k->c.wait, why)) >= 0) return selector_results(L, k, n);
+    if ((n = class_of(k)->take(L, k->object, &k->knot.wait, why)) >= 0) return selector_results(L, k, n);
   }
   do {
     take_missed(s);
@@ -263,7 +294,7 @@ static int l_selector(lua_State *L) {
   lua_setmetatable(L, 2);
   lua_createtable(L, n, 0);
   lua_setiuservalue(L, 2, 1);
-  if (!grow(s)) return mr_raise(L, MR_ENOMEM);
+  if (!grow(s, n > 4 ? n : 4)) return mr_raise(L, MR_ENOMEM);
   if (f != f->job->first) {
     s->strand = mr_strand_at(f);
     mr_retain(&s->strand->shared);

@@ -39,8 +39,11 @@ typedef struct mr_wait {
     struct mr_mail *mail;           /* of channels: the message that is handed over through this node */
     mr_seat *seat;                  /* of a watch's readers: who waits with a seat, or NULL; see poll.h */
   };
-  unsigned ticket;                  /* the odd ticket this node belongs to */
-  unsigned short what;              /* of the operation: constant while it lasts */
+  union {
+    unsigned ticket;                /* the odd ticket this node belongs to */
+    unsigned number;                /* of a set's node, which belongs to no ticket: the set's owner says of what */
+  };
+  unsigned short what;              /* of the operation: constant while it lasts; of a set's node: its owner's */
   unsigned short linked;            /* of the waitable: 0 before link, the same in unlink as link has left it */
   struct mr_set *set;               /* NULL, or whose node it is: it stays linked from wait to wait (waitable.h) */
 } mr_wait;
@@ -58,6 +61,23 @@ static inline void mr_waitq_del(mr_wait *w) {
   w->next->prev = w->prev;
   w->prev->next = w->next;
   w->next = w->prev = NULL;
+}
+
+/*
+ * For queues whose first is taken again and again while many wait: what is first then is not written to, since it has waited for longest and lies in no
+ * near cache; it is only asked for, in time for the next one that takes it. So of such a queue the first's `prev` is not kept, and nothing leaves
+ * it but by these two.
+ */
+static inline void mr_waitq_shift(mr_wait *head) {
+  mr_wait *w = head->next;
+  head->next = w->next;
+  if (PORT_LIKELY(w->next == head)) head->prev = head;
+  else PORT_PREFETCH(w->next);
+  w->next = w->prev = NULL;
+}
+static inline void mr_waitq_leave(mr_wait *head, mr_wait *w) {
+  if (w == head->next) mr_waitq_shift(head);
+  else mr_waitq_del(w);
 }
 
 /* MR_AGAIN: whoever claimed the wait could not deliver; try the operation once more. */
