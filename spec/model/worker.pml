@@ -1,15 +1,20 @@
 /*
  * worker: one worker, the threads that hold it one after the other, and the monitor, which takes it away from a thread whose fiber goes on too
- * long. Fibers wake each other through the slot, wait by yielding, and wait where the VM can't yield: then their thread gives the worker
- * away, and gets it back with the fiber. src/run/worker.c mr_worker_take, sched.c hand_over, leave_fiber, give_to_waiter.
+ * long, or takes what such a thread has left in its slot. Fibers wake each other through the slot, wait by yielding, and wait where the VM can't
+ * yield: then their thread gives the worker away, and gets it back with the fiber. src/run/hold.h, worker.c, sched.c hand_over, leave_fiber,
+ * give_to_waiter.
  *
  * Holds: one thread holds the worker; a fiber is in one place and one thread runs it; ndetached counts the threads that run a fiber without
  * a worker; a fiber in the slot is not left there by a holder that sleeps.
  *
+ * A thread's store to its `runs` is seen late, at any time before its next one, or when the monitor makes all stores seen.
+ *
  * check: safety
  * broken: BROKEN_TAKE finds                 (the monitor takes the worker without a look at who holds it)
  * broken: BROKEN_LEAVE finds                (the thread comes back from its fiber without a look at who holds the worker)
- * broken: BROKEN_SLOT finds stranded        (no second look after the slot was filled)
+ * broken: BROKEN_RUNS finds                 (who acts in its place does not look whether it runs a fiber)
+ * broken: BROKEN_SEEN finds                 (nor makes its store seen)
+ * broken: BROKEN_SLOT finds                 (the slot is filled without a look at who holds the worker)
  * broken: BROKEN_GIVE finds                 (the waiting thread is told before the worker is its own)
  * broken: BROKEN_DETACHED finds stranded    (who blocks without a worker goes on being counted)
  */
@@ -17,19 +22,22 @@
 #define FIBERS 2
 #define THREADS 3
 #define STEPS (2 - i)          /* of fiber i */
-#define TAKES 1                /* how often the monitor takes the worker away */
+#define TAKES 1                /* how often the monitor takes the worker away, */
+#define ROBS 1                 /* and a fiber out of the slot */
 #define NONE 255
-#define RUNS 100               /* thread + RUNS: the thread runs a fiber: | 1 in the code */
+#define MARK 100               /* thread + MARK: somebody acts in its place: | 1 in the code */
 
 mr_fiber f[FIBERS];
 byte holder;                   /* w->thread */
+bool runs[THREADS];            /* thread->runs */
+bool late[THREADS];            /* it has stored 0 there, and nobody has seen it yet */
 byte slot = NONE;              /* w->slot */
 chan queue = [FIBERS] of { byte };   /* the global one; a push wakes the holder */
 bool given[THREADS];           /* thread->given */
 bool has_worker[THREADS];      /* thread->worker != NULL: it believes to hold it */
 bool spare[THREADS];           /* LIST_SPARE */
 byte ndetached;
-bool runs[FIBERS];             /* (ghost) a thread runs it */
+bool lives[FIBERS];            /* (ghost) a thread runs it */
 byte places[FIBERS];           /* (ghost) how often it is in the queue, or the slot */
 bool stranded, stuck;
 
@@ -46,31 +54,65 @@ inline spare_get(t) {
   }
 }
 
-/* (by its thread) rescue, of the slot: the queue is global here. */
-inline rescue(j) {
-  d_step { j = slot; slot = NONE; if :: j != NONE -> places[j]-- :: else fi }
-  if :: j != NONE -> enqueue(j) :: else fi
+/* ---- hold.h ---- */
+
+inline mr_hold(ok) {
+  late[me] = true;
+  d_step { holder != me + MARK -> ok = (holder == me) }   /* mr_hold_on */
 }
 
-/* j: what was in the slot */
-inline hand_over(i, j) {
+/* Stores are seen in order: the 1 not before the 0. */
+inline mr_hold_end() { d_step { late[me] = false; runs[me] = true } }
+
+inline mr_worker_seize(t, ok) {
+  d_step {
+    ok = (holder == t);
+    if :: ok -> holder = t + MARK :: else fi
+  }
   if
-  :: has_worker[me] && holder == me + RUNS ->
-    d_step { assert(places[i] == 0); j = slot; slot = i; places[i]++; if :: j != NONE -> places[j]-- :: else fi }
-    if :: j != NONE -> enqueue(j) :: else fi;
-#ifndef BROKEN_SLOT
-    if :: holder != me + RUNS -> rescue(j) :: else fi
+  :: ok ->
+#ifndef BROKEN_SEEN
+    d_step { if :: late[t] -> late[t] = false; runs[t] = false :: else fi }
 #endif
+#ifndef BROKEN_RUNS
+    ok = runs[t];
+    if :: ok :: else -> holder = t fi
+#endif
+  :: else
+  fi
+}
+
+inline mr_worker_leave(t) { d_step { holder == me -> holder = t } }
+
+inline slot_in(i) { d_step { assert(places[i] == 0); slot = i; places[i]++ } }
+inline slot_out(i) { d_step { slot = NONE; assert(places[i] == 1); places[i]-- } }
+
+/* j: what was in the slot */
+inline hand_over(i, j, ok) {
+  if
+  :: has_worker[me] ->
+#ifdef BROKEN_SLOT
+    late[me] = true; ok = true;
+#else
+    mr_hold(ok);
+#endif
+    if
+    :: ok -> j = slot;
+      if :: j != NONE -> slot_out(j) :: else fi;
+      slot_in(i)
+    :: else -> j = i
+    fi;
+    mr_hold_end();
+    if :: j != NONE -> enqueue(j) :: else fi
   :: else -> enqueue(i)
   fi
 }
 
-/* ok: thread `to` holds it now. */
-inline mr_worker_take(from, to, ok) {
-  d_step {
-    ok = (holder == from + RUNS);
-    if :: ok -> holder = to :: else fi
-  }
+/* By the thread itself; ok: thread `to` holds it now. */
+inline mr_worker_take(to, ok) {
+  mr_hold(ok);
+  if :: ok -> mr_worker_leave(to) :: else fi;
+  mr_hold_end();
   if :: ok -> assert(!given[to]); given[to] = true :: else fi
 }
 
@@ -82,7 +124,7 @@ inline block_handed_over(i, t, ok) {
     f[i].mode = WAIT_HANDOVER;
     mr_wait_open(f[i]);
     has_worker[me] = false;
-    mr_worker_take(me, t, ok);
+    mr_worker_take(t, ok);
     if
     :: ok -> skip
     :: else -> spare[t] = true;               /* the monitor had taken it */
@@ -91,13 +133,13 @@ inline block_handed_over(i, t, ok) {
       ndetached--
 #endif
     fi;
-    runs[i] = false;
+    lives[i] = false;
     mr_fiber_parked(f[i], ok);
     if :: ok -> skip :: else -> enqueue(i) fi;
 endw: d_step { given[me] -> given[me] = false };
     has_worker[me] = true;
     f[i].mode = WAIT_YIELD;
-    d_step { assert(!runs[i]); runs[i] = true }
+    d_step { assert(!lives[i]); lives[i] = true }
   fi
 }
 
@@ -107,10 +149,10 @@ start: skip;
 end: d_step { given[me] -> given[me] = false };
   has_worker[me] = true;
   do
-  :: assert(holder == me);                  /* find */
-    d_step { i = slot; slot = NONE; if :: i != NONE -> places[i]-- :: else fi }
+  :: assert(holder % MARK == me && (!runs[me] || late[me]));   /* find */
+    i = slot;
     if
-    :: i != NONE -> skip
+    :: i != NONE -> slot_out(i)
     :: else ->
 endf: d_step { queue ? i -> places[i]-- }     /* it sleeps as long as the queue is empty */
     fi;
@@ -121,9 +163,9 @@ endf: d_step { queue ? i -> places[i]-- }     /* it sleeps as long as the queue 
       has_worker[me] = false;
 #ifdef BROKEN_GIVE
       given[t] = true;
-      holder = t + RUNS;
+      mr_worker_leave(t);
 #else
-      holder = t + RUNS;
+      mr_worker_leave(t);
       assert(!given[t]);
       given[t] = true;
 #endif
@@ -132,13 +174,13 @@ endf: d_step { queue ? i -> places[i]-- }     /* it sleeps as long as the queue 
     :: else
     fi;
     assert(f[i].state == FIBER_READY);
-    holder = me + RUNS;
-    d_step { assert(!runs[i]); runs[i] = true }
+    mr_hold_end();
+    d_step { assert(!lives[i]); lives[i] = true }
 resume:
     f[i].state = FIBER_RUNNING;
     f[i].thread = me;
     do
-    :: f[i].steps == STEPS -> f[i].state = FIBER_DONE; runs[i] = false; break
+    :: f[i].steps == STEPS -> f[i].state = FIBER_DONE; lives[i] = false; break
     :: f[i].steps < STEPS -> f[i].steps++;
       if
       :: f[1 - i].ticket % 2 -> o = 1 - i;              /* it wakes the other, if that waits */
@@ -147,7 +189,7 @@ resume:
         :: t % 2 -> mr_wait_claim(f[o], t, ok);
           if
           :: ok -> mr_ready(f[o], MR_WOKEN, was);
-            if :: was == FIBER_PARKED -> hand_over(o, j) :: else fi
+            if :: was == FIBER_PARKED -> hand_over(o, j, ok) :: else fi
           :: else
           fi
         :: else
@@ -156,21 +198,17 @@ resume:
       :: mr_wait_open(f[i]);
         d_step {                              /* mr_fiber_parked */
           ok = (f[i].state == FIBER_PARKING);
-          if :: ok -> f[i].state = FIBER_PARKED; runs[i] = false :: else fi
+          if :: ok -> f[i].state = FIBER_PARKED; lives[i] = false :: else fi
         }
         if :: ok -> break :: else -> goto resume fi
-      :: runs[i] = false; f[i].state = FIBER_READY; enqueue(i); break    /* it yields */
+      :: lives[i] = false; f[i].state = FIBER_READY; enqueue(i); break    /* it yields */
       fi
     od;
     skip;
-    d_step {                                  /* leave_fiber */
+    mr_hold(ok);                              /* leave_fiber */
 #ifdef BROKEN_LEAVE
-      ok = true; holder = me
-#else
-      ok = (holder == me + RUNS);
-      if :: ok -> holder = me :: else fi
+    ok = true; holder = me;
 #endif
-    }
     if
     :: ok -> skip
     :: else -> has_worker[me] = false; assert(ndetached > 0); ndetached--;
@@ -181,25 +219,47 @@ resume:
 }
 
 proctype monitor() {
-  byte t, s, n; bool ok;
+  byte t, s, n, m, i; bool ok;
 end:
   do
-  :: n < TAKES && holder >= RUNS -> n++;
+  :: n < TAKES && holder < MARK && runs[holder] -> n++;
     t = holder;
+    spare_get(s);
     if
-    :: t >= RUNS -> spare_get(s);
-      if
-      :: s < THREADS -> ndetached++;
+    :: s < THREADS -> ndetached++;
 #ifdef BROKEN_TAKE
-        holder = s; ok = true; assert(!given[s]); given[s] = true;
+      ok = true;
 #else
-        mr_worker_take(t - RUNS, s, ok);
+      mr_worker_seize(t, ok);
 #endif
-        if :: ok -> skip :: else -> ndetached--; spare[s] = true fi
-      :: else
+      if
+      :: ok -> holder = s; assert(!given[s]); given[s] = true
+      :: else -> ndetached--; spare[s] = true
       fi
     :: else
     fi
+  :: m < ROBS && slot != NONE -> m++;          /* mr_slot_take */
+    i = slot;
+    t = holder;
+    if :: t < MARK -> mr_worker_seize(t, ok) :: else -> ok = false fi;
+    if
+    :: ok ->
+      ok = (i != NONE && slot == i);
+      if :: ok -> slot_out(i) :: else fi;
+      holder = t;
+      if :: ok -> enqueue(i) :: else fi
+    :: else
+    fi
+  od
+}
+
+/* What was stored is seen some time. */
+proctype memory() {
+end:
+  do
+  :: d_step { late[0] -> late[0] = false; runs[0] = false }
+  :: d_step { late[1] -> late[1] = false; runs[1] = false }
+  :: d_step { late[2] -> late[2] = false; runs[2] = false }
   od
 }
 
@@ -237,6 +297,6 @@ init {
     spare[1] = true; spare[2] = true;
     given[0] = true;                          /* holder is 0 */
     run mr_run_thread(0); run mr_run_thread(1); run mr_run_thread(2);
-    run monitor(); run outside()
+    run monitor(); run memory(); run outside()
   }
 }

@@ -32,7 +32,8 @@ static void places_are_wrong(void) { broken->head->first = broken->head->last + 
 static void receiver_waits_beside_messages(void) { linked(&somebody, &broken->receivers); look(); }
 static void sender_waits_beside_room(void) { linked(&somebody, &broken->senders); look(); }
 static void list_is_torn(void) {
-  mr_wait *w = linked(&somebody, &broken->receivers);
+  linked(&somebody, &broken->receivers);
+  mr_wait *w = linked(&other, &broken->receivers);
   broken->count = 0;
   broken->head->last = broken->head->first;
   look();

@@ -1,4 +1,7 @@
-/* Locks: one thread at a time is inside, also when they are many more than processors; trying a held lock fails at once. */
+/*
+ * Locks: one thread at a time is inside, also when they are many more than processors; trying a held lock fails at once. Of two threads that store and
+ * then look, one sees the other.
+ */
 #include "port/test.h"
 
 enum { THREADS = 8, ROUNDS = 5000 };
@@ -72,7 +75,51 @@ static void test_a_holder_that_is_away_is_waited_for(void) {
   port_thread_join(&t);
 }
 
+enum { MEETINGS = 400 };
+static atomic_uchar often, seldom;
+static atomic_uint round_of[2], saw[2];
+
+static void meet(int me, unsigned round) {
+  atomic_store(&round_of[me], round);
+  for (unsigned i = 0; atomic_load(&round_of[1 - me]) < round; i++) {
+    if (i < 1000) port_pause();
+    else port_yield();
+  }
+}
+
+static void store_seldom(void *arg) {
+  (void)arg;
+  for (unsigned i = 0; i < MEETINGS; i++) {
+    meet(1, 2 * i + 1);
+    atomic_store(&seldom, 1);
+    port_seldom_stored();
+    atomic_store(&saw[1], atomic_load(&often));
+    meet(1, 2 * i + 2);
+  }
+}
+
+static void test_of_two_that_store_and_then_look_one_sees_the_other(void) {
+  port_thread t;
+  unsigned both_missed = 0;
+  for (unsigned i = 0; i < 2; i++) atomic_store(&round_of[i], 0);
+  CHECK(port_thread_fork(&t, store_seldom, NULL, "seldom") == 0);
+  for (unsigned i = 0; i < MEETINGS; i++) {
+    meet(0, 2 * i + 1);
+    port_store_often(&often, 1);
+    unsigned seen = atomic_load(&seldom);
+    meet(0, 2 * i + 2);
+    both_missed += !seen && !atomic_load(&saw[1]);
+    atomic_store(&often, 0);
+    atomic_store(&seldom, 0);
+  }
+  port_thread_join(&t);
+  CHECK(both_missed == 0);
+}
+
 int main(void) {
+  test_of_two_that_store_and_then_look_one_sees_the_other();      /* by mere instructions, */
+  port_fences_init();
+  test_of_two_that_store_and_then_look_one_sees_the_other();      /* and as the system helps, if it can */
   test_a_held_lock_is_refused_to_others_at_once();
   test_one_thread_is_inside();
   test_a_holder_that_is_away_is_waited_for();

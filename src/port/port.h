@@ -125,6 +125,22 @@ static inline void port_fence_after_lock(void) {
   atomic_thread_fence(memory_order_seq_cst);
 #endif
 }
+/*
+ * Two threads each store one thing and then load the other's: at least one of them sees what the other has stored. For pairs of which one side does it
+ * all the time and the other seldom: port_store_often is a plain store where the system can make all threads of the program see it (membarrier),
+ * port_seldom_stored has it do so, which takes microseconds. What is loaded afterwards is loaded by atomic_load.
+ */
+extern int port_sees_all;                     /* the system can; set by port_fences_init, before there are threads */
+void port_fences_init(void);
+static inline void port_store_often(atomic_uchar *at, unsigned char value) {
+  if (!port_sees_all) {
+    atomic_exchange(at, value);
+    return;
+  }
+  atomic_store_explicit(at, value, memory_order_relaxed);
+  atomic_signal_fence(memory_order_seq_cst);
+}
+void port_seldom_stored(void);                /* between the store, which is a seq_cst operation, and the load */
 void port_sleep(uint64_t ns);
 PORT_NORETURN void port_quit(int code);       /* _exit: no handlers, nothing flushed */
 void port_at_fork(void (*child)(void));       /* runs in children of fork() */

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +68,23 @@ void port_event_set(port_event *e) {
   if (was == 2) syscall(SYS_futex, &e->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
   else if (was == 3) port_poll_wake();
 }
+
+/* ---- fences of which one side is cheap ---- */
+
+int port_sees_all;
+
+/* ThreadSanitizer does not know it. */
+void port_fences_init(void) {
+#ifndef PORT_TSAN
+  port_sees_all = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+#endif
+}
+
+void port_seldom_stored(void) {
+  if (port_sees_all) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+/* ---- time ---- */
 
 /* What threads sleep by, also where the time that others see is virtual. */
 static uint64_t true_now(void) {

@@ -5,6 +5,7 @@
  * twice, or was not READY, is found where it happens and not when two threads run it.
  */
 #include "run/crew.h"
+#include "run/hold.h"
 #include "run/rt.h"
 
 #ifdef MR_CHECKS
@@ -61,7 +62,7 @@ void mr_crew_check(const mr_crew *c) {
 /* ---- workers ---- */
 
 void mr_worker_check(const mr_worker *w, const mr_thread *t) {
-  mr_assert(t == mr_this_thread && t->worker == w && atomic_load(&w->thread) == (uintptr_t)t);
+  mr_assert(t == mr_this_thread && t->worker == w && mr_worker_thread(w) == t && !atomic_load(&t->runs));
 }
 
 /* While all stops, spares leave without a word, and the list names records that are free again: see stop.c. */

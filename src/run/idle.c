@@ -10,6 +10,7 @@
  */
 #include "observe/trace.h"
 #include "run/rt.h"
+#include "run/hold.h"
 #include "run/replay.h"
 
 /* ---- others' work ---- */
@@ -87,10 +88,7 @@ static mr_fiber *take_stale(mr_worker *w) {
     uint64_t tick = atomic_load_explicit(&v->tick, memory_order_relaxed);
     mr_fiber *f = atomic_load_explicit(&v->slot, memory_order_relaxed);
     unsigned at = (unsigned)i % MR_WATCHED;
-    if (f && f == w->watched[at].slot && tick == w->watched[at].tick && atomic_compare_exchange_strong(&v->slot, &f, NULL)) {
-      mr_fiber_taken(f);
-      return f;
-    }
+    if (f && f == w->watched[at].slot && tick == w->watched[at].tick && mr_slot_take(v, f)) return f;
     w->watched[at].slot = f;
     w->watched[at].tick = tick;
   }

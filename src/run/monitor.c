@@ -7,6 +7,7 @@
  * CPU clock stands still, because it blocks in the kernel (a signal would only disturb it there).
  */
 #include "run/rt.h"
+#include "run/hold.h"
 #include "heap/pool.h"
 #include "observe/trace.h"
 
@@ -39,10 +40,7 @@ static void rescue_slot(mr_worker *w) {
   mr_fiber *f = atomic_load(&w->slot);
   if (!f || !atomic_load(&mr_rt.nidle)) return;
   mr_moving();
-  if (atomic_compare_exchange_strong(&w->slot, &f, NULL)) {
-    mr_fiber_taken(f);
-    mr_enqueue(NULL, f, 0);
-  }
+  if (mr_slot_take(w, f)) mr_enqueue(NULL, f, 0);
   mr_settled();
 }
 
@@ -59,9 +57,8 @@ static int lingers(mr_worker *w, mr_thread *t) {
 
 static int look_at(mr_worker *w, uint64_t now, int urgent) {
   mr_runtime *r = &mr_rt;
-  uintptr_t held = atomic_load(&w->thread);
-  mr_thread *t = (mr_thread *)(held & ~(uintptr_t)1);
-  if (!(held & 1)) return 0;
+  mr_thread *t = mr_worker_runner(w);
+  if (!t) return 0;
   if (lingers(w, t)) return 1;
   port_chaos();                                /* t may hand its worker on and end now, and its record get another owner */
   uint64_t tick = atomic_load_explicit(&w->tick, memory_order_relaxed);
@@ -106,9 +103,8 @@ int mr_run_interrupted(int take) { return take ? atomic_exchange(&mr_rt.interrup
 void mr_run_poke(mr_fiber *f, unsigned what) {
   mr_runtime *r = &mr_rt;
   for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) {
-    uintptr_t held = atomic_load(&r->worker[i].thread);
-    mr_thread *t = (mr_thread *)(held & ~(uintptr_t)1);
-    if ((held & 1) && atomic_load_explicit(&t->current, memory_order_relaxed) == f) {
+    mr_thread *t = mr_worker_runner(&r->worker[i]);
+    if (t && atomic_load_explicit(&t->current, memory_order_relaxed) == f) {
       atomic_fetch_or(&t->poke, what);
       if (!MR_DEAF) port_thread_kick(&t->os);
     }

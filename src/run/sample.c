@@ -14,6 +14,7 @@
  * A thread that does not come back, in an endless loop, has its sample still to be charged: who reads (mr_running) adds it.
  */
 #include "run/rt.h"
+#include "run/hold.h"
 #include "run/crew.h"
 
 #define STAY 300000u                             /* ns */
@@ -74,9 +75,9 @@ unsigned mr_running(mr_running_fiber *out, unsigned most) {
     if (f) out[n++] = (mr_running_fiber){ f, READ(t->sample), -1, t };
   }
   for (unsigned i = 0, used = atomic_load(&mr_rt.nused); i < used; i++) {
-    uintptr_t held = atomic_load(&mr_rt.worker[i].thread);
-    for (unsigned k = 0; (held & 1) && k < n; k++)
-      if ((uintptr_t)out[k].thread == (held & ~(uintptr_t)1)) out[k].worker = (int)i;
+    const mr_thread *t = mr_worker_runner(&mr_rt.worker[i]);
+    for (unsigned k = 0; t && k < n; k++)
+      if (out[k].thread == t) out[k].worker = (int)i;
   }
   return n;
 }

@@ -14,6 +14,7 @@
 #include "base/rank.h"
 #include "run/rt.h"
 #include "run/crew.h"
+#include "run/hold.h"
 #include "run/traced.h"
 #include "run/replay.h"
 #include "port/system.h"
@@ -23,18 +24,12 @@ PORT_TLS mr_thread *mr_this_thread;
 
 /* ---- becoming ready ---- */
 
-/* What was in a slot, or NULL. */
-static inline mr_fiber *out_of(mr_fiber *f) {
-  if (f) mr_fiber_taken(f);
-  return f;
-}
-
 static void queue_with(mr_worker *w, mr_fiber *f, int front);
 
 /* Somebody queued with a worker that has retired in between: nobody would look there. */
 static PORT_NOINLINE void rescue(mr_worker *w) {
   mr_fiber *f;
-  while ((f = mr_queue_take(&w->queue)) != NULL || (f = out_of(atomic_exchange(&w->slot, NULL))) != NULL) queue_with(NULL, f, 0);
+  while ((f = mr_queue_take(&w->queue)) != NULL) queue_with(NULL, f, 0);
 }
 
 /* A worker that retires clears w->thread and then rescues: so one of the two, it or the caller, finds what has been queued here. */
@@ -60,24 +55,13 @@ void mr_enqueue(mr_worker *w, mr_fiber *f, int due) {
 
 static PORT_NOINLINE void not_next(mr_worker *w, mr_fiber *f) { mr_enqueue(w, f, 0); }
 
-/* What comes out of the slot for another one. The worker may have been taken away: see hand_over. */
-static PORT_NOINLINE void slot_changed(mr_thread *t, mr_worker *w, mr_fiber *old) {
-  if (PORT_UNLIKELY(atomic_load(&w->thread) != ((uintptr_t)t | 1))) {
-    rescue(w);
-    mr_wake_idle();
-  }
-  if (out_of(old)) mr_enqueue(w, old, 0);
-}
-
 /*
  * A woken fiber runs next on the worker of who woke it; what sat there waits in the queue. Only the worker's holder may
- * fill the slot: the holder always looks there before it sleeps. A thread whose worker is taken away in this moment
- * sees so afterwards and empties it.
+ * fill the slot: the holder always looks there before it sleeps.
  */
 static inline void hand_over(mr_thread *t, mr_fiber *f) {
   mr_worker *w = t->worker;
-  uintptr_t mine = (uintptr_t)t | 1;
-  if (!w || PORT_UNLIKELY(atomic_load_explicit(&w->thread, memory_order_relaxed) != mine)) {
+  if (PORT_UNLIKELY(!w)) {
     not_next(NULL, f);
     return;
   }
@@ -85,11 +69,18 @@ static inline void hand_over(mr_thread *t, mr_fiber *f) {
     not_next(w, f);                             /* nobody of its level goes before others */
     return;
   }
-  port_chaos();
-  mr_fiber_placed(f);
-  mr_fiber *old = atomic_exchange(&w->slot, f);
-  /* Taken away before the exchange, the new holder may have found the slot empty and sleep; taken after it, it has still to look. */
-  if (PORT_UNLIKELY(atomic_load(&w->thread) != mine) || PORT_UNLIKELY(old != NULL)) slot_changed(t, w, old);
+  mr_assert(t == mr_this_thread && atomic_load(&t->runs));
+  mr_fiber *rest = f;                           /* what goes into the queue instead */
+  if (PORT_LIKELY(mr_hold(t, w))) {
+    mr_fiber_placed(f);
+    rest = atomic_load_explicit(&w->slot, memory_order_relaxed);
+    atomic_store_explicit(&w->slot, f, memory_order_release);
+    if (PORT_UNLIKELY(rest != NULL)) mr_fiber_taken(rest);
+  } else {
+    w = NULL;                                   /* it was taken away */
+  }
+  mr_hold_end(t);
+  if (PORT_UNLIKELY(rest != NULL)) not_next(w, rest);
 }
 
 /*
@@ -177,8 +168,11 @@ int mr_fiber_parked(mr_fiber *f) {
 /* ---- dispatch ---- */
 
 static mr_fiber *take_slot(mr_worker *w) {
-  if (!atomic_load_explicit(&w->slot, memory_order_relaxed)) return NULL;
-  return out_of(atomic_exchange_explicit(&w->slot, NULL, memory_order_acq_rel));
+  mr_fiber *f = atomic_load_explicit(&w->slot, memory_order_acquire);
+  if (!f) return NULL;
+  mr_fiber_taken(f);
+  atomic_store_explicit(&w->slot, NULL, memory_order_relaxed);
+  return f;
 }
 
 /* What is due, and now and then what is ready outside. */
@@ -270,7 +264,7 @@ static void give_to_waiter(mr_thread *t, mr_worker *w, mr_fiber *f) {
   atomic_store_explicit(&f->state, FIBER_RUNNING, memory_order_relaxed);
   t->worker = NULL;
   /* Its own before it is told: it may be back from its fiber at once, and then looks whether it still has it (leave_fiber). */
-  atomic_store(&w->thread, (uintptr_t)waiter | 1);
+  mr_worker_leave(w, t, waiter);
   atomic_store(&waiter->given, w);
   port_event_set(&waiter->event);
 }
@@ -285,9 +279,7 @@ static void leave_crew(mr_crew *c, mr_worker *w) {
  * gone: what is ready there must be in a queue when others look whether anything is left.
  */
 static PORT_INLINE int leave_fiber(mr_thread *t, mr_worker *w, mr_crew *c) {
-  uintptr_t mine = (uintptr_t)t | 1;
-  /* Others take a worker only while it says | 1: once we have lowered that it is ours until the next run. */
-  if (PORT_LIKELY(atomic_compare_exchange_strong(&w->thread, &mine, (uintptr_t)t))) {
+  if (PORT_LIKELY(mr_hold(t, w))) {
     if (PORT_UNLIKELY(t->left)) mr_run_body.recycle(w, t);
     if (PORT_UNLIKELY(t->gave_way)) {
       /* in turns, or one of the two queues would starve */
@@ -359,7 +351,7 @@ static PORT_INLINE mr_crew *resume(mr_thread *t, mr_fiber *f) {
 static PORT_INLINE mr_crew *take_turn(mr_thread *t, mr_worker *w, mr_fiber *f) {
   if (PORT_UNLIKELY(f->fresh)) mr_run_body.get(w, f);
   atomic_store_explicit(&t->poke, 0, memory_order_relaxed);
-  atomic_store_explicit(&w->thread, (uintptr_t)t | 1, memory_order_release);
+  mr_hold_end(t);
   return resume(t, f);
 }
 
@@ -398,11 +390,13 @@ static int retire(mr_thread *t, mr_worker *w) {
   mr_runtime *r = &mr_rt;
   mr_run_body.flush(w);
   mr_moving();
+  mr_fiber *f = take_slot(w);
+  if (f) mr_queue_add(&w->queue, f, 0);
   port_acquire(&r->ilock);
   int stays = !atomic_load(&r->stopping) && w->id < (unsigned)atomic_load(&r->target);
   if (!stays) {
     mr_worker_rests(w);
-    atomic_store(&w->thread, 0);
+    mr_worker_leave(w, t, NULL);
     r->nactive--;
   }
   port_unlock(&r->ilock);

@@ -69,6 +69,46 @@ static void test_a_baton_goes_round(void) {
   }
 }
 
+enum { CALLS = 200 / SLOW };
+static mr_event call;
+static atomic_int answered;
+static task *callee;
+
+static int answers(task *t) {
+  if (t->at == 1) mr_wake(&t->fiber);
+  for (;;) {
+    if (t->at == 1) {
+      again(&call);
+      t->at = 0;
+      if (atomic_fetch_add(&answered, 1) + 1 == CALLS) return ENDS;
+    }
+    t->at = 1;
+    if (waits_for(t, &call)) return parks(t, UINT64_MAX);
+  }
+}
+
+/* It computes until the one that it has woken has run: on another worker, as its own is busy. */
+static int calls(task *t) {
+  for (; t->count < CALLS; t->count++) {
+    if (told_to_yield(t)) return BODY_YIELDS;
+    while (atomic_load(&callee->fiber.state) != FIBER_PARKED) port_pause();
+    mr_event_set(&call, &t->fiber);
+    while (atomic_load(&answered) <= t->count) port_pause();
+  }
+  return ENDS;
+}
+
+static void test_what_is_next_behind_one_who_computes_is_run_by_another(void) {
+  mr_event_init(&call);
+  atomic_store(&answered, 0);
+  start(2);
+  callee = spawn(answers, NULL, NULL);
+  spawn(calls, NULL, NULL);
+  wait_for_all();
+  CHECK(atomic_load(&answered) == CALLS);
+  stop();
+}
+
 /* ---- turns ---- */
 
 static atomic_int computes, seen;
@@ -228,6 +268,7 @@ static void test_a_deadlock_is_noticed_and_only_then(void) {
 int main(void) {
   test_all_that_is_born_ends();
   test_a_baton_goes_round();
+  test_what_is_next_behind_one_who_computes_is_run_by_another();
   test_who_computes_is_interrupted();
   test_who_does_not_give_way_loses_its_worker();
   test_a_thread_that_keeps_its_fiber_gives_its_worker_away();

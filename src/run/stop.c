@@ -4,6 +4,7 @@
  * Nothing here waits without a limit, and nothing is freed that a thread which is left behind could touch. After mr_run_forget, which is
  * only called when no thread is left, all is as before the first start; records of threads stay.
  */
+#include "run/hold.h"
 #include "run/rt.h"
 
 #define PATIENCE 150000000u          /* ns to wait for running fibers; if the machine is loaded, until they have had about that much of it */
@@ -38,9 +39,8 @@ int mr_patience_over(const mr_patience *p) {
 static void tell_running(void) {
   mr_runtime *r = &mr_rt;
   for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) {
-    uintptr_t held = atomic_load(&r->worker[i].thread);
-    mr_thread *t = (mr_thread *)(held & ~(uintptr_t)1);
-    if (!(held & 1) || t == mr_this_thread) continue;
+    mr_thread *t = mr_worker_runner(&r->worker[i]);
+    if (!t || t == mr_this_thread) continue;
     atomic_fetch_or(&t->poke, POKE_PREEMPT);
     port_thread_kick(&t->os);
   }
@@ -89,7 +89,7 @@ static int all_asleep(void) {
   mr_runtime *r = &mr_rt;
   if (atomic_load(&r->nmoving) != 0) return 0;
   for (unsigned i = 0, n = atomic_load(&r->nused); i < n; i++) {
-    mr_thread *t = (mr_thread *)(atomic_load(&r->worker[i].thread) & ~(uintptr_t)1);
+    const mr_thread *t = mr_worker_thread(&r->worker[i]);
     if (t && atomic_load(&t->lives)) return 0;
   }
   return atomic_load(&r->nthreads) == atomic_load(&r->nblocked);

@@ -9,6 +9,7 @@
  */
 #include "base/rank.h"
 #include "run/rt.h"
+#include "run/hold.h"
 #include "run/replay.h"
 
 #include "heap/pool.h"
@@ -41,6 +42,7 @@ mr_thread *mr_thread_new(void) {
   if (!t) return NULL;
   t->next = NULL;
   t->listed = LIST_NONE;
+  atomic_store(&t->runs, 0);
   t->seasoned = 0;                             /* of the record's last owner: it would list itself though it is reserved */
   if (!mr_run_body.equip(t)) {
     mr_thread_free(t);
@@ -77,7 +79,7 @@ static mr_thread *thread_start(mr_worker *w) {
   if (port_thread_start(mr_run_thread, t, "mare-worker") != 0) {
     atomic_store(&t->lives, 0);
     atomic_fetch_sub(&mr_rt.nthreads, 1);
-    if (w) atomic_store(&w->thread, 0);
+    if (w) mr_worker_leave(w, t, NULL);
     mr_thread_free(t);
     return NULL;
   }
@@ -156,14 +158,62 @@ int mr_spare_wait(mr_thread *t) {
   return 1;
 }
 
-int mr_worker_take(mr_worker *w, mr_thread *from, mr_thread *to) {
-  /*
-   * Only from a thread that runs a fiber: otherwise it is between two fibers, and holds what it has found. Several may try at once - the
-   * monitor, `from` itself as it blocks or comes back (leave_fiber) - and one succeeds; `to` believes it only when it finds it in `given`.
-   */
-  uintptr_t running = (uintptr_t)from | 1;
+/* ---- holding: see hold.h ---- */
+
+int mr_hold_on(mr_thread *t, mr_worker *w) {
+  uintptr_t held;
+  for (unsigned turn = 0; (held = atomic_load(&w->thread)) == ((uintptr_t)t | 1); turn++) {
+    if (turn < 64) port_pause();
+    else port_yield();
+  }
+  return held == (uintptr_t)t;
+}
+
+int mr_worker_seize(mr_worker *w, mr_thread *t) {
+  uintptr_t held = (uintptr_t)t;
   port_chaos();
-  if (!atomic_compare_exchange_strong(&w->thread, &running, (uintptr_t)to)) return 0;
+  if (!atomic_compare_exchange_strong(&w->thread, &held, (uintptr_t)t | 1)) return 0;
+  port_seldom_stored();
+  port_chaos();
+  if (atomic_load(&t->runs)) return 1;
+  mr_worker_pass(w, t);
+  return 0;
+}
+
+void mr_worker_leave(mr_worker *w, mr_thread *t, mr_thread *next) {
+  uintptr_t held = (uintptr_t)t;
+  while (!atomic_compare_exchange_strong(&w->thread, &held, (uintptr_t)next)) {   /* somebody is about to find that t runs none */
+    held = (uintptr_t)t;
+    port_pause();
+  }
+}
+
+int mr_slot_take(mr_worker *w, mr_fiber *f) {
+  mr_thread *t = mr_worker_thread(w);
+  if (!t || !mr_worker_seize(w, t)) return 0;
+  int there = atomic_load(&w->slot) == f;
+  if (there) {
+    mr_fiber_taken(f);
+    atomic_store_explicit(&w->slot, NULL, memory_order_relaxed);
+  }
+  mr_worker_pass(w, t);
+  return there;
+}
+
+/*
+ * Only from a thread that runs a fiber: otherwise it is between two fibers, and holds what it has found. Several may try at once - the
+ * monitor, `from` itself as it blocks or comes back (leave_fiber) - and one succeeds; `to` believes it only when it finds it in `given`.
+ */
+int mr_worker_take(mr_worker *w, mr_thread *from, mr_thread *to) {
+  if (from == mr_this_thread) {
+    int holds = mr_hold(from, w);
+    if (holds) mr_worker_leave(w, from, to);
+    mr_hold_end(from);                           /* it goes on with its fiber, without a worker */
+    if (!holds) return 0;
+  } else {
+    if (!mr_worker_seize(w, from)) return 0;
+    mr_worker_pass(w, to);
+  }
   atomic_store(&to->given, w);
   port_event_set(&to->event);
   return 1;
@@ -246,6 +296,7 @@ static void init(mr_runtime *r) {
 int mr_run_start(void) {
   mr_runtime *r = &mr_rt;
   init(r);
+  port_fences_init();
   int n = atomic_load(&r->target);
   if (n == 0) n = r->cpus > MR_MAX_WORKERS ? MR_MAX_WORKERS : r->cpus;
   atomic_store(&r->target, 0);

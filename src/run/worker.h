@@ -15,9 +15,8 @@
 
 struct mr_worker {
   _Alignas(PORT_CACHELINE) mr_queue queue;
-  _Atomic(mr_fiber *) slot;          /* hand-over: runs next */
-  /* The holding thread's address; | 1 while it runs a fiber, when the monitor may take the worker away; 0 = inactive. */
-  atomic_uintptr_t thread;
+  _Atomic(mr_fiber *) slot;          /* (holder, see hold.h; others look) hand-over: runs next */
+  atomic_uintptr_t thread;           /* the holding thread's address; | 1: somebody acts in its place, see hold.h; 0 = inactive */
   _Atomic uint64_t tick;             /* dispatches; written by the holder */
   unsigned id;
   unsigned streak;                   /* (holder) fibers taken from the slot, or of LEVEL_HIGH, in a row; more for long turns of the latter */
@@ -52,6 +51,7 @@ struct mr_thread {
   unsigned char left;                /* (own) a job has ended and left something to be recycled: see body.h */
   atomic_uchar sampled;              /* when its fiber stops, that is charged: see sample.c */
   unsigned char listed;              /* (idle lock) LIST_* */
+  atomic_uchar runs;                 /* (own) it runs a fiber, and others may act for it with the worker that it holds: see hold.h */
   /* so far, what each dispatch touches */
   mr_thread *reserve;                /* (own) the spare that will take over when this one blocks */
   _Atomic(mr_worker *) given;        /* worker handed to it while it waited */
