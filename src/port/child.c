@@ -75,13 +75,13 @@ static int set_actions(posix_spawn_file_actions_t *fa, const port_program *c) {
   return err;
 }
 
-static int set_attributes(posix_spawnattr_t *a) {
+/* The signals' mask that this program began with; flags: others' own. */
+static int set_attributes(posix_spawnattr_t *a, int flags) {
   port_sigmask original;
   sigset_t mask;
   port_signals_original(&original);
   memcpy(&mask, original.bits, sizeof mask);
-  int err = posix_spawnattr_setflags(a, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-  if (!err) err = posix_spawnattr_setpgroup(a, 0);
+  int err = posix_spawnattr_setflags(a, (short)(flags | POSIX_SPAWN_SETSIGMASK));
   return err ? err : posix_spawnattr_setsigmask(a, &mask);
 }
 
@@ -104,13 +104,33 @@ int port_child_spawn(const port_program *c, int *pid) {
   if (!err && (err = posix_spawnattr_init(&attr)) != 0) posix_spawn_file_actions_destroy(&fa);
   if (!err) {
     err = set_actions(&fa, c);
-    if (!err) err = set_attributes(&attr);
+    if (!err) err = set_attributes(&attr, POSIX_SPAWN_SETPGROUP);   /* of its own: 0 is the default */
     if (!err && (err = posix_spawnp(&p, c->argv[0], &fa, &attr, c->argv, env)) == 0) *pid = (int)p;
     posix_spawn_file_actions_destroy(&fa);
     posix_spawnattr_destroy(&attr);
   }
   if (c->changes) free(env);
   return err ? blame(c, err) : 0;
+}
+
+/*
+ * Not by system(), which has the whole program ignore SIGINT and SIGQUIT until the command has ended: what concerns the other processes would be lost.
+ * The command is in our process group, so it gets what is typed at the terminal, too.
+ */
+int port_command(const char *cmd) {
+  char *argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, (char *)(uintptr_t)cmd, NULL };
+  posix_spawnattr_t attr;
+  pid_t pid;
+  int status;
+  if (!cmd) return access("/bin/sh", X_OK) == 0;
+  if ((errno = posix_spawnattr_init(&attr)) != 0) return -1;
+  int err = set_attributes(&attr, 0);
+  if (!err) err = posix_spawn(&pid, "/bin/sh", NULL, &attr, argv, environ);
+  posix_spawnattr_destroy(&attr);
+  if ((errno = err) != 0) return -1;
+  while (waitpid(pid, &status, 0) < 0)
+    if (errno != EINTR) return -1;
+  return status;
 }
 
 int port_child_kill(int pid, int signal, int group) { return kill(group ? -pid : pid, signal) == 0 ? 0 : errno; }

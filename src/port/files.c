@@ -29,16 +29,6 @@ size_t port_file_write(const char *s, size_t len, FILE *f) { return fwrite_unloc
 void port_file_unlocked(FILE *f) { __fsetlocking(f, FSETLOCKING_BYCALLER); }
 int port_file_is_terminal(FILE *f) { return isatty(fileno(f)); }
 
-int port_command(const char *cmd) {
-  port_sigmask mask;
-  port_signals_default(&mask);
-  int status = system(cmd);
-  int err = errno;
-  port_signals_restore(&mask);
-  errno = err;
-  return status;
-}
-
 FILE *port_pipe_open(const char *cmd, const char *mode) {
   char m[3] = { mode[0], 'e', 0 };
   port_sigmask mask;

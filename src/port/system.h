@@ -71,7 +71,7 @@ void  port_editor_keep(const char *line);                 /* in the history */
 void  port_terminal_restore(void);                        /* the program ends while a line is read; async-signal-safe */
 
 /* ---- commands: the child gets the program's own signal mask and none of our descriptors ---- */
-int   port_command(const char *cmd);                      /* as system(); NULL: is there a shell? */
+int   port_command(const char *cmd);                      /* as system(), but signals go on being heard; NULL: is there a shell? */
 FILE *port_pipe_open(const char *cmd, const char *mode);  /* as popen() */
 int   port_pipe_close(FILE *f);                           /* as pclose() */
 /* This program becomes another one; returns only if that fails. Before any thread exists. */
