@@ -14,14 +14,16 @@
 
 #include "run/worker.h"
 
-int mr_hold_on(mr_thread *t, mr_worker *w);      /* the rest of mr_hold, when somebody acts in t's place or has done so */
+int mr_hold_on(mr_thread *t, mr_worker *w);      /* somebody acts in t's place, or has done so. 0: another thread holds w */
 
-/* By t, which holds w or has held it when it began to run its fiber: w is its own from now on. 0: another thread holds it. */
-static PORT_INLINE int mr_hold(mr_thread *t, mr_worker *w) {
+/* By t, which holds w or has held it when it began to run its fiber: w is its own from now on. 0: mr_hold_on must follow. */
+static PORT_INLINE int mr_hold_now(mr_thread *t, mr_worker *w) {
   port_store_often(&t->runs, 0);
   port_chaos();
-  return PORT_LIKELY(atomic_load(&w->thread) == (uintptr_t)t) || mr_hold_on(t, w);
+  return PORT_LIKELY(atomic_load(&w->thread) == (uintptr_t)t);
 }
+/* 0: another thread holds it. */
+static PORT_INLINE int mr_hold(mr_thread *t, mr_worker *w) { return mr_hold_now(t, w) || mr_hold_on(t, w); }
 
 /* It runs a fiber, or goes on with it. */
 static inline void mr_hold_end(mr_thread *t) { atomic_store_explicit(&t->runs, 1, memory_order_release); }

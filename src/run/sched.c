@@ -55,12 +55,38 @@ void mr_enqueue(mr_worker *w, mr_fiber *f, int due) {
 
 static PORT_NOINLINE void not_next(mr_worker *w, mr_fiber *f) { mr_enqueue(w, f, 0); }
 
+/* f is next on w, which t holds and goes on running with. Returns what sat there. */
+static inline mr_fiber *into_slot(mr_thread *t, mr_worker *w, mr_fiber *f) {
+  mr_fiber_placed(f);
+  mr_fiber *old = atomic_load_explicit(&w->slot, memory_order_relaxed);
+  atomic_store_explicit(&w->slot, f, memory_order_release);
+  mr_hold_end(t);
+  return old;
+}
+
+static PORT_NOINLINE void out_of_slot(mr_worker *w, mr_fiber *f) {
+  mr_fiber_taken(f);
+  mr_enqueue(w, f, 0);
+}
+
+/* The rest of hand_over, when somebody acts in t's place. */
+static PORT_NOINLINE void hand_over_later(mr_thread *t, mr_worker *w, mr_fiber *f) {
+  if (mr_hold_on(t, w)) {
+    mr_fiber *old = into_slot(t, w, f);
+    if (old) out_of_slot(w, old);
+    return;
+  }
+  mr_hold_end(t);                               /* it goes on without a worker */
+  not_next(NULL, f);
+}
+
 /*
  * A woken fiber runs next on the worker of who woke it; what sat there waits in the queue. Only the worker's holder may
  * fill the slot: the holder always looks there before it sleeps.
  */
 static inline void hand_over(mr_thread *t, mr_fiber *f) {
   mr_worker *w = t->worker;
+  mr_fiber *old;
   if (PORT_UNLIKELY(!w)) {
     not_next(NULL, f);
     return;
@@ -70,17 +96,8 @@ static inline void hand_over(mr_thread *t, mr_fiber *f) {
     return;
   }
   mr_assert(t == mr_this_thread && atomic_load(&t->runs));
-  mr_fiber *rest = f;                           /* what goes into the queue instead */
-  if (PORT_LIKELY(mr_hold(t, w))) {
-    mr_fiber_placed(f);
-    rest = atomic_load_explicit(&w->slot, memory_order_relaxed);
-    atomic_store_explicit(&w->slot, f, memory_order_release);
-    if (PORT_UNLIKELY(rest != NULL)) mr_fiber_taken(rest);
-  } else {
-    w = NULL;                                   /* it was taken away */
-  }
-  mr_hold_end(t);
-  if (PORT_UNLIKELY(rest != NULL)) not_next(w, rest);
+  if (PORT_UNLIKELY(!mr_hold_now(t, w))) hand_over_later(t, w, f);
+  else if (PORT_UNLIKELY((old = into_slot(t, w, f)) != NULL)) out_of_slot(w, old);
 }
 
 /*
