@@ -56,6 +56,8 @@ list(APPEND objects_share $<TARGET_OBJECTS:core_process>)
 file(GLOB os_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/port/*.c)
 list(APPEND os_sources ${CMAKE_SOURCE_DIR}/src/module/main.c)
 set_source_files_properties(${os_sources} PROPERTIES COMPILE_OPTIONS -D_GNU_SOURCE=)
+# Symbols that assembler defines are not seen where all is optimised in one.
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/port/jump.c PROPERTIES COMPILE_OPTIONS "-D_GNU_SOURCE=;-fno-lto")
 
 if(lua_file)
   if(MARE_CONFIG STREQUAL "rock")
@@ -67,6 +69,10 @@ if(lua_file)
   target_compile_options(mare PRIVATE ${mare_warnings} ${mare_exe_compile})
   # What Lua reads of the clock: see src/port/virtual.h. When it collects: src/lua/collect.c.
   target_link_options(mare PRIVATE ${mare_exe_link} -Wl,--wrap=time -Wl,--wrap=clock -Wl,--wrap=luaC_step -Wl,--wrap=luaC_fullgc)
+  # How it leaves its functions: src/port/jump.c.
+  if(NOT mare_sanitize AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$" AND CMAKE_SIZEOF_VOID_P EQUAL 8)
+    target_link_options(mare PRIVATE -Wl,--wrap=_setjmp -Wl,--wrap=_longjmp -Wl,--wrap=__longjmp_chk)
+  endif()
   set_target_properties(mare PROPERTIES ENABLE_EXPORTS ON)
   install(TARGETS mare RUNTIME DESTINATION bin)
 endif()
