@@ -7,7 +7,7 @@
  * Holds: one thread holds the worker; a fiber is in one place and one thread runs it; ndetached counts the threads that run a fiber without
  * a worker; a fiber in the slot is not left there by a holder that sleeps.
  *
- * A thread's store to its `runs` is seen late, at any time before its next one, or when the monitor makes all stores seen.
+ * A thread's store to its `runs` is seen late: before its next one, or when the monitor makes all stores seen.
  *
  * check: safety
  * broken: BROKEN_TAKE finds                 (the monitor takes the worker without a look at who holds it)
@@ -71,8 +71,10 @@ inline mr_worker_seize(t, ok) {
   }
   if
   :: ok ->
-#ifndef BROKEN_SEEN
-    d_step { if :: late[t] -> late[t] = false; runs[t] = false :: else fi }
+#ifdef BROKEN_SEEN
+    if :: true -> d_step { if :: late[t] -> late[t] = false; runs[t] = false :: else fi } :: true fi;
+#else
+    d_step { if :: late[t] -> late[t] = false; runs[t] = false :: else fi };
 #endif
 #ifndef BROKEN_RUNS
     ok = runs[t];
@@ -253,16 +255,6 @@ end:
   od
 }
 
-/* What was stored is seen some time. */
-proctype memory() {
-end:
-  do
-  :: d_step { late[0] -> late[0] = false; runs[0] = false }
-  :: d_step { late[1] -> late[1] = false; runs[1] = false }
-  :: d_step { late[2] -> late[2] = false; runs[2] = false }
-  od
-}
-
 /* Somebody outside wakes what would wait for ever. */
 proctype outside() {
   byte i; bool ok; mtype was; byte t;
@@ -297,6 +289,6 @@ init {
     spare[1] = true; spare[2] = true;
     given[0] = true;                          /* holder is 0 */
     run mr_run_thread(0); run mr_run_thread(1); run mr_run_thread(2);
-    run monitor(); run memory(); run outside()
+    run monitor(); run outside()
   }
 }
