@@ -61,10 +61,11 @@ static inline mr_step mr_channel_quick_take(mr_channel *c, mr_mail *m) {
   return step;
 }
 
-/* Queues node, whose wait is open, as a receiver. 0: there is a message, or the channel is closed. */
+/* Queues node, whose wait is open, as a receiver. 0: there is a message, or the channel is closed. Where there is no news, `senders` is not touched. */
 static inline int mr_channel_quick_wait(mr_channel *c, mr_wait *node) {
   port_acquire(&c->lock);
-  int waits = c->count == 0 && mr_waitq_empty(&c->senders) && !c->closed;
+  int waits = c->count == 0 && !c->closed &&
+              (PORT_LIKELY(!atomic_load_explicit(&c->news, memory_order_relaxed)) || mr_waitq_empty(&c->senders));
   if (PORT_LIKELY(waits)) mr_channel_queue(c, &c->receivers, node);
   mr_channel_leave(c);
   return waits;

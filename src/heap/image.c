@@ -58,6 +58,7 @@ void mr_image_rewind(const mr_image *im, mr_heap *h) {
 }
 
 void mr_image_prefetch(const mr_image *im, const lua_State *L) {
-  const char *chunk = (const char *)L - im->state, *from = chunk + im->near, *end = chunk + im->chunk;
-  for (; from < end; from += PORT_CACHELINE) PORT_PREFETCH(from);
+  const char *chunk = (const char *)L - im->state;
+  for (size_t at = im->near; at < im->near_end; at += PORT_CACHELINE) PORT_PREFETCH(chunk + at);
+  for (size_t at = im->size; at < im->chunk; at += PORT_CACHELINE) PORT_PREFETCH(chunk + at);
 }

@@ -9,7 +9,7 @@ struct mr_image {
   size_t chunk;            /* size of the chunks it is copied to */
   unsigned kind;
   size_t state;            /* offset of the lua_State */
-  size_t near;             /* of what a process touches whenever it runs */
+  size_t near, near_end;   /* of what a process touches whenever it runs; behind it comes only its stack */
   size_t pointers;
   uint16_t *offsets;       /* words that point into the image, counted in words from its start */
   char *bytes;             /* such words hold offsets instead of addresses */

@@ -42,7 +42,7 @@ typedef struct template {
   char *near;                       /* where what comes last begins; NULL: not known yet */
   size_t calls, used, live;         /* live: blocks of the scratch zone */
   int recording, broken;
-  size_t nnear, near_end;
+  size_t nnear, near_end, near_stack;   /* so far, counted from `near`; the stack comes last, and most of it is not used */
   near_block last[NEAR];
   unsigned char stays[CALLS];       /* by number of the call: KEPT_NOT … */
 } template;
@@ -157,6 +157,7 @@ static void near_add_own(template *t, lua_State *L) {
   const raw_call *c = (const raw_call *)(const void *)((const raw_state *)L)->call;
   for (int i = 0; i < CALL_RECORDS && scratch_of(t, c) && scratch_of(t, (const char *)c + sizeof *c - 1) && (c = c->next) != NULL; i++)
     near_add(t, c, PORT_CACHELINE);
+  t->near_stack = t->near_end;
   near_add(t, (const void *)((const raw_running *)(const void *)L)->stack, STACK_LINES * PORT_CACHELINE);
 }
 
@@ -229,16 +230,18 @@ static int pack(template *t, mr_opener open, mr_image *im) {
   im->state = (size_t)((char *)L - t->base);
   im->size = (size_t)(t->near - t->base) + t->near_end;
   im->near = (size_t)(t->near - t->base);
+  im->near_end = im->near + t->near_stack;
   lua_setallocf(L, mr_heap_alloc, t->base);
   return im->state < im->size;
 }
 
 /*
- * A multiple of ALIGN, and an odd one, so that the same field of many states doesn't fall into the same few sets of the
- * processor's cache.
+ * A multiple of ALIGN, but of no higher power of two than twice that: so the same field of many states falls into an eighth of the sets of the
+ * processor's cache at least, and what is touched often, side by side in more than eight lines, into all alike.
  */
 static int choose_chunk(mr_image *im) {
-  im->chunk = ((im->size + SLACK + ALIGN - 1) / ALIGN | 1) * ALIGN;
+  size_t n = (im->size + SLACK + ALIGN - 1) / ALIGN;
+  im->chunk = (n % 4 ? n : n + 1) * ALIGN;
   int kind = mr_pool_kind_new(im->chunk);
   im->kind = (unsigned)kind;
   return kind >= 0;

@@ -101,7 +101,6 @@ struct mr_proc {
   mr_budget *budget;                 /* referenced; NULL: none. See budget.h */
   mr_job job;
   atomic_size_t held;                /* bytes that its heap holds; (owner) writes */
-  struct mr_asked *looks;            /* (lock) who wants to look at it: see look.c */
   _Alignas(PORT_CACHELINE) mr_lua main;
   atomic_uint restarts;              /* how often its supervisor had started it again before it was made */
   atomic_uchar status;
@@ -132,6 +131,7 @@ struct mr_proc {
   struct mr_group *group;            /* the one it belongs to, or NULL; see group.h */
   _Atomic(struct mr_control *) control;  /* who it is tied to, and why it is to end; NULL: nothing of that. See control.h */
   mr_bounds bounds;                  /* (owner) its first fiber's */
+  struct mr_asked *looks;            /* (lock) who wants to look at it: see look.c */
   uint64_t parent;                   /* the id of the process that has made it; 0: none */
   unsigned group_waits;              /* (group's lock) fibers of it that wait for the others */
   uint64_t strands;                  /* (owner) fibers made besides the first: their numbers */

@@ -120,6 +120,6 @@ void mr_state_flush(unsigned worker) {
 void mr_state_prefetch(const mr_lua *l) {
   const char *L = (const char *)l->L, *stack = l->hint;
   for (int i = 0; i < 4; i++) PORT_PREFETCH(L + i * PORT_CACHELINE);
-  for (int i = 0; stack && i < 3; i++) PORT_PREFETCH(stack + i * PORT_CACHELINE);
+  for (int i = 0; stack && i < 4; i++) PORT_PREFETCH(stack + i * PORT_CACHELINE);
   if (image) mr_image_prefetch(image, l->L);
 }
