@@ -165,7 +165,12 @@ describe("TypeCodes", function()
     unread(T.TypeCode, "13000000 04000000 01 000000", "end before")
     unread(T.TypeCode, "11000000 1e000000 01 000000 02000000 4500 0000 02000000 4500 0000 ffffffff 02000000 7800", "more members than bytes")
     unread(T.TypeCode, "1c000000 2000 0200", "can't exist", nil, "BAD_TYPECODE")
-    unread(T.TypeCode, "1d000000 04000000 01 000000", "value type", nil, "NO_IMPLEMENT")
+    unread(T.TypeCode, "1d000000 04000000 01 000000", "end before")
+    unread(T.TypeCode, "1d000000 16000000 01 000000 02000000 5600 0000 02000000 5600 0400 00000000", "of no known sort", nil, "BAD_TYPECODE")
+    unread(T.TypeCode, "1d000000 1a000000 01 000000 02000000 5600 0000 02000000 5600 0000 03000000 00000000", "whose base is none", nil,
+           "BAD_TYPECODE")
+    unread(T.TypeCode, "1d000000 20000000 01 000000 02000000 5600 0000 02000000 5600 0000 ffffffff e0ffffff 00000000", "too many valuetypes", nil,
+           "BAD_TYPECODE")
   end)
 
   it("of types that repeat stay small when written", function()

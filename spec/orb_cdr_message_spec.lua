@@ -216,9 +216,9 @@ describe("programs", function()
     assert.has_error(function() cdr.environment { fail = 5 } end)
   end)
 
-  it("refuse value types", function()
-    unsent({ kind = "value", id = "IDL:V:1.0", name = "V" }, {}, "value: values of kind 'value' can't be sent yet", c.LITTLE, "NO_IMPLEMENT")
-    unread({ kind = "native", id = "IDL:V:1.0", name = "V" }, "00", "can't be received yet", c.LITTLE, "NO_IMPLEMENT")
+  it("refuse native types", function()
+    unsent({ kind = "native", id = "IDL:V:1.0", name = "V" }, {}, "value: values of kind 'native' can't be sent", c.LITTLE, "NO_IMPLEMENT")
+    unread({ kind = "native", id = "IDL:V:1.0", name = "V" }, "00", "can't be received", c.LITTLE, "NO_IMPLEMENT")
   end)
 
   it("tell their failure function what the call has done, as the codec says", function()

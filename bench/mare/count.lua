@@ -135,6 +135,33 @@ function works.call()
   over:send(true)
 end
 
+--- A hundred records to bytes and back by CORBA's rules: structs, or values of a class.
+local function marshalled(kind)
+  return function()
+    local cdr = require "mare.orb.cdr"
+    local record = { kind = kind, id = "IDL:Record:1.0", name = "Record" }
+    local members, class = {}, kind == "value" and {} or nil
+    for name, T in ("a ushort b string c octet d short e long f double g char h float i string j boolean k ulong"):gmatch "(%l) (%l+)" do
+      members[#members + 1] = { name = name, type = { kind = T, bound = T == "string" and 0 or nil } }
+    end
+    record.members, record.state, record.bases = members, members, {}
+    local env = cdr.environment { resolve = function() return record end }
+    if class then env.classes[class], env.classes[record.id] = record, class end
+    local program = env:program { { kind = "sequence", element = record } }
+    local list = {}
+    for i = 1, 100 do
+      list[i] = setmetatable({ a = i, b = "some text", c = 2, d = -3, e = 4, f = 5.5, g = "c", h = 6.5, i = "second", j = true, k = 7 }, class)
+    end
+    local codec = 1 | 2 << 1 | 8
+    for _ = 1, n do
+      local back = program:decode(program:encode(codec, list), 1, codec)
+      assert(#back == 100 and getmetatable(back[1]) == class)
+    end
+  end
+end
+works.structs = marshalled "struct"
+works.values = marshalled "value"
+
 --- Operations of a dict on one key with a short text: by a function each, so that no other work is counted.
 local function of_dict(f)
   return function()

@@ -13,6 +13,8 @@ local titles = {
   "## Features over GIOP 1.2",
   "## Features over GIOP 1.1 and 1.0\n\nWithout wide characters: 1.0 has none, omniORB sends none over 1.1.",
   "## Connections",
+  "## Values\n\nOver `values.idl`: every operation answers with the value it got. omniORB has no custom values; JacORB needs a class of our " ..
+    "own in the place of\nthe one that it brings for RMI, which does not start on Java 17 (`-Djavax.rmi.CORBA.UtilClass`).",
 }
 
 -- Why a cell is "no", where that is known.
@@ -23,6 +25,9 @@ local reasons = {
   ["any: recursive union"] = "JacORB's stack overflows over the TypeCode",
   ["any: exception"] = "omniORB leaves out the repository id before the members, which mare and JacORB write",
   ["any: sequence of structs"] = "omniORB over GIOP 1.1, with itself, too: what does not fit into one fragment ends in MARSHAL",
+  ["value of an unknown type"] = "omniORB reads no value that it has to cut down, one of its own neither",
+  ["box as ValueBase"] = "what is boxed has a class of Java or of the IDL in JacORB, and that is no value",
+  ["box in an any"] = "JacORB sends a string in an any as a value of Java's own class, and does not read a box there",
   t_longdouble = "omniORB sends the 16 bytes that x86 keeps of its 80 bits; on the wire a long double is a binary128",
 }
 

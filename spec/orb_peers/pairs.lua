@@ -1,4 +1,4 @@
--- Runs clients of the rich interface against servers of it, and says what each pair does.
+-- Runs clients of the rich interface, and of values.idl, against servers of it, and says what each pair does.
 --
 --   local pairs_of = require "spec.orb_peers.pairs"
 --   pairs_of.missing "jacorb"                       nil, or why its programs can't be built here
@@ -21,6 +21,17 @@ local peers = {
   JacORB = { build = "java", server = { java[1], java[2], java[3], java[4], "-DOAIAddr=127.0.0.1", "Server" },
              client = { java[1], java[2], java[3], java[4], "-DOAIAddr=127.0.0.1", "Client" } },
 }
+
+-- The same for values.idl, by the names "mare values" …
+local vcpp, classpath = "build/orb_peers/values-cpp/", "build/orb_peers/values-java/classes:build/orb_peers/jars/*"
+local function vjava(class)
+  return { "java", "-XX:+UseSerialGC", "-Djavax.rmi.CORBA.UtilClass=Rmi", "-cp", classpath, "-DOAIAddr=127.0.0.1", class }
+end
+peers["mare values"] = { server = { proc.bin, "run", "spec/orb_peers/values_server.lua" },
+                         client = { proc.bin, "run", "spec/orb_peers/values_client.lua" } }
+peers["omniORB values"] = { build = "values-cpp", server = { vcpp .. "server", "-ORBendPoint", "giop:tcp:127.0.0.1:" },
+                            client = { vcpp .. "client" } }
+peers["JacORB values"] = { build = "values-java", server = vjava "ValuesServer", client = vjava "ValuesClient" }
 
 local idle = { "-ORBinConScanPeriod", "2", "-ORBscanGranularity", "1" }
 local v11, v10 = { "-ORBmaxGIOPVersion", "1.1", "without=wide" }, { "-ORBmaxGIOPVersion", "1.0", "without=wide" }
@@ -52,6 +63,15 @@ runner.list = {
   { id = "mare → omniORB", client = "mare", server = "omniORB", options = { "only=t_octets" }, recorded = "S", table = 3 },
   { id = "omniORB → mare", client = "omniORB", server = "mare", options = { "only=t_octets" }, recorded = "C", table = 3 },
   { id = "JacORB → mare", client = "JacORB", server = "mare", options = { "only=t_string" }, recorded = "J", table = 3 },
+  { id = "mare → omniORB", client = "mare values", server = "omniORB values", table = 4 },
+  { id = "omniORB → mare", client = "omniORB values", server = "mare values", table = 4 },
+  { id = "mare → JacORB", client = "mare values", server = "JacORB values", table = 4 },
+  { id = "JacORB → mare", client = "JacORB values", server = "mare values", table = 4 },
+  { id = "mare → mare", client = "mare values", server = "mare values", table = 4 },
+  { id = "mare → omniORB, 1.0", client = "mare values", server = "omniORB values", options = { "-ORBmaxGIOPVersion", "1.0" }, table = 4 },
+  { id = "omniORB → mare, 1.0", client = "omniORB values", server = "mare values", options = { "-ORBmaxGIOPVersion", "1.0" }, table = 4 },
+  { id = "omniORB → omniORB", client = "omniORB values", server = "omniORB values", table = 4, control = true },
+  { id = "JacORB → JacORB", client = "JacORB values", server = "JacORB values", table = 4, control = true },
 }
 
 local known = {}

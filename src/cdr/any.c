@@ -7,6 +7,7 @@
 #include "cdr/put.h"
 #include "cdr/get.h"
 #include "cdr/typecode.h"
+#include "cdr/value.h"
 #include "transfer/transfer.h"
 
 enum { PLACES = 128, MOST_KEPT = 4096 };       /* TypeCodes; bytes of one */
@@ -127,6 +128,16 @@ static int put_object(mr_enc *e, mr_val v, int known) {
   return 0;
 }
 
+/* A value that tells its type. 0: it is none. */
+static int put_value_code(mr_enc *e, mr_val v, const mr_type **inside) {
+  int r = mr_value_type(e, v, inside);
+  if (r <= 0) return r;
+  if (!lua_checkstack(e->L, 20)) mr_raise_memory(e->L);
+  mr_push_type(e->L, e->fields, *inside);      /* keeps it */
+  e->strays++;
+  return put_code(e, mr_val_at(e, lua_gettop(e->L))) ? 1 : -1;
+}
+
 int mr_any_begin(mr_enc *e, mr_val v, const mr_type **inside) {
   int object = (v.tt & RAW_COLLECTABLE) && v.tt != RAW_SHORT && v.tt != RAW_LONG, known = object && mr_knows_reference(e, v);
   if (known || (object && v.tt != RAW_TABLE)) {
@@ -137,9 +148,11 @@ int mr_any_begin(mr_enc *e, mr_val v, const mr_type **inside) {
   if (mr_enter(e, v)) return -1;
   int strays = e->strays;
   mr_val type = mr_field(e, v, &e->env->any->members[0]);
-  if (type.tt == RAW_NIL) {                    /* a servant, or a reference that came from another process */
+  if (type.tt == RAW_NIL) {                    /* a value with its class, a servant, or a reference that came from another process */
     if (e->strays != strays) mr_drop(e, strays);
-    int r = put_object(e, v, 0);
+    int r = put_value_code(e, v, inside);
+    if (r) return r < 0 ? -1 : 0;
+    r = put_object(e, v, 0);
     if (r > 0) mr_wrong(e, "_anytype and _anyval, as this table needs a type", v);
     if (r) return -1;
     mr_leave(e);
@@ -151,7 +164,10 @@ int mr_any_begin(mr_enc *e, mr_val v, const mr_type **inside) {
   return *inside ? 0 : mr_in_member(e, "_anytype");
 }
 
-mr_val mr_any_value(mr_enc *e, mr_val v) { return mr_field(e, v, &e->env->any->members[1]); }
+mr_val mr_any_value(mr_enc *e, mr_val v) {
+  mr_val x = mr_field(e, v, &e->env->any->members[1]);
+  return x.tt == RAW_NIL && mr_field(e, v, &e->env->any->members[0]).tt == RAW_NIL ? v : x;
+}
 
 int mr_put_any(mr_enc *e, const mr_type *t, mr_val v) {
   const mr_type *inside;
@@ -174,7 +190,7 @@ static size_t extent_of(const mr_dec *d) {
   if (kind >= TK_KINDS || mr_kind_is_basic(kind) || kind == TK_FIXED || kind == TK_STRING || kind == TK_WSTRING) return 0;
   size_t n;
   mr_in_octets(&in, &n);
-  return in.bad || n > MOST_KEPT ? 0 : (size_t)(in.at - start);
+  return in.bad || (in.level && in.chunk != d->in.chunk) || n > MOST_KEPT ? 0 : (size_t)(in.at - start);
 }
 
 /* The type's userdata replaces its table on top. */

@@ -146,8 +146,7 @@ int mr_in_open(mr_in *in, mr_in *sub) {
 
 static uint32_t seam(const char *p) { return cdr_load32(p, CDR_LITTLE); }
 
-/* Goes over the seam at `stop`. */
-static void cross(mr_in *in) {
+void mr_in_cross(mr_in *in) {
   mr_assert(in->at <= in->end && in->stop <= in->end && in->base <= in->at);
   in->base = in->stop - GIOP_HEADER;             /* a piece's data counts from its own header */
   in->stop = in->nseams ? in->origin + seam(in->seams) : in->end;
@@ -171,12 +170,13 @@ void mr_in_seams(mr_in *in) {
   in->nseams = count;
   if (!count) return;
   const char *base = in->base;
-  cross(in);
+  mr_in_cross(in);
   in->base = base;
-  while (in->stop <= in->at && in->stop < in->end) cross(in);
+  while (in->stop <= in->at && in->stop < in->end) mr_in_cross(in);
 }
 
 const char *mr_in_beyond(mr_in *in, size_t align, size_t n) {
+  if (in->level) return mr_in_beyond_chunk(in, align, n);
   while (in->stop < in->end) {
     size_t gap = -(size_t)(in->at - in->base) & (align - 1), left = (size_t)(in->stop - in->at);
     if (left >= gap && left - gap >= n) break;
@@ -184,11 +184,11 @@ const char *mr_in_beyond(mr_in *in, size_t align, size_t n) {
       const char *p = in->at + gap;
       if ((align > 1 && n <= align) || align > 4 || n > (size_t)(in->end - p)) return mr_in_fail(in, "numbers broken by a fragment"), NULL;
       in->at = p + n;
-      while (in->stop < in->at && in->stop < in->end) cross(in);
+      while (in->stop < in->at && in->stop < in->end) mr_in_cross(in);
       return p;
     }
     in->at = in->stop;
-    cross(in);
+    mr_in_cross(in);
   }
   size_t gap = -(size_t)(in->at - in->base) & (align - 1), left = (size_t)(in->stop - in->at);
   if (left < gap || left - gap < n) return mr_in_fail(in, "the bytes end before the value does"), NULL;

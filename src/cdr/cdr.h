@@ -133,6 +133,9 @@ typedef struct mr_in {
   const char *origin;                          /* where places count from */
   const char *seams;                           /* the ones behind `stop`: little-endian numbers of 4 bytes, offsets from `origin` */
   uint32_t nseams;
+  uint32_t level;                              /* chunked values around what is read; 0: the next three mean nothing. See chunk.c */
+  uint32_t ended;                              /* those of this level and above have ended already; 0: none has */
+  const char *chunk, *edge;                    /* where the chunk ends; what `stop` would be without it */
   const char *bad, *bad_at;                    /* what is wrong, or NULL, and where */
   int swap;
 } mr_in;
@@ -141,7 +144,7 @@ static inline void mr_in_begin(mr_in *in, const char *p, size_t n, size_t at, in
   in->base = in->origin = p;
   in->at = p + at;
   in->end = in->stop = p + n;
-  in->nseams = 0;
+  in->nseams = in->level = 0;
   in->bad = NULL;
   in->swap = !little != !CDR_NATIVE;
 }
@@ -152,6 +155,8 @@ void mr_in_fail_at(mr_in *in, const char *at, const char *what);
 
 const char *mr_in_beyond(mr_in *in, size_t align, size_t n);   /* mr_in_take where it ends before the value does, or a seam comes */
 void mr_in_seams(mr_in *in);                   /* takes the list at the end of what is read */
+void mr_in_cross(mr_in *in);                   /* goes over the seam at `stop` */
+const char *mr_in_beyond_chunk(mr_in *in, size_t align, size_t n);   /* mr_in_beyond inside a chunked value: chunk.c */
 
 /* The place of n bytes aligned to `align`, or NULL. */
 static inline const char *mr_in_take(mr_in *in, size_t align, size_t n) {

@@ -3,7 +3,7 @@
  *
  * A type's userdata goes into the cache before its parts are compiled, so that a recursive type finds itself. It is SOUND when the compilation
  * that made it has ended well: before, a part that is ready may point to one that never will be. What a compilation that failed left behind is
- * made anew. A type may contain itself only through a sequence.
+ * made anew. A type may contain itself only through a sequence or a value.
  *
  * Reading a type's table may run metamethods, which compile, marshal, and answer otherwise the next time: nothing is read twice and believed.
  *
@@ -17,6 +17,7 @@
 #include "cdr/flat.h"
 #include "cdr/frames.h"
 #include "cdr/text.h"
+#include "cdr/value.h"
 
 enum { MAX_TEMPLATE = 64 };                    /* members; larger structs are built key by key */
 
@@ -27,6 +28,7 @@ typedef struct compiler {
   uint32_t serial, level;
   int wire, codec;
   mr_type *made;                               /* the last; all of them are kept by the first one's references */
+  uint32_t inherited;                          /* members that valuetypes have from their bases: each has a list of its own */
   mr_frames open;
 } compiler;
 
@@ -233,9 +235,10 @@ static void end_list(mr_type *t, const mr_type *element) {
 }
 
 static void end_alias(compiler *c, mr_type *t, const mr_type *to) {
-  if (!to->ready) bad(c, "'%s' is another name for a type that is not complete", t->name ? t->name : "?");
+  if (!to->ready && to->kind != TK_VALUE) bad(c, "'%s' is another name for a type that is not complete", t->name ? t->name : "?");
   mr_type own = *t;
   *t = *to;                                    /* what `to` points to is alive by refs */
+  if (!to->ready) t->flat = NULL;              /* not known yet */
   t->tag = own.tag;
   t->alias = 1;
   t->origin = to->origin ? to->origin : to;
@@ -269,8 +272,9 @@ static uint32_t power_above(uint32_t n) {
 }
 
 /* Everything of the type in one block; the userdata is on top. */
-static mr_type *make(compiler *c, int at, int kind) {
-  uint32_t n = 0, nodes = 0, slots = 0, labels = 0;
+static mr_type *make(compiler *c, int at, int kind, const mr_shape *shape) {
+  uint32_t n = shape->n, nodes = n && n <= MAX_TEMPLATE ? power_above(n) : 0, slots = 0, labels = 0;
+  size_t value = shape->nids ? mr_value_size(shape) : 0;
   if (kind == TK_STRUCT || kind == TK_EXCEPT || kind == TK_UNION) {
     n = count_list(c, at, "members", 1 << 16);
     nodes = n <= MAX_TEMPLATE && kind != TK_UNION ? power_above(n) : 0;
@@ -279,8 +283,9 @@ static mr_type *make(compiler *c, int at, int kind) {
     n = count_list(c, at, "labels", 1 << 24);
     slots = power_above(2 * n);
   }
-  size_t flat = kind == TK_STRUCT && n && n <= MR_FLAT_MOST && mr_layout ? mr_flat_size(n) : 0;
-  size_t size = sizeof(mr_type) + n * sizeof(mr_member) + nodes * sizeof(raw_node) + labels * sizeof(mr_label) + slots * sizeof(uint32_t) + flat;
+  size_t flat = (kind == TK_STRUCT || (kind == TK_VALUE && !shape->custom)) && n && n <= MR_FLAT_MOST && mr_layout ? mr_flat_size(n) : 0;
+  size_t size = sizeof(mr_type) + n * sizeof(mr_member) + nodes * sizeof(raw_node) + labels * sizeof(mr_label) + value +
+                slots * sizeof(uint32_t) + flat;
   mr_type *t = lua_newuserdatauv(c->L, size, 2);
   memset(t, 0, size);
   t->tag = (uintptr_t)&type_tag ^ (uintptr_t)t;
@@ -292,7 +297,8 @@ static mr_type *make(compiler *c, int at, int kind) {
   t->members = (mr_member *)(t + 1);
   t->nodes = (raw_node *)(void *)(t->members + n);
   t->labels = (mr_label *)(void *)(t->nodes + nodes);
-  t->slots = (uint32_t *)(void *)(t->labels + labels);
+  t->value = value ? (mr_value *)(void *)(t->labels + labels) : NULL;
+  t->slots = (uint32_t *)(void *)((char *)(t->labels + labels) + value);
   t->flat = flat ? (mr_flat *)(void *)(t->slots + slots) : NULL;
   t->map = slots - 1;
   return t;
@@ -303,7 +309,26 @@ static int known_kind(compiler *c, int at) {
   int kind = lua_getfield(L, at, "kind") == LUA_TSTRING ? mr_kind_of(lua_tostring(L, -1)) : -1;
   if (kind < 0) bad(c, "no kind is called '%s'", luaL_tolstring(L, -1, NULL));
   lua_pop(L, 1);
+  if (kind != TK_OBJREF) return kind;
+  lua_getfield(L, at, "abstract");
+  if (lua_toboolean(L, -1)) kind = TK_ABSTRACT;
+  lua_pop(L, 1);
   return kind;
+}
+
+/* Pushes the list of what a type refers to, before it refers to anything but its bases' members. */
+static void push_refs(compiler *c, int at, int kind, mr_shape *shape) {
+  *shape = (mr_shape){ 0 };
+  if (kind != TK_VALUE && kind != TK_VALUEBOX) {
+    lua_createtable(c->L, 4, 0);
+    return;
+  }
+  const char *problem = mr_value_shape(c->L, at, kind, shape);
+  c->inherited += shape->inherited;
+  if (c->inherited > MR_MOST_INHERITED) problem = "has, with others, inherited too many members";
+  if (!problem) return;
+  lua_getfield(c->L, at, "name");
+  bad(c, "valuetype '%s' %s", lua_type(c->L, -1) == LUA_TSTRING ? lua_tostring(c->L, -1) : "?", problem);
 }
 
 /* The cache has it: is it sound? */
@@ -317,16 +342,22 @@ static const mr_type *cached(compiler *c) {
 /* T is at `at`, on top: pushes its new userdata, which the cache has now, and the list of what that refers to. */
 static mr_type *enter(compiler *c, int at) {
   lua_State *L = c->L;
-  mr_type *t = make(c, at, known_kind(c, at));
+  mr_shape shape;
+  int kind = known_kind(c, at);
+  push_refs(c, at, kind, &shape);
+  mr_type *t = make(c, at, kind, &shape);
+  if (t->value) mr_value_make(L, at + 1, t->value, &shape);
+  lua_insert(L, at + USERDATA);
   t->serial = c->serial;
+  t->number = ++c->env->types;
+  t->wire = (uint8_t)c->wire;
   t->level = c->level;
   t->made = c->made;
   c->made = t;
   lua_pushvalue(L, at);
-  lua_setiuservalue(L, -2, 1);
-  lua_createtable(L, 4, 0);
-  lua_pushvalue(L, -1);
-  lua_setiuservalue(L, -3, 2);
+  lua_setiuservalue(L, at + USERDATA, 1);
+  lua_pushvalue(L, at + REFS);
+  lua_setiuservalue(L, at + USERDATA, 2);
   mr_env_table(L, c->fields, ENV_TYPES);
   lua_pushvalue(L, at);
   lua_pushvalue(L, at + USERDATA);
@@ -352,7 +383,8 @@ static void begin_type(compiler *c, frame *f) {
     case TK_ENUM: enum_labels(c, t, f->at, refs); break;
     case TK_SEQUENCE: t->n = (uint32_t)number_field(c, f->at, "bound", 0, UINT32_MAX); f->n = 1; break;
     case TK_ARRAY: t->n = (uint32_t)number_field(c, f->at, "length", -1, INT32_MAX); t->fixed = 1; f->n = 1; break;
-    case TK_ALIAS: f->n = 1; break;
+    case TK_ALIAS: case TK_VALUEBOX: f->n = 1; break;
+    case TK_VALUE: lua_rawgeti(c->L, refs, 1); f->n = t->n; break;
     case TK_FIXED: fixed(c, t, f->at); break;
     default: break;
   }
@@ -361,13 +393,14 @@ static void begin_type(compiler *c, frame *f) {
 /* All of it is there: its userdata takes the place of its table, and is on top. */
 static void end_type(compiler *c, const frame *f) {
   switch (f->kind) {
-    case TK_STRUCT: case TK_EXCEPT:
+    case TK_STRUCT: case TK_EXCEPT: case TK_VALUE:
       make_template(c, f->t);
       if (f->t->flat) f->t->flat = mr_flat_make(f->t, f->t->flat);
       break;
     case TK_UNION: end_union(c, f->t); break;
     case TK_SEQUENCE: case TK_ARRAY: end_list(f->t, f->part); break;
     case TK_ALIAS: end_alias(c, f->t, f->part); break;
+    case TK_VALUEBOX: f->t->element = f->part; break;
     default: break;
   }
   f->t->ready = 1;
@@ -426,7 +459,9 @@ static int next_part(compiler *c, frame *f) {
   switch (f->kind) {
     case TK_SEQUENCE: c->level++; /* fall through */
     case TK_ARRAY: push_part(c, f->at, "element"); break;
+    case TK_VALUEBOX: c->level++; /* fall through */
     case TK_ALIAS: push_part(c, f->at, "type"); break;
+    case TK_VALUE: c->level++; push_member(c, f, i); break;
     case TK_UNION:
       if (i == 0) push_part(c, f->at, "discriminator");
       else push_member(c, f, i - 1);
@@ -441,8 +476,12 @@ static void take_part(compiler *c, frame *f, const mr_type *part) {
   mr_type *t = f->t;
   lua_rawseti(c->L, f->at + REFS, (lua_Integer)lua_rawlen(c->L, f->at + REFS) + 1);
   f->part = part;
-  if (f->kind == TK_SEQUENCE) c->level--;
+  if (f->kind == TK_SEQUENCE || f->kind == TK_VALUE || f->kind == TK_VALUEBOX) c->level--;
   if (f->kind == TK_UNION && f->i == 1) begin_cases(c, f);
+  else if (f->kind == TK_VALUE) {
+    t->members[f->i - 1].type = part;
+    lua_settop(c->L, f->at + LIST);
+  }
   else if (f->kind == TK_STRUCT || f->kind == TK_EXCEPT || f->kind == TK_UNION) {
     t->members[f->i - 1 - (f->kind == TK_UNION)].type = part;
     t->min = plus(t->min, part->min);

@@ -125,7 +125,7 @@ static PORT_NOINLINE int more_room(mr_enc *e) {
 
 int mr_enter(mr_enc *e, mr_val table) {
   if (PORT_UNLIKELY(++e->depth >= e->room) && more_room(e)) return -1;
-  if (e->raw) raw_push(e->L, RAW_TABLE, table.bits);
+  if (e->raw) raw_push(e->L, table.tt, table.bits);
   return 0;
 }
 
@@ -155,6 +155,7 @@ int mr_foreign(mr_enc *e, lua_CFunction f, int n) {
   mr_out_leave(&e->o);
   int status = lua_pcall(L, n, 1, 0);
   mr_out_return(&e->o);
+  e->values.class_at = NULL;                   /* what it knew may be gone */
   if (status == LUA_OK) return 0;
   if (!e->raised) lua_copy(L, -1, e->fields + 1);
   e->exception = "";

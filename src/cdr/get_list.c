@@ -98,7 +98,7 @@ void mr_get_sequence(mr_dec *d, const mr_type *t) {
   uint32_t n;
   if (PORT_UNLIKELY(d->depth >= MR_RECURSION)) { mr_get_deep(d, t); return; }
   if (mr_list_begin_get(d, t, &n)) { mr_dec_leave(d); return; }
-  int flat = mr_flat_in(d, element);
+  int flat = element->kind == TK_STRUCT && mr_flat_in(d, element);
   if (flat && PORT_UNLIKELY(!lua_checkstack(d->L, MR_FLAT_MOST))) mr_raise_memory(d->L);
   for (uint32_t i = 0; i < n; i++) {
     d->reserved -= element->min;

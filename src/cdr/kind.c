@@ -9,7 +9,7 @@ static const struct { const char *name; uint8_t kind, size; } kinds[] = {
   { "alias", TK_ALIAS, 0 }, { "except", TK_EXCEPT, 5 }, { "longlong", TK_LONGLONG, 8 }, { "ulonglong", TK_ULONGLONG, 8 },
   { "longdouble", TK_LONGDOUBLE, 16 }, { "wchar", TK_WCHAR, 1 }, { "wstring", TK_WSTRING, 4 }, { "fixed", TK_FIXED, 1 },
   { "value", TK_VALUE, 4 }, { "valuebox", TK_VALUEBOX, 4 }, { "native", TK_NATIVE, 0 },
-  { "int8", TK_INT8, 1 },
+  { "abstract interface", TK_ABSTRACT, 5 }, { "int8", TK_INT8, 1 },
 };
 
 static int place_of(const char *name) {

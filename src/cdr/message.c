@@ -39,7 +39,7 @@ static void begin(mr_enc *e, lua_State *L, const mr_program *p, int fields, int 
   e->env = p->env;
   e->raw = mr_layout;
   e->codec = codec;
-  e->depth = e->strays = e->raised = e->foreign = 0;
+  e->depth = e->strays = e->raised = e->foreign = e->values.begun = 0;
   e->cut = 0;
   e->room = LEVELS;
   e->fields = fields;

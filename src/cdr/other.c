@@ -2,6 +2,7 @@
 #include "cdr/put.h"
 #include "cdr/get.h"
 #include "cdr/number.h"
+#include "cdr/value.h"
 
 /* ---- fixed ---- */
 
@@ -60,8 +61,9 @@ int mr_put_other(mr_enc *e, const mr_type *t, mr_val v) {
     case TK_ANY: return mr_put_any(e, t, v);
     case TK_TYPECODE: return mr_put_typecode(e, v);
     case TK_FIXED: return mr_put_fixed(e, t, v);
+    case TK_VALUE: case TK_VALUEBOX: case TK_ABSTRACT: return mr_put_value(e, t, v);
     case TK_LONGDOUBLE: return put_quad(e, t, v);
-    default: return mr_refuse(e, "NO_IMPLEMENT", 0, "values of kind '%s' can't be sent yet", mr_kind_name(t));
+    default: return mr_refuse(e, "NO_IMPLEMENT", 0, "values of kind '%s' can't be sent", mr_kind_name(t));
   }
 }
 
@@ -74,7 +76,8 @@ void mr_get_other(mr_dec *d, const mr_type *t) {
     case TK_ANY: mr_get_any(d, t); break;
     case TK_TYPECODE: mr_get_typecode(d); break;
     case TK_FIXED: mr_get_fixed(d, t); break;
+    case TK_VALUE: case TK_VALUEBOX: case TK_ABSTRACT: mr_get_value(d, t); break;
     case TK_LONGDOUBLE: get_quad(d); break;
-    default: mr_dec_raise(d, "NO_IMPLEMENT", 0, "a value of a kind that can't be received yet");
+    default: mr_dec_raise(d, "NO_IMPLEMENT", 0, "a value of a kind that can't be received");
   }
 }

@@ -6,6 +6,7 @@
  */
 #include "cdr/put.h"
 #include "cdr/frames.h"
+#include "cdr/value.h"
 #include "transfer/transfer.h"
 
 typedef struct frame {
@@ -14,6 +15,7 @@ typedef struct frame {
   mr_val v;
   uint64_t i, n;                               /* values in it that were begun; how many there are */
   int strays;                                  /* when it was begun */
+  mr_value_out value;                          /* of a valuetype, a box, an abstract interface */
 } frame;
 
 typedef struct stack { mr_enc *e; mr_frames open; } stack;
@@ -40,6 +42,10 @@ static int begin(stack *s, const mr_type *t, mr_val v) {
     case TK_STRUCT: case TK_EXCEPT: r = mr_struct_begin(e, t, v); f.n = t->n; break;
     case TK_UNION: r = mr_union_begin(e, t, v, &f.member); f.n = f.member != NULL; break;
     case TK_ANY: r = mr_any_begin(e, v, &f.inside); break;
+    case TK_VALUE: case TK_VALUEBOX: case TK_ABSTRACT:
+      r = mr_value_begin(e, t, v, &f.value, &f.n);
+      f.strays = e->strays;
+      break;
     default: r = mr_list_begin(e, t, v, &f.i, &f.n); break;
   }
   return r ? r : push(s, &f);
@@ -51,12 +57,16 @@ static int next(stack *s, const mr_type **t, mr_val *v) {
   frame *f = mr_frames_last(&s->open);
   int kind = f->t->kind, last = f->i == f->n;
   if (e->strays != f->strays && (last || (kind != TK_UNION && kind != TK_ANY))) mr_drop(e, f->strays);
-  if (last) return 0;
+  if (last) {
+    if (mr_is_value(f->t) || kind == TK_ABSTRACT) mr_value_end(e, &f->value);
+    return 0;
+  }
   uint64_t i = f->i++;
   switch (kind) {
     case TK_STRUCT: case TK_EXCEPT: *t = f->t->members[i].type; *v = mr_field(e, f->v, &f->t->members[i]); break;
     case TK_UNION: *t = f->member->type; *v = mr_union_value(e, f->v, f->member); break;
     case TK_ANY: *t = f->inside; *v = mr_any_value(e, f->v); break;
+    case TK_VALUE: case TK_VALUEBOX: case TK_ABSTRACT: *v = mr_value_part(e, &f->value, i, t); break;
     default: *t = f->t->element; *v = mr_list_element(e, f->v, i + 1); break;
   }
   return 1;
@@ -68,6 +78,7 @@ static void name_place(mr_enc *e, const frame *f) {
     case TK_STRUCT: case TK_EXCEPT: mr_in_member(e, f->t->members[f->i - 1].name); break;
     case TK_UNION: mr_in_member(e, f->member->name); break;
     case TK_ANY: mr_in_member(e, "_anyval"); break;
+    case TK_VALUE: case TK_VALUEBOX: case TK_ABSTRACT: mr_value_in_part(e, &f->value, f->i - 1); break;
     default: mr_in_element(e, f->i); break;
   }
 }
@@ -82,7 +93,7 @@ int mr_put_deep(mr_enc *e, const mr_type *t, mr_val v) {
     if (!next(&s, &t, &v)) {
       mr_leave(e);
       s.open.n--;
-    } else r = mr_is_deep(t) ? begin(&s, t, v) : mr_put(e, t, v);
+    } else r = PORT_UNLIKELY(!t) ? -1 : mr_is_deep(t) ? begin(&s, t, v) : mr_put(e, t, v);
   }
   for (; s.open.n; s.open.n--) name_place(e, mr_frames_last(&s.open));
   if (r < 0) return -1;

@@ -128,7 +128,7 @@ static uint64_t put_flats(mr_enc *e, const mr_type *element, mr_val list, uint64
 }
 
 static int put_elements(mr_enc *e, const mr_type *t, mr_val list, uint64_t i, uint64_t n) {
-  int strays = e->strays, flat = mr_flat_out(e, t->element);
+  int strays = e->strays, flat = t->element->kind == TK_STRUCT && mr_flat_out(e, t->element);
   for (; i < n; i++) {
     if (flat && (i = put_flats(e, t->element, list, i, n)) == n) break;
     mr_val v = element(e, list, i + 1);

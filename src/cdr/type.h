@@ -25,9 +25,11 @@ enum {
   TK_INT8, TK_ALL                              /* IDL 4's: on the wire, and in TypeCodes, an octet */
 };
 #define TK_INDIRECTION 0xffffffffu
+#define MR_VALUEBASE_ID "IDL:omg.org/CORBA/ValueBase:1.0"
 
 typedef struct mr_type mr_type;
 typedef struct mr_flat mr_flat;
+typedef struct mr_value mr_value;
 
 typedef struct mr_member {
   const mr_type *type;
@@ -46,9 +48,11 @@ struct mr_type {
   uint8_t kind, fixed;                         /* fixed: an array, whose length is not sent */
   uint8_t lsizenode;                           /* of new tables; 255: no template */
   uint8_t alias;                               /* another name for what the rest says: */
+  uint8_t wire;                                /* it was made of a TypeCode that came */
   uint8_t ready;                               /* 0: being compiled, or that failed; 1: this type is there; SOUND: so is all that it leads to */
   const mr_type *origin;                       /* that type itself */
   uint32_t serial;                             /* of the compilation that made it */
+  uint32_t number;                             /* the environment has no other with that, but other names for it */
   mr_type *made;                               /* the one made before it, until that compilation ends */
   uint32_t level;                              /* while it is compiled: sequences around it */
   uint32_t n;                                  /* members, labels, bound or length, digits */
@@ -65,7 +69,8 @@ struct mr_type {
   uint32_t nlabels;
   int64_t unused;                              /* the smallest from 0 that is none of them */
   const char *name, *id;
-  mr_flat *flat;                               /* of a struct whose members are all small: flat.h; else NULL */
+  mr_flat *flat;                               /* of a struct or value whose members are all small: flat.h; else NULL */
+  mr_value *value;                             /* of a valuetype or a box: value.h; else NULL */
 };
 
 /* ---- the environment's fields: a list on the stack of who needs them ---- */
@@ -79,7 +84,10 @@ enum {
   ENV_N,                                       /* the string "n" */
   ENV_ANY, ENV_CHOICE,                         /* the types of that name in mr_cdr_env; from here on the list is sealed */
   ENV_KEPT,                                    /* short strings that were read: get_text.c */
-  ENV_FIELDS = ENV_KEPT
+  ENV_CLASSES,                                 /* of valuetypes: class -> its type's table, repository id -> class: value.h */
+  ENV_WRITE, ENV_READER,                       /* functions for custom values, or false: value_custom.c */
+  ENV_OWN,                                     /* the type that `own` in mr_cdr_env is */
+  ENV_FIELDS = ENV_OWN
 };
 
 enum { MR_KEPT_CHARS = 128, MR_KEPT_TEXTS = 64, MR_KEPT = MR_KEPT_CHARS + MR_KEPT_TEXTS };
@@ -92,6 +100,9 @@ typedef struct mr_cdr_env {
   int buffers;                                 /* octets are decoded as buffers */
   int owed;                                    /* KiB that the collector has to be told of: debt.c */
   const mr_type *any, *choice;                 /* the tables that stand for an any (_anytype, _anyval), for a union (_switch, _field, _value) */
+  const mr_type *own;                          /* a value that says which type it has (_repid), a box in such a table (_value) */
+  uint32_t types;                              /* that were made: the last number */
+  uint32_t sent, got;                          /* values in a message, as it was lately: for how many room is made */
   raw_table *kept;
 } mr_cdr_env;
 
@@ -155,10 +166,12 @@ const mr_type *mr_type_known(lua_State *L, int fields, int idx);   /* of the tab
 void mr_push_type(lua_State *L, int fields, const mr_type *t);
 /* Values of these kinds hold others. */
 static inline int mr_is_deep(const mr_type *t) {
-  return t->kind == TK_STRUCT || t->kind == TK_UNION || t->kind == TK_SEQUENCE || t->kind == TK_ARRAY || t->kind == TK_ANY || t->kind == TK_EXCEPT;
+  return t->kind == TK_STRUCT || t->kind == TK_UNION || t->kind == TK_SEQUENCE || t->kind == TK_ARRAY || t->kind == TK_ANY || t->kind == TK_EXCEPT ||
+         t->kind == TK_VALUE || t->kind == TK_VALUEBOX || t->kind == TK_ABSTRACT;
 }
 static inline int mr_may_be_nil(const mr_type *t) {
-  return t->kind == TK_OBJREF || t->kind == TK_ANY || t->kind == TK_NULL || t->kind == TK_VOID;
+  return t->kind == TK_OBJREF || t->kind == TK_ANY || t->kind == TK_NULL || t->kind == TK_VOID || t->kind == TK_VALUE || t->kind == TK_VALUEBOX ||
+         t->kind == TK_ABSTRACT;
 }
 int mr_kind_of(const char *name);              /* -1: there is none */
 uint64_t mr_kind_least(int kind);              /* bytes of a value, without its parts */
@@ -173,6 +186,20 @@ typedef struct mr_val { uint64_t bits; uint8_t tt; } mr_val;
 
 /* ---- encoding ---- */
 
+/* What a message's values share. `begun` is set at its beginning, the rest with the first value. */
+typedef struct mr_values_out {
+  int begun;
+  uint32_t n;                                  /* tables that were noted */
+  uint32_t level;                              /* chunked values around what is written */
+  size_t chunk, before;                        /* where the data of the open chunk begins, 0: none is open; where the bytes ended before it */
+  size_t end;                                  /* where the last tag that ends a value ends */
+  int64_t id_of;                               /* the number of the last type whose id was written, minus that for its list of ids, */
+  size_t id_at;                                /* where */
+  uint32_t is[2];                              /* numbers of types, the first is one of the second: what was found last */
+  const void *class_at;                        /* the last class, and its type */
+  const mr_type *class_type;
+} mr_values_out;
+
 typedef struct mr_enc {
   mr_out o;                                    /* first */
   lua_State *L;
@@ -184,6 +211,7 @@ typedef struct mr_enc {
   int minor, raised;                           /* raised: the error object is there */
   int foreign;                                 /* code of the program's has run */
   uint32_t at, cut;                            /* where in `path` the path begins; its own beginning is missing */
+  mr_values_out values;
   char text[240], path[256];
 } mr_enc;
 
@@ -204,6 +232,16 @@ int  mr_in_element(mr_enc *e, uint64_t i);
 
 /* ---- decoding ---- */
 
+/* What a message's values share. */
+typedef struct mr_values_in {
+  uint32_t n;                                  /* that were read: value_in.c */
+  int begun, custom;                                  /* custom: custom values around what is read */
+  uint32_t is[2];                              /* numbers of types, the first is one of the second: what was found last */
+  uint32_t kept;                               /* the number of the last type that was kept */
+  int64_t id_at;                               /* where the last id stands that was pointed to, and what it stands for */
+  const mr_type *id_type;
+} mr_values_in;
+
 typedef struct mr_dec {
   mr_in in;                                    /* first */
   lua_State *L;
@@ -212,6 +250,7 @@ typedef struct mr_dec {
   int fields;
   uint64_t budget;                             /* tables, and fields in them, that may still be made */
   uint64_t reserved;                           /* bytes that the elements to come of the lists being read need at least */
+  mr_values_in values;
 } mr_dec;
 
 void mr_get(mr_dec *d, const mr_type *t);      /* pushes a value; raises */

@@ -12,6 +12,8 @@ int mr_typecode_same(lua_State *L, mr_cdr_env *env, int fields, int ours, int th
 const mr_type *mr_typecode_read(mr_dec *d);
 /* Reads one that isn't in the cache: pushes the type's table. */
 void mr_typecode_parse(mr_dec *d);
+/* ValueModifier */
+enum { MR_VM_NONE, MR_VM_CUSTOM, MR_VM_ABSTRACT, MR_VM_TRUNCATABLE };
 int  mr_knows_reference(mr_enc *e, mr_val v);  /* the environment has an IOR for it */
 
 #endif

@@ -28,7 +28,7 @@ typedef struct reader {
 typedef struct frame {
   mr_in in;                                    /* its encapsulation */
   uint32_t kind;
-  uint32_t i, n;                               /* parts that were begun; how many there are. A union's first one is its discriminator. */
+  uint32_t i, n;                               /* parts that were begun; how many there are. A union's first one is its discriminator, a value's its base. */
   int32_t fallback;                            /* of a union: which member, from 0, or -1 */
   const mr_type *discriminator;
 } frame;
@@ -170,7 +170,7 @@ static const char *lua_kind(uint32_t kind) {
   static const char *const names[TK_KINDS] = {
     [TK_OBJREF] = "interface", [TK_STRUCT] = "struct", [TK_UNION] = "union", [TK_ENUM] = "enum", [TK_STRING] = "string", [TK_SEQUENCE] = "sequence",
     [TK_ARRAY] = "array", [TK_ALIAS] = "alias", [TK_EXCEPT] = "except", [TK_WSTRING] = "wstring", [TK_FIXED] = "fixed", [TK_NATIVE] = "native",
-    [TK_ABSTRACT] = "interface", [TK_LOCAL] = "interface",
+    [TK_ABSTRACT] = "interface", [TK_LOCAL] = "interface", [TK_VALUE] = "value", [TK_VALUEBOX] = "valuebox",
   };
   return kind < TK_KINDS ? names[kind] : NULL;
 }
@@ -209,6 +209,14 @@ static void read_short(reader *r, mr_in *in, uint32_t kind) {
   lua_setfield(r->L, -2, "bound");
 }
 
+static void read_modifier(reader *r, mr_in *in) {
+  static const char *const names[] = { [MR_VM_CUSTOM] = "custom", [MR_VM_ABSTRACT] = "abstract", [MR_VM_TRUNCATABLE] = "truncatable" };
+  unsigned modifier = mr_in_u16(in);
+  check(r, in);
+  if (modifier > MR_VM_TRUNCATABLE) fail(r, in, "BAD_TYPECODE", "a value type of no known sort");
+  if (modifier) set_flag(r, names[modifier]);
+}
+
 static void begin_content(reader *r, frame *f) {
   mr_in *in = &f->in;
   if (f->kind == TK_SEQUENCE || f->kind == TK_ARRAY) { f->n = 1; return; }
@@ -220,7 +228,8 @@ static void begin_content(reader *r, frame *f) {
       f->n = read_count(r, in, 8);
       push_list(r->L, f->n);
       break;
-    case TK_UNION: case TK_ALIAS: f->n = 1; break;
+    case TK_VALUE: read_modifier(r, in); /* fall through */
+    case TK_UNION: case TK_ALIAS: case TK_VALUEBOX: f->n = 1; break;
     case TK_ENUM: read_labels(r, in); break;
     default: break;
   }
@@ -230,7 +239,6 @@ static void begin_long(reader *r, mr_in *in, uint32_t kind) {
   char text[60];
   frame f = { .kind = kind };
   lua_Integer position = in->at - 4 - r->origin;
-  if (kind == TK_VALUE || kind == TK_VALUEBOX) fail(r, in, "NO_IMPLEMENT", "a TypeCode of a value type");
   if (!lua_kind(kind)) fail(r, in, "MARSHAL", "a TypeCode of no known kind");
   if (r->open.n == MR_MAX_TYPE_DEPTH) {
     snprintf(text, sizeof text, "a TypeCode nested more than %d levels deep", MR_MAX_TYPE_DEPTH);
@@ -259,17 +267,46 @@ static int read_code(reader *r, mr_in *in) {
 
 /* ---- a TypeCode's parts ---- */
 
-static int has_members(const frame *f) { return f->kind == TK_STRUCT || f->kind == TK_EXCEPT || f->kind == TK_UNION; }
+static int has_first(const frame *f) { return f->kind == TK_UNION || f->kind == TK_VALUE; }
+static int has_members(const frame *f) { return f->kind == TK_STRUCT || f->kind == TK_EXCEPT || has_first(f); }
 
 /* 1: the next part begins now, at f->in; 0: there is no other. */
 static int next_part(reader *r, frame *f) {
   if (f->i == f->n) return 0;
   uint32_t i = f->i++;
-  if (!has_members(f) || (f->kind == TK_UNION && i == 0)) return 1;
+  if (!has_members(f) || (has_first(f) && i == 0)) return 1;
   lua_createtable(r->L, 0, 3);
-  if (f->kind == TK_UNION) read_case(r, f, --i);
+  if (has_first(f)) i--;
+  if (f->kind == TK_UNION) read_case(r, f, i);
   read_member_name(r, &f->in, i + 1);
   return 1;
+}
+
+/* A value's base is on top, or null. */
+static void take_base(reader *r, frame *f) {
+  lua_State *L = r->L;
+  lua_getfield(L, -1, "kind");
+  const char *kind = lua_tostring(L, -1);
+  int none = strcmp(kind, "null") == 0;
+  if (!none && strcmp(kind, "value") != 0) fail(r, &f->in, "BAD_TYPECODE", "a value type whose base is none");
+  lua_pop(L, 1);
+  lua_createtable(L, !none, 0);
+  lua_insert(L, -2);
+  if (none) lua_pop(L, 1);
+  else lua_rawseti(L, -2, 1);
+  lua_setfield(L, -2, "bases");
+  uint32_t n = read_count(r, &f->in, 10);
+  push_list(L, n);
+  f->n = n + 1;
+}
+
+static void take_state(reader *r, frame *f) {
+  lua_setfield(r->L, -2, "type");
+  unsigned public = mr_in_u16(&f->in);
+  check(r, &f->in);
+  lua_pushboolean(r->L, public != 0);
+  lua_setfield(r->L, -2, "public");
+  lua_rawseti(r->L, -2, f->i - 1);
 }
 
 /* The part on top goes where it belongs. */
@@ -280,7 +317,11 @@ static void take_part(reader *r, frame *f) {
       lua_setfield(L, -2, "element");
       read_number(r, &f->in, f->kind == TK_ARRAY ? "length" : "bound");
       break;
-    case TK_ALIAS: lua_setfield(L, -2, "type"); break;
+    case TK_ALIAS: case TK_VALUEBOX: lua_setfield(L, -2, "type"); break;
+    case TK_VALUE:
+      if (f->i == 1) take_base(r, f);
+      else take_state(r, f);
+      break;
     case TK_UNION:
       if (f->i == 1) {
         lua_setfield(L, -2, "discriminator");
@@ -296,7 +337,7 @@ static void take_part(reader *r, frame *f) {
 
 /* All parts are there: the table stays on top. */
 static void end(reader *r, frame *f) {
-  if (has_members(f)) lua_setfield(r->L, -2, "members");
+  if (has_members(f)) lua_setfield(r->L, -2, f->kind == TK_VALUE ? "state" : "members");
   check(r, &f->in);
   r->open.n--;
 }

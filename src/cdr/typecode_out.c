@@ -29,7 +29,7 @@ typedef struct writer {
 
 typedef struct frame {
   int kind;
-  uint32_t i, n;                               /* parts that were begun; how many there are. A union's first one is its discriminator. */
+  uint32_t i, n;                               /* parts that were begun; how many there are. A union's first one is its discriminator, a value's its base. */
   size_t mark;                                 /* for mr_out_close */
   const mr_type *t;                            /* a union's, which its table keeps */
 } frame;
@@ -136,7 +136,6 @@ static int kind_of(writer *w) {
   if (kind < 0) luaL_error(L, "bad type: no kind is called '%s'", luaL_tolstring(L, -1, NULL));
   lua_pop(L, 1);
   if (kind == TK_INT8) return TK_OCTET;
-  if (kind == TK_VALUE || kind == TK_VALUEBOX) mr_env_raise(L, w->fields, "NO_IMPLEMENT", 0, "TypeCodes of value types can't be sent yet", 0);
   if (kind != TK_OBJREF) return kind;
   return flag(w, "abstract") ? TK_ABSTRACT : flag(w, "local") ? TK_LOCAL : TK_OBJREF;
 }
@@ -170,12 +169,25 @@ static void put_short(writer *w, int kind) {
   mr_out_u16(&w->o, (uint16_t)number(w, "scale"));
 }
 
+/* Every value is a ValueBase, which nothing but its Lua table calls abstract. */
+static unsigned modifier(writer *w) {
+  push_field(w, "id");
+  int base = lua_type(w->L, -1) == LUA_TSTRING && strcmp(lua_tostring(w->L, -1), MR_VALUEBASE_ID) == 0;
+  lua_pop(w->L, 1);
+  if (base) return MR_VM_NONE;
+  return flag(w, "custom") ? MR_VM_CUSTOM : flag(w, "abstract") ? MR_VM_ABSTRACT : flag(w, "truncatable") ? MR_VM_TRUNCATABLE : MR_VM_NONE;
+}
+
 static void begin_content(writer *w, frame *f) {
   if (f->kind == TK_SEQUENCE || f->kind == TK_ARRAY) { f->n = 1; return; }
   put_names(w);
   switch (f->kind) {
     case TK_STRUCT: case TK_EXCEPT: f->n = put_count(w, "members"); break;
-    case TK_ALIAS: f->n = 1; break;
+    case TK_ALIAS: case TK_VALUEBOX: f->n = 1; break;
+    case TK_VALUE:
+      mr_out_u16(&w->o, (uint16_t)modifier(w));
+      f->n = 1;
+      break;
     case TK_ENUM: put_labels(w); break;
     case TK_UNION:
       f->t = mr_type_known(w->L, w->fields, -1);
@@ -218,22 +230,37 @@ static int write_code(writer *w) {
 
 /* ---- a TypeCode's parts ---- */
 
-static int has_members(const frame *f) { return f->kind == TK_STRUCT || f->kind == TK_EXCEPT || f->kind == TK_UNION; }
+static int has_first(const frame *f) { return f->kind == TK_UNION || f->kind == TK_VALUE; }
+static int has_members(const frame *f) { return f->kind == TK_STRUCT || f->kind == TK_EXCEPT || has_first(f); }
 
-/* What stands behind a union's discriminator; its list stays. */
-static void begin_cases(writer *w, const frame *f) {
+/* What stands behind a union's discriminator, or a value's base; its list stays. */
+static void begin_members(writer *w, frame *f) {
+  if (f->kind == TK_VALUE) { f->n = 1 + put_count(w, "state"); return; }
   mr_out_u32(&w->o, (uint32_t)f->t->fallback);
   if (put_count(w, "members") != f->t->n) changed(w);
+}
+
+/* The one whose state a value has, too; or null. */
+static void push_base(writer *w) {
+  lua_State *L = w->L;
+  if (push_field(w, "bases") == LUA_TTABLE) {
+    lua_rawgeti(L, -1, 1);
+    lua_replace(L, -2);
+    if (lua_istable(L, -1) && !flag(w, "abstract")) return;
+  }
+  lua_pop(L, 1);
+  mr_push_basic(L, w->fields, TK_NULL);
 }
 
 /* Pushes the table of the next part; 0: there is no other. */
 static int next_part(writer *w, frame *f) {
   if (f->i == f->n) return 0;
   uint32_t i = f->i++;
-  if (!has_members(f)) push_field(w, f->kind == TK_ALIAS ? "type" : "element");
+  if (!has_members(f)) push_field(w, f->kind == TK_ALIAS || f->kind == TK_VALUEBOX ? "type" : "element");
   else if (f->kind == TK_UNION && i == 0) push_field(w, "discriminator");
+  else if (f->kind == TK_VALUE && i == 0) push_base(w);
   else {
-    lua_rawgeti(w->L, -1, f->i - (f->kind == TK_UNION));
+    lua_rawgeti(w->L, -1, f->i - has_first(f));
     if (f->kind == TK_UNION) put_label(w, f->t->element, f->t->members[i - 1].label);   /* the default's is 0, and means nothing */
     put_text(w, "name");
     push_field(w, "type");
@@ -242,11 +269,14 @@ static int next_part(writer *w, frame *f) {
 }
 
 /* The part on top has been written. */
-static void leave_part(writer *w, const frame *f) {
+static void leave_part(writer *w, frame *f) {
   lua_pop(w->L, 1);
   if (f->kind == TK_SEQUENCE || f->kind == TK_ARRAY) mr_out_u32(&w->o, number(w, f->kind == TK_ARRAY ? "length" : "bound"));
-  else if (f->kind == TK_UNION && f->i == 1) begin_cases(w, f);
-  else if (has_members(f)) lua_pop(w->L, 1);
+  else if (has_first(f) && f->i == 1) begin_members(w, f);
+  else if (has_members(f)) {
+    if (f->kind == TK_VALUE) mr_out_u16(&w->o, (uint16_t)flag(w, "public"));
+    lua_pop(w->L, 1);
+  }
 }
 
 static void end(writer *w, const frame *f) {

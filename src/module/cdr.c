@@ -171,6 +171,7 @@ static int l_env_index(lua_State *L) {
   check_env(L, 1);
   const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
   if (strcmp(name, "program") == 0) { lua_pushcfunction(L, l_program); return 1; }
+  if (strcmp(name, "classes") == 0 && lua_getiuservalue(L, 1, 1) == LUA_TTABLE) { lua_rawgeti(L, -1, ENV_CLASSES); return 1; }
   if (strcmp(name, "typecode") == 0) { lua_pushcfunction(L, l_typecode); return 1; }
   for (int i = 0; field_names[i]; i++)
     if (strcmp(field_names[i], name) == 0) {
@@ -265,6 +266,7 @@ static void make_tables(lua_State *L, int fields) {
   lua_rawseti(L, fields, ENV_WRITTEN);
   lua_newtable(L); lua_rawseti(L, fields, ENV_READ);
   lua_newtable(L); lua_rawseti(L, fields, ENV_RECENT);
+  lua_newtable(L); lua_rawseti(L, fields, ENV_CLASSES);
   lua_pushliteral(L, "n"); lua_rawseti(L, fields, ENV_N);
   make_basic(L, fields);
 }
@@ -281,6 +283,8 @@ static int l_environment(lua_State *L) {
   take_function(L, 3, "reference_out", ENV_OUT);
   take_function(L, 3, "resolve", ENV_RESOLVE);
   take_function(L, 3, "reference_type", ENV_ASK);
+  take_function(L, 3, "custom_out", ENV_WRITE);
+  take_function(L, 3, "custom_in", ENV_READER);
   take_function(L, 3, "fail", ENV_FAIL);
   if (lua_rawgeti(L, 3, ENV_FAIL) != LUA_TFUNCTION) { lua_pushcfunction(L, l_fail); lua_rawseti(L, 3, ENV_FAIL); }
   lua_settop(L, 3);
@@ -290,6 +294,7 @@ static int l_environment(lua_State *L) {
   make_tables(L, 3);
   env->any = make_own(L, env, 3, ENV_ANY, "_anytype", "_anyval", NULL);
   env->choice = make_own(L, env, 3, ENV_CHOICE, "_switch", "_field", "_value");
+  env->own = make_own(L, env, 3, ENV_OWN, "_repid", "_value", NULL);
   lua_createtable(L, MR_KEPT, 0);
   env->kept = (raw_table *)(uintptr_t)lua_topointer(L, -1);
   lua_rawseti(L, 3, ENV_KEPT);

@@ -155,6 +155,11 @@ function broker:loadfile(path, options) end
 ---@return table
 function broker:type(text) end
 
+---The class of a valuetype: its values get it as their metatable, and tables with that are values of the type. nil: it has none any more.
+---@param type string|table a name, a repository id or a type
+---@param class? table of a custom type: with the methods `write(output)` and `read(input)`
+function broker:factory(type, class) end
+
 ---@param name string a name or a repository id
 ---@return table definition
 function broker:interface(name) end

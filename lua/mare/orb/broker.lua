@@ -21,6 +21,7 @@ local reference = require "mare.orb.reference"
 local secure = require "mare.orb.secure"
 local transport = require "mare.orb.transport"
 local types = require "mare.orb.types"
+local values = require "mare.orb.value"
 
 local broker = { __name = "broker" }
 broker.__index = broker
@@ -35,6 +36,8 @@ local function environment(self)
     reference_out = function(value, T) return self:reference_out(value, T) end,
     resolve = function(id) return self.repository:lookup(id) end,
     reference_type = function(value) return self:reference_type(value) end,
+    custom_out = values.custom_out(self),
+    custom_in = values.custom_in(self),
     fail = invoke.fail,
     buffers = self.options.octets == "buffer",
   }
@@ -128,6 +131,9 @@ function broker:type(text)
   if not T then error(tostring(errors), 2) end
   return T
 end
+
+--- The class of a valuetype, by its name or id: the metatable of its values.
+function broker:factory(name, class) values.factory(self, types.definition(name), class) end
 
 local function interfaces(list, names)
   for _, def in ipairs(list or {}) do
@@ -398,7 +404,8 @@ end
 broker.__close = broker.shutdown
 
 -- What CORBA says of all operations of an ORB after its shutdown. run returns, as what it waits for has come.
-for _, name in ipairs { "load", "loadfile", "type", "interface", "proxy", "string_to_object", "object_to_string", "resolve_initial_references",
+for _, name in ipairs { "load", "loadfile", "type", "factory",
+                        "interface", "proxy", "string_to_object", "object_to_string", "resolve_initial_references",
                         "register_initial_reference", "list_initial_services", "servant", "serve", "deactivate", "forward", "objects", "default",
                         "locator", "current", "address" } do
   local f = broker[name]

@@ -138,7 +138,7 @@ end
 
 local function is_reference(T)
   while T.kind == "alias" do T = T.type end
-  return T.kind == "interface" or T.kind == "any"
+  return T.kind == "interface" or T.kind == "any" or T.kind == "value" or T.kind == "valuebox"
 end
 
 local function compile_implicit(self, interface, name)

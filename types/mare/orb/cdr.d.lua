@@ -23,7 +23,13 @@ local cdrlib = {}
 ---@field discriminator? mare.orb.Type of unions
 ---@field default? integer of unions: which member is the default
 ---@field labels? string[] of enums
----@field type? mare.orb.Type of aliases
+---@field type? mare.orb.Type of aliases, boxes
+---@field state? { name: string, type: mare.orb.Type, public: boolean }[] of values
+---@field bases? mare.orb.Type[] of values and interfaces
+---@field supports? mare.orb.Type[] of values
+---@field abstract? boolean of values and interfaces
+---@field custom? boolean of values
+---@field truncatable? boolean of values
 
 ---How a message is written, a sum of: 1 little-endian, 2 × GIOP minor version, 8 char goes as it is (else from UTF-8 to ISO
 ---8859-1), 16 wchar is UTF-16 (else none), 32 at the server, 128 (without 8) char goes from ISO 8859-1 to UTF-8, 256 the
@@ -37,11 +43,14 @@ local cdrlib = {}
 ---@field reference_out? fun(value: any, T: mare.orb.Type): string the canonical IOR of a value, when `iors` doesn't know
 ---@field resolve? fun(id: string): mare.orb.Type? the program's own table for a repository id
 ---@field reference_type? fun(value: any): mare.orb.Type? the interface of a reference that goes into an any without a type; nil: it is none, or any object
+---@field custom_out? fun(value: table, T: mare.orb.Type): table|string what a custom value writes: `{ T, value, T, value …, n = how many }`; or why it can't
+---@field custom_in? fun(object: table, next: (fun(T: mare.orb.Type): any), T: mare.orb.Type): string? reads a custom value; or why it can't
 
 ---What programs share: caches and the functions for references. Neither function need enter its result in the tables; it is asked again otherwise.
 ---@class mare.orb.environment
 ---@field proxies table<string, any> canonical IOR → value, weak values
 ---@field iors table<any, string> value → canonical IOR, weak keys
+---@field classes table<any, any> class of a valuetype → its type, repository id → class
 local environment = {}
 
 ---@param options? mare.orb.cdroptions
