@@ -72,6 +72,16 @@ else()
   find_library(LUA_STATIC_54 NAMES liblua5.4.a liblua-5.4.a liblua.a REQUIRED)
   target_include_directories(lua_headers SYSTEM INTERFACE ${LUA_INCLUDE_54})
   set(lua_file ${LUA_STATIC_54})
+  # A copy whose object files begin with a cache line. Else where they do depends on the size of our code before them, and with it the speed of
+  # the same instructions: a method call took 14 or 28 ns, a message between processes 84 or 110.
+  set(aligned ${CMAKE_BINARY_DIR}/liblua.a)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${LUA_STATIC_54})
+  if(CMAKE_OBJCOPY)
+    execute_process(COMMAND ${CMAKE_OBJCOPY} --set-section-alignment .text=64 ${LUA_STATIC_54} ${aligned} RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+    if(NOT failed)
+      set(lua_file ${aligned})
+    endif()
+  endif()
   find_program(MARE_LUA_EXE NAMES lua5.4 lua54 lua REQUIRED)
 endif()
 find_program(MARE_HOST_LUA NAMES lua5.4 lua54 lua REQUIRED) # for the tools

@@ -43,19 +43,25 @@ static PORT_NOINLINE int begin(mr_lua *l) {
   return mr_lua_resume(l->L, NULL, nargs, &l->nres);
 }
 
+/*
+ * Results of the body that this thread has resumed, if it went on as nearly all do; -1: else, then `nres` of its mr_lua tells. Not in there at once: a hop
+ * need not touch that line; and nothing is left to be done after the resume, so that this is a tail call: a yield is a jump out of several calls, after
+ * which the processor guesses each return wrong.
+ */
+static PORT_TLS int results;
+
 static inline int go_on(mr_fiber *f) {
   mr_lua *l = mr_lua_of(f);
   l->top_ok = 1;
   l->top = l->L;
+  results = -1;
   if (PORT_UNLIKELY(f->fresh)) return begin(l);
   if (PORT_UNLIKELY(f->crew != NULL) || PORT_UNLIKELY(atomic_load_explicit(&f->ends, memory_order_relaxed))) {
     if (PORT_UNLIKELY(mr_job_watched(f->job))) mr_look_answer(f);
     return mr_strand_resume(l);
   }
   f->sysyield = SYS_NONE;
-  int nres, how = mr_lua_resume(l->L, NULL, 0, &nres);
-  if (PORT_UNLIKELY(how != LUA_YIELD)) l->nres = nres;
-  return how;
+  return mr_lua_resume(l->L, NULL, 0, &results);
 }
 
 static PORT_NOINLINE int go_on_profiled(mr_fiber *f) {
@@ -68,6 +74,7 @@ static int resume(mr_fiber *f) { return PORT_UNLIKELY(mr_profiling) ? go_on_prof
 
 static int end(mr_thread *t, mr_fiber *f, int status) {
   mr_proc *p = mr_proc_of(f);
+  if (results >= 0) mr_lua_of(f)->nres = results;
   if (f->crew) return mr_strand_ended(t, f, status);
   p->end = (unsigned char)mr_proc_outcome(p, status, p->main.nres);
   if (mr_trace_on()) mr_traced_ended(f, p->end == PROC_FAILED, p->text);
