@@ -14,6 +14,9 @@ local function load(text) assert(repo:load(text, { name = "rich.idl" })) end
 local file = assert(io.open(ROOT .. "/spec/orb_peers/rich.idl", "rb"))   -- luacheck: globals ROOT
 load(file:read "a")
 file:close()
+file = assert(io.open(ROOT .. "/spec/orb_peers/values.idl", "rb"))       -- luacheck: globals ROOT
+load(file:read "a")
+file:close()
 load [[
   #include <orb.idl>
   module Odd {
@@ -38,7 +41,15 @@ local env = cdr.environment {
   reference_out = function(value) return value.ior end,
   fail = function(why, minor, text) error(setmetatable({ why = why, minor = minor, text = text }, Failure)) end,
   resolve = function(id) return repo:lookup(id) end,
+  custom_out = function(value) return { n = 2, repo:lookup "Odd::Text", value.text, repo:type "CORBA::ValueBase", value.value } end,
+  custom_in = function(object, next)
+    object.text = next(repo:lookup "Odd::Text")
+    object.value = next(repo:type "CORBA::ValueBase")
+  end,
 }
+local custom = {}
+custom.__index = custom
+env.classes[custom], env.classes[repo:lookup("Tide::Odd").id] = repo:lookup "Tide::Odd", custom
 
 local list, index = {}, {}
 local function add(name, types)
@@ -69,6 +80,8 @@ end
 operations "Odd::Each"
 operations "Shore::Rich"
 operations "Shore::More"
+operations "Tide::Values"
+operations "Tide::Crafts"
 assert(#list < 256)
 
 local function check_failure(err)

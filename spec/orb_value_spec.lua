@@ -187,6 +187,18 @@ describe("values", function()
       tostring(select(2, pcall(echo.a_log, echo, { n = 1 }))))
   end)
 
+  it("are read from texts and shown in them, each once", function()
+    local text = require "mare.orb.text"
+    local T = client.types.M.Node
+    local v = text.read(client, T, "{ name = 'a', left = { name = 'b' }, _repid = 'IDL:M/Node:1.0' }")
+    v.right = v
+    assert.equal([[{ _repid = "IDL:M/Node:1.0", name = "a", left = { name = "b", left = nil, right = nil }, right = <shown above> }]],
+      (text.show(T, v):gsub("%s+", " ")))
+    assert.equal('{"x":1,"y":2}', text.json(client.types.M.Point, { x = 1, y = 2 }))
+    assert.equal('"abc"', text.show(client:type "CORBA::StringValue", "abc"))
+    assert.equal("abc", text.read(client, client:type "CORBA::StringValue", "'abc'"))
+  end)
+
   it("know their classes by broker:factory, which refuses what can't be one", function()
     local function why(...) return (select(2, pcall(client.factory, client, ...)):gsub("^%S+:%d+: ", "")) end
     assert.equal("no valuetype 'M::Piont' was loaded; did you mean 'M::Point'?", why("M::Piont", {}))

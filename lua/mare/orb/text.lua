@@ -84,7 +84,7 @@ local function list(s, at, close, depth)
     if s:find("^[,;]", at) then at = skip(s, at + 1)
     elseif s:sub(at, at) ~= close then fail(s, at, "',' or '" .. close .. "'") end
   end
-  t.n = n > #t and n or nil                         -- nil at the end of a list
+  if n > #t then t.n = n end                        -- nil at the end of a list
   return t, at + 1
 end
 
@@ -131,6 +131,14 @@ local chars = { char = true, octet = true }
 local function reference(broker, T, s)
   if s == "nil" or s == "null" or s == "" then return nil end
   return broker:proxy(s, T.id ~= "IDL:omg.org/CORBA/Object:1.0" and T or nil)
+end
+
+-- Name and type of a valuetype's members, those of its bases first.
+local function state(T, all)
+  all = all or {}
+  local first = T.bases and T.bases[1]
+  if first and not first.abstract then state(first, all) end
+  return table.move(T.state or {}, 1, #(T.state or {}), #all + 1, all)
 end
 
 -- What a literal leaves to be done: references and types are texts in it, fixed numbers are numbers.
@@ -189,6 +197,12 @@ function convert(broker, declared, value)
     if chars[base(T.element).kind] then return octets(value) end
     for i = 1, value.n or #value do out[i] = convert(broker, T.element, value[i]) end
     out.n = value.n
+  elseif kind == "valuebox" then
+    return convert(broker, T.type, value)
+  elseif kind == "value" then
+    local is = value._repid and broker.repository:lookup(value._repid) or T
+    for name, v in pairs(value) do out[name] = v end
+    for _, m in ipairs(state(is)) do out[m.name] = convert(broker, m.type, value[m.name]) end
   elseif kind == "struct" or kind == "except" then
     for _, m in ipairs(T.members) do out[m.name] = convert(broker, m.type, value[m.name]) end
     for name in pairs(value) do
@@ -297,6 +311,17 @@ local function members(T, value, indent, json)
   return enclosed(items, "{", "}", indent, json)
 end
 
+local shown                                       -- values in the text that is made: they may be shared, and point in circles
+
+local function value_members(T, value, indent, json)
+  if shown[value] then return json and json_string "<shown above>" or "<shown above>" end
+  shown[value] = true
+  local id = rawget(value, "_repid")
+  local items = { id and field("_repid", json and json_string(id) or quote(id), json) }
+  for _, m in ipairs(state(T)) do items[#items + 1] = field(m.name, render(m.type, value[m.name], deeper(indent), json), json) end
+  return enclosed(items, "{", "}", indent, json)
+end
+
 local function union(T, value, indent, json)
   local items = { field("_switch", render(T.discriminator, value._switch, indent, json), json) }
   for _, m in ipairs(T.members) do
@@ -350,6 +375,8 @@ function render(declared, value, indent, json)
   if type(value) == "string" then return json and json_string(value) or quote(value) end
   if kind == "struct" or kind == "except" then return members(T, value, indent, json) end
   if kind == "union" then return union(T, value, indent, json) end
+  if kind == "valuebox" then return render(T.type, value, indent, json) end
+  if kind == "value" and type(value) == "table" then return value_members(T, value, indent, json) end
   if kind == "sequence" or kind == "array" then return elements(T, value, indent, json) end
   return json and json_string(tostring(value)) or tostring(value)
 end
@@ -365,9 +392,13 @@ end
 function text.show(T, value, raw)
   local b = base(T)
   if raw and type(value) == "string" and b.kind ~= "sequence" and b.kind ~= "array" then return value end
+  shown = {}
   return joined(render(T, value, "", false))
 end
 
-function text.json(T, value) return joined(render(T, value, "", true)) end
+function text.json(T, value)
+  shown = {}
+  return joined(render(T, value, "", true))
+end
 
 return text
