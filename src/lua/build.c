@@ -18,8 +18,9 @@ static raw_string *make_string(raw_global *g, uint8_t tt, const char *text, size
   s->extra = 0;
   s->shrlen = tt == RAW_SHORT ? (uint8_t)n : UINT8_MAX;
   s->hash = hash;
-  memcpy(s->text, text, n);
-  s->text[n] = 0;
+  char *bytes = s->text;                         /* more than the eight that are declared */
+  memcpy(bytes, text, n);
+  bytes[n] = 0;
   return s;
 }
 
