@@ -432,3 +432,89 @@ describe("what a finished process changed is not seen by the next:", function()
     assert.error_matches(function() process.recycle(-1) end, "0 or more")
   end)
 end)
+
+-- From the eighth time on a function is part of the state that a worker gives.
+describe("a function that is started often", function()
+  local kept = process.recycle()
+  after_each(function() process.recycle(kept) end)
+
+  it("has the upvalues it was sent with, each time", function()
+    for _, keep in ipairs { kept, 0 } do
+      process.recycle(keep)
+      for i = 1, 40 do
+        local n, t = i, { i }
+        local function count() n = n + 1 return n, t[1], t end
+        local function both() return count(), select(2, count()), n end
+        assert.same(pack(i + 1, i, i + 2), pack(run(both)))
+        assert.same(pack(i + 1, i, { i }), pack(run(count)))
+      end
+    end
+  end)
+
+  it("is not the same when it was sent twice, and is when it was sent in two places", function()
+    local function make() return function() return make end end
+    for _ = 1, 20 do
+      local a, b = make(), make()
+      assert.same(pack(true, false), pack(run(function(x, y, z) return rawequal(x, z), rawequal(x, y) end, a, b, a)))
+    end
+  end)
+
+  it("does not know of those before it", function()
+    local function first(...)
+      local before = _G.leaked
+      _G.leaked = table.concat({ ... })
+      string.leaked = true
+      return before, _G.leaked
+    end
+    for i = 1, 40 do
+      assert.same(pack(nil, "x" .. i), pack(run(first, "x", i)))
+      assert.is_nil(run(function() return _G.leaked or string.leaked end))
+    end
+  end)
+
+  it("fails with its own lines", function()
+    local function fails(x)
+      return x + nil
+    end
+    for _ = 1, 20 do
+      local ok, err, trace = process.spawn(fails, 1):wait()
+      assert.is_false(ok)
+      assert.matches("process_spec.lua:%d+: attempt to perform arithmetic on a nil value", err)
+      assert.matches("in function <spec/process_spec.lua:%d+>", trace)
+    end
+  end)
+
+  it("finds memory or not as if it had not been", function()
+    local function fill()
+      local t = {}
+      for i = 1, 1000 do t[i] = { i } end
+      return #t
+    end
+    for _ = 1, 3 do
+      for _, bytes in ipairs { 1, 3000, 6000, 8000, 1 << 20 } do
+        for _ = 1, 4 do
+          local ok, err = process.spawn { main = fill, memory = bytes }:wait()
+          assert.equal(bytes == 1 << 20, ok)
+          if not ok then assert.equal("not enough memory", err) end
+        end
+      end
+      local ok, n = process.spawn { main = fill, memory = { 1 << 20, tree = true } }:wait()
+      assert.same({ true, 1000 }, { ok, n })
+    end
+  end)
+
+  it("gives way to others", function()
+    local functions = {}
+    for i = 1, 60 do functions[i] = assert(load(("local a = ... return a + %d, %q"):format(i, ("x"):rep(i)))) end
+    for round = 1, 3 do
+      for i = 1, 60 do
+        for k = 1, i % 3 == round % 3 and 20 or 2 do assert.same(pack(i + k, ("x"):rep(i)), pack(run(functions[i], k))) end
+      end
+    end
+  end)
+
+  it("may be too large for that", function()
+    local large = assert(load("local a = ... " .. ("a = a + 1.5 "):rep(400) .. "return a"))
+    for i = 1, 20 do assert.equal(600 + i, run(large, i)) end
+  end)
+end)

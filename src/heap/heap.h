@@ -59,11 +59,19 @@ typedef struct mr_image mr_image;
 typedef lua_State *(*mr_opener)(lua_Alloc f, void *ud);   /* opens the template; NULL on failure; must not depend on addresses */
 
 mr_image  *mr_image_new(mr_opener open);                   /* NULL: images are not possible here */
+/* Another one, with what `add` does in a state, twice and alike (0: it can't); NULL: the result is too large, does not move, or no memory. */
+mr_image  *mr_image_with(const mr_image *im, int (*add)(lua_State *L, void *ud), void *ud);
 void       mr_image_free(mr_image *im);
 lua_State *mr_image_clone(const mr_image *im, mr_heap **h);/* a new state in a new heap; NULL: no memory */
-void       mr_image_rewind(const mr_image *im, mr_heap *h);/* h came from mr_image_clone: all chunks but the first go back, the
-                                                              first is as it was after clone (limit reset to 0); its lua_State * stays valid */
+/*
+ * The other way to a new state. h came from mr_image_clone: all chunks but the first go back, and nothing can be done with it any more but to
+ * rewind or drop it. Rewound, also to another image made of the same one, it is as after clone; its lua_State * is the one it had.
+ */
+void       mr_image_leave(mr_heap *h);
+void       mr_image_rewind(const mr_image *im, mr_heap *h);
+void       mr_image_drop(mr_heap *h);
 size_t     mr_image_size(const mr_image *im);
+size_t     mr_image_used(const mr_image *im);              /* bytes that are in use in its states, as mr_heap_used says */
 /*
  * By an opener: the first n bytes of the block with p are touched by each message, or as often. Such blocks lie side by side in a clone, a few bytes
  * in one cache line. p may be anything: if it is in no block, or L is no template, nothing happens.

@@ -220,6 +220,7 @@ static int proves(const mr_image *im, mr_opener open, texts *t) {
   L = mr_image_clone(im, &h);
   if (!L) return 0;
   int ok = same(t, n, run(L, h, t->clone, MOST));
+  mr_image_leave(h);
   mr_image_rewind(im, h);
   ok = ok && mr_heap_check(h) == 0 && same(t, n, run(L, h, t->clone, MOST));
   mr_heap_drop(h);

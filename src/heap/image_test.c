@@ -145,6 +145,7 @@ static void test_a_rewound_state_is_as_new(void) {
       mr_heap_dying(h);
       lua_close(L);
     }
+    mr_image_leave(h);
     mr_image_rewind(im, h);
     CHECK(mr_heap_used(h) == used && mr_heap_reserved(h) == reserved);
     if (i % 100 == 0) {
@@ -244,6 +245,124 @@ static void test_elsewhere_nothing_is_near(void) {
   CHECK(L && mr_heap_check(h) == 0);
   lua_close(L);
   mr_heap_drop(h);
+}
+
+/* ---- images with more in them ---- */
+
+/* Compiled before, as loading it takes little room beside it. */
+typedef struct code { size_t n; char bytes[1024]; } code;
+
+static int write_code(lua_State *L, const void *data, size_t n, void *ud) {
+  code *c = ud;
+  (void)L;
+  CHECK(c->n + n <= sizeof c->bytes);
+  memcpy(c->bytes + c->n, data, n);
+  c->n += n;
+  return 0;
+}
+
+static code compiled(const char *text) {
+  code c = { 0 };
+  lua_State *L = luaL_newstate();
+  CHECK(luaL_loadbufferx(L, text, strlen(text), "=t", "t") == LUA_OK && mr_lua_dump(L, write_code, &c) == 0);
+  lua_close(L);
+  return c;
+}
+
+static int add_function(lua_State *L, void *ud) {
+  code *c = ud;
+  return luaL_loadbufferx(L, c->bytes, c->n, "t", "b") == LUA_OK;
+}
+
+static int add_nothing(lua_State *L, void *ud) { (void)L; (void)ud; return 0; }
+
+static int add_a_count(lua_State *L, void *count) {
+  lua_pushinteger(L, ++*(int *)count);
+  return 1;
+}
+
+static int add_much(lua_State *L, void *ud) {
+  (void)ud;
+  lua_newuserdatauv(L, 2000, 0);
+  return 1;
+}
+
+/* The second of two clones can't be made. */
+static int add_and_use_up(lua_State *L, void *ud) {
+  (void)ud;
+  lua_pushboolean(L, 1);
+  mr_pool_fail(0);
+  return 1;
+}
+
+static int calls(lua_State *L, const char *argument, const char *result) {
+  CHECK(lua_gettop(L) == 1);
+  lua_pushstring(L, argument);
+  int ok = lua_pcall(L, 1, 1, 0) == LUA_OK && strcmp(lua_tostring(L, -1), result) == 0;
+  lua_settop(L, 0);
+  return ok;
+}
+
+/* Its constants look like everything: text, numbers, and what could be an address. */
+static const char greeting[] = "seen = ... return 'a text of more than forty bytes, so a long one: ' .. seen .. 0x7f5500000000 .. 0.5";
+#define GREETED(a) "a text of more than forty bytes, so a long one: " a "1400030489477120.5"
+
+static void test_an_image_with_a_function_gives_states_with_it(void) {
+  code c = compiled(greeting);
+  mr_image *im = mr_image_new(open_base), *more = mr_image_with(im, add_function, &c);
+  CHECK(im && more && mr_image_size(more) > mr_image_size(im) && mr_image_used(more) > mr_image_used(im));
+  mr_heap *h[3];
+  lua_State *L[3];
+  for (int i = 0; i < 3; i++) {
+    CHECK((L[i] = mr_image_clone(more, &h[i])) != NULL && mr_heap_check(h[i]) == 0 && mr_heap_used(h[i]) == mr_image_used(more));
+  }
+  CHECK(calls(L[0], "x", GREETED("x")) && calls(L[1], "y", GREETED("y")));
+  CHECK(runs(L[0], "collectgarbage() return seen", "x") && runs(L[1], "collectgarbage() return seen", "y"));
+  CHECK(calls(L[2], "z", GREETED("z")));
+  for (int i = 0; i < 3; i++) {
+    lua_close(L[i]);
+    CHECK(mr_heap_used(h[i]) == 0 && mr_heap_check(h[i]) == 0);
+    mr_heap_drop(h[i]);
+  }
+  mr_image_free(more);
+  mr_image_free(im);
+}
+
+static void test_a_state_is_rewound_to_one_image_and_to_another(void) {
+  code c = compiled(greeting);
+  mr_image *im = mr_image_new(open_base), *more = mr_image_with(im, add_function, &c);
+  CHECK(im && more);
+  mr_heap *h;
+  lua_State *L = mr_image_clone(im, &h);
+  for (int i = 0; i < 100; i++) {
+    if (i % 2) CHECK(calls(L, "S3cret!x", GREETED("S3cret!x")));
+    else CHECK(lua_gettop(L) == 0 && runs(L, "seen = {}; for i = 1, 500 do seen[i] = 'S3cret!x' .. i end return 1", "1"));
+    mr_image_leave(h);
+    mr_image_rewind(i % 2 ? im : more, h);
+    MR_UNPOISON(h, im->chunk);
+    CHECK(!holds(h, im->chunk, "S3cret!x"));
+    CHECK(mr_heap_check(h) == 0 && mr_heap_used(h) == mr_image_used(i % 2 ? im : more));
+  }
+  mr_image_leave(h);
+  mr_image_drop(h);
+  mr_image_free(more);
+  mr_image_free(im);
+}
+
+static void test_what_cannot_be_done_twice_alike_gives_no_image(void) {
+  code c = compiled(greeting);
+  mr_image *im = mr_image_new(open_base);
+  int count = 0;
+  CHECK(im && !mr_image_with(im, add_nothing, NULL));
+  CHECK(!mr_image_with(im, add_a_count, &count) && count == 2);
+  CHECK(!mr_image_with(im, add_much, NULL));
+  CHECK(!mr_image_with(im, add_and_use_up, NULL));
+  CHECK(!mr_image_with(im, add_function, &c));
+  mr_pool_fail(-1);
+  mr_image *more = mr_image_with(im, add_function, &c);
+  CHECK(more != NULL);
+  mr_image_free(more);
+  mr_image_free(im);
 }
 
 /* ---- templates that must be refused ---- */
@@ -349,6 +468,9 @@ int main(void) {
   test_a_clone_works_in_both_modes_of_the_collector();
   test_what_is_touched_often_lies_side_by_side();
   test_elsewhere_nothing_is_near();
+  test_an_image_with_a_function_gives_states_with_it();
+  test_a_state_is_rewound_to_one_image_and_to_another();
+  test_what_cannot_be_done_twice_alike_gives_no_image();
   test_templates_that_cannot_move_are_refused();
   test_a_table_keyed_by_names_may_stay();
   test_without_memory_there_is_no_image_and_no_clone();

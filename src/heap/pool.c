@@ -90,7 +90,7 @@ int mr_pool_kind_new(size_t size) {
   port_acquire(&kinds_lock);
   unsigned n = atomic_load_explicit(&kinds_ready, memory_order_relaxed);
   for (unsigned i = 0; i < n; i++) if (kinds[i].size == size) found = (int)i;
-  if (found < 0 && n < KINDS && size >= MR_CHUNK_MIN && size <= MR_CHUNK_MAX) {
+  if (found < 0 && n < KINDS && size >= 512 && size <= MR_CHUNK_MAX) {
     kind_set(&kinds[n], size);
     atomic_store_explicit(&kinds_ready, n + 1, memory_order_release);
     found = (int)n;

@@ -24,7 +24,7 @@ enum { MR_CHUNK_MIN = 1024, MR_CHUNK_MAX = 256 * 1024, MR_KIND_STEP = 4 };   /* 
 
 /* The kind whose chunks have at least `size` bytes (or the largest there is). */
 unsigned  mr_pool_kind(size_t size);
-/* A kind of exactly `size` bytes (a multiple of 64); -1: there are too many kinds already. */
+/* A kind of exactly `size` bytes (a multiple of 64, 512 at least); -1: there are too many kinds already. Also for what is no heap's. */
 int       mr_pool_kind_new(size_t size);
 mr_chunk *mr_pool_get(unsigned kind);     /* content undefined; NULL: no memory */
 void      mr_pool_put(mr_chunk *c);

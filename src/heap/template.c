@@ -231,6 +231,7 @@ static int pack(template *t, mr_opener open, mr_image *im) {
   im->size = (size_t)(t->near - t->base) + t->near_end;
   im->near = (size_t)(t->near - t->base);
   im->near_end = im->near + t->near_stack;
+  im->used = t->used;
   lua_setallocf(L, mr_heap_alloc, t->base);
   return im->state < im->size;
 }
@@ -258,40 +259,28 @@ static void write_heap(const template *t, const mr_image *im) {
 
 /* ---- pointers ---- */
 
-static uint64_t word_at(const char *p, size_t i) {
-  uint64_t w;
-  memcpy(&w, p + i * 8, 8);
-  return w;
-}
-
 static int points_into_stack(uint64_t w) {
   char here;
   return w - ((uint64_t)(uintptr_t)&here - 256 * 1024) < 512 * 1024;
 }
 
-/* Writes offsets over pointers, and their places into im->offsets. */
+/* Writes offsets over pointers. */
 static int find_pointers(mr_image *im, const char *base) {
-  size_t n = im->size / 8;
-  uint64_t from = (uint64_t)(uintptr_t)base;
-  im->pointers = 0;
-  if (n > UINT16_MAX) return 0;
-  for (size_t i = 0; i < n; i++) {
-    uint64_t w = word_at(im->bytes, i);
-    if (points_into_stack(w)) return 0;
-    if (w - from > im->chunk) continue;
-    w -= from;
-    memcpy(im->bytes + i * 8, &w, 8);
-    im->offsets[im->pointers++] = (uint16_t)i;
+  size_t found = 0;
+  for (size_t i = 0; i < im->size / 8; i++) {
+    uint64_t w = im->words[i] - (uint64_t)(uintptr_t)base;
+    if (points_into_stack(im->words[i])) return 0;
+    if (w > im->chunk) continue;
+    im->words[i] = w;
+    im->pointers[i] = ~(uint64_t)0;
+    found++;
   }
-  return im->pointers > 0;
+  return found > 0;
 }
 
 static int image_store(mr_image *im, const char *base) {
-  im->mapped = (im->size + im->size / 8 * sizeof *im->offsets + 4095) / 4096 * 4096;
-  im->bytes = port_pages_reserve(im->mapped, 4096);
-  if (!im->bytes) return 0;
-  im->offsets = (uint16_t *)(void *)(im->bytes + im->size);
-  memcpy(im->bytes, base, im->size);
+  if (!mr_image_room(im)) return 0;
+  memcpy(im->words, base, im->size);
   return 1;
 }
 
@@ -304,10 +293,10 @@ static int attempt(template *t, mr_opener open, mr_image *im) {
   if (!image_store(im, t->base)) return 0;
   if (pack(t, open, &again) && again.size == im->size && again.state == im->state) {
     write_heap(t, im);
-    if (memcmp(im->bytes, t->base, im->size) == 0 && find_pointers(im, t->base)) return 1;
+    if (memcmp(im->words, t->base, im->size) == 0 && find_pointers(im, t->base)) return 1;
   }
-  port_pages_release(im->bytes, im->mapped);
-  im->bytes = NULL;
+  port_lines_free(im->words);
+  im->words = NULL;
   return 0;
 }
 

@@ -23,6 +23,15 @@
 #define PORT_PREFETCH(p) __builtin_prefetch(p)
 #define PORT_LOG2(x)     (63u - (unsigned)__builtin_clzll(x))   /* of a 64-bit value, not 0 */
 #define PORT_LOWBIT(x)   ((unsigned)__builtin_ctzll(x))         /* likewise */
+/* Four words at once, wherever they can be added so; in functions that are PORT_WIDE by one instruction: call those if port_wide(). */
+typedef uint64_t port_words __attribute__((vector_size(32), may_alias));
+#if defined(__x86_64__)
+#define PORT_WIDE        __attribute__((target("avx2")))
+#define port_wide()      (__builtin_cpu_supports("avx2") != 0)
+#else
+#define PORT_WIDE
+#define port_wide()      0
+#endif
 #else
 #define PORT_LIKELY(x)   (x)
 #define PORT_UNLIKELY(x) (x)

@@ -74,7 +74,7 @@ mr_proc *mr_host_open(lua_State *L, int *err) {
     return h;
   }
   if (t) mr_thread_free(t);
-  port_lines_free(h);
+  mr_proc_free(h);
   return NULL;
 }
 
@@ -191,4 +191,5 @@ void mr_host_free(mr_proc *h) {
   mr_thread_free(h->main.fiber.thread);
   h->main.fiber.thread = NULL;
   mr_release(&h->shared);
+  mr_pool_thread_exit();                         /* what this thread kept of records that it gave back */
 }

@@ -24,6 +24,42 @@
 const mr_sharetype *mr_proc_type;
 mr_processes mr_all = { .life = PORT_LOCK(MR_RANK_LIFE) };
 
+/* ---- records ---- */
+
+/*
+ * They are taken and given back as often as states, so they are chunks of the same pool, with a kind of their own; the record begins
+ * with the cache line behind the chunk's header. LeakSanitizer does not look there for pointers: with it they are malloc's.
+ */
+#ifdef PORT_ASAN
+static mr_proc *record_new(void) { return port_lines_new(sizeof(mr_proc)); }
+static void record_free(mr_proc *p) { port_lines_free(p); }
+#else
+static unsigned record_kind(void) {
+  static atomic_uint known;
+  unsigned kind = atomic_load_explicit(&known, memory_order_relaxed);
+  if (PORT_LIKELY(kind)) return kind;
+  int own = mr_pool_kind_new(PORT_CACHELINE + sizeof(mr_proc));
+  if (own < 0) return mr_pool_kind(PORT_CACHELINE + sizeof(mr_proc));
+  atomic_store_explicit(&known, (unsigned)own, memory_order_relaxed);
+  return (unsigned)own;
+}
+
+static mr_proc *record_new(void) {
+  char *c = (char *)mr_pool_get(record_kind());
+  return c ? memset(c + PORT_CACHELINE, 0, sizeof(mr_proc)) : NULL;
+}
+
+static void record_free(mr_proc *p) { mr_pool_put((mr_chunk *)(void *)((char *)p - PORT_CACHELINE)); }
+#endif
+
+/* It has not become anybody's, or nobody's any more. */
+void mr_proc_free(mr_proc *p) {
+  free(p->name);
+  free(p->text);
+  free(p->trace);
+  record_free(p);
+}
+
 /* ---- registry ---- */
 
 /* Not at every start of the runtime: failed processes stay listed as long as there are handles. */
@@ -122,10 +158,10 @@ size_t mr_proc_count(void) { return mr_job_count(); }
 /* ---- birth ---- */
 
 mr_proc *mr_proc_new(int kind, const char *name) {
-  mr_proc *p = port_lines_new(sizeof *p);
+  mr_proc *p = record_new();
   if (!p) return NULL;
   if (name && (p->name = mr_text_copy(name)) == NULL) {
-    port_lines_free(p);
+    record_free(p);
     return NULL;
   }
   port_lock_rank(&p->lock, MR_RANK_OBJECT);
@@ -158,8 +194,7 @@ mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
   mr_retain(&p->shared);                       /* one for the caller, one while it lives */
   if (PORT_UNLIKELY(s->ties) && (*err = mr_control_born(p, mr_proc_of(near), s->ties)) != MR_OK) {
     mr_control_free(p);
-    free(p->name);
-    port_lines_free(p);
+    mr_proc_free(p);
     return NULL;
   }
   if (s->kind == PROC_MAIN) {
@@ -178,11 +213,12 @@ mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
 
 typedef struct { mr_proc *p; int n; } begin_args;
 
+/* (args[, function]): the function is what lay in the state's image */
 static int l_begin(lua_State *L) {
   begin_args *a = lua_touserdata(L, 1);
-  lua_settop(L, 0);
+  int function = lua_gettop(L) == 2 ? 2 : 0;
   mr_hooks.start(L, a->p);
-  a->n = mr_unpack(L, a->p->start);
+  a->n = mr_unpack_with(L, a->p->start, function);
   return a->n;
 }
 
@@ -190,11 +226,13 @@ int mr_proc_begin(mr_proc *p, int *nargs) {
   begin_args a = { p, 0 };
   lua_State *L = p->main.L;
   if (!L) return LUA_ERRMEM;                   /* there was none for a state */
+  int given = lua_gettop(L);
   p->main.top_ok = 0;                          /* nothing to yield to yet */
   mr_hook_start(L);
   lua_pushcfunction(L, l_begin);
   lua_pushlightuserdata(L, &a);
-  int status = lua_pcall(L, 1, LUA_MULTRET, 0);
+  if (given) lua_rotate(L, 1, 2);
+  int status = lua_pcall(L, 1 + given, LUA_MULTRET, 0);
   mr_message_free(p->start);
   p->start = NULL;
   atomic_store(&p->status, PROC_ALIVE);
@@ -551,8 +589,5 @@ void mr_proc_destroy(mr_shared *o) {
   mr_mail_drop(&p->result);
   if (PORT_UNLIKELY(p->budget != NULL)) mr_proc_unbudget(p);
   mr_control_free(p);
-  free(p->name);
-  free(p->text);
-  free(p->trace);
-  port_lines_free(p);
+  mr_proc_free(p);
 }

@@ -114,6 +114,7 @@ struct mr_proc {
   atomic_uchar observed;             /* somebody learnt of its end */
   atomic_uchar deaf;                 /* DEAF_*: it is to end, and does it hear of that? See mr_ending_report */
   unsigned char offered;             /* (owner) its group's library is still to be made */
+  unsigned char packages;            /* (owner) its state has a package library of its own */
   unsigned char exits;               /* (owner) 1: it has functions to be called at its end, 2: they are called */
   atomic_uchar named;                /* it has, or had, names: see names.c */
   port_lock lock;                    /* guards: waiters, and the change of status to an end */

@@ -2,8 +2,12 @@
  * state: where a process's lua_State comes from and where it goes.
  *
  * A new state is cloned from the image if there is one, else opened. At the end a state in which nothing can have a
- * finaliser, or only shared objects have one, is dropped as it is; otherwise lua_close runs the finalisers while frees are no-ops. Then, if it came from the
- * image, it is rewound and kept by the worker for the next process, which finds nothing of the last one.
+ * finaliser, or only shared objects have one, is dropped as it is; otherwise lua_close runs the finalisers while frees are no-ops.
+ * Then, if it came from the image, it is kept by the worker for the next process, for which it is rewound: that finds nothing of the last one.
+ *
+ * Most processes run one of a few functions. So a worker counts what its processes start with, and makes images that hold the functions which
+ * come often, each on the stack of the state: they are known by their code, to which the worker has a reference, and needn't be loaded again.
+ * There are FUNCTIONS such images at most, for a function that isn't met any more gives way to others.
  *
  * What is kept for a worker belongs to its holder; a thread that lost its worker drops its state instead.
  */
@@ -16,11 +20,62 @@
 mr_state_hooks mr_hooks;
 atomic_int mr_recycle = MR_KEEP;
 static mr_image *image;
-static struct { _Alignas(PORT_CACHELINE) int n; mr_spare state[MR_KEEP]; } kept[MR_MAX_WORKERS];   /* by worker: rewound states, hottest last */
+
+enum { FUNCTIONS = 4, OFTEN = 8, MOST = 64 };
+
+/* `worth`: how often it was met, MOST at most, less what others needed its place. */
+typedef struct function { mr_shared *code; mr_image *image; unsigned char worth, unfit; } function;
+
+/* By worker: states that were left, hottest last; the functions, and which of those is asked next to give way. */
+static struct { _Alignas(PORT_CACHELINE) int n; unsigned next; function function[FUNCTIONS]; mr_spare state[MR_KEEP]; } kept[MR_MAX_WORKERS];
 
 void mr_state_setup(void) {
   if (!image && !getenv("MARE_NO_IMAGE")) image = mr_image_new(mr_hooks.open);
 }
+
+/* ---- functions that are started often ---- */
+
+static void forget(function *f) {
+  if (f->image) mr_image_free(f->image);
+  if (f->code) mr_release(f->code);
+  *f = (function){ 0 };
+}
+
+static int load(lua_State *L, void *code) { return mr_function_load(L, code); }
+
+/* f was met once more, by p. A process that may not hold what is in its image is to fail while it loads the function. */
+static const mr_image *met(function *f, const mr_proc *p) {
+  if (f->worth < MOST) f->worth++;
+  if (!f->image && f->worth >= OFTEN && !f->unfit) {
+    f->image = mr_image_with(image, load, f->code);
+    f->unfit = !f->image;
+  }
+  return f->image && (!p->limit || p->limit >= mr_image_used(f->image)) ? f->image : image;
+}
+
+static const mr_image *met_first(unsigned worker, mr_shared *code) {
+  function *f = &kept[worker].function[kept[worker].next++ % FUNCTIONS];
+  if (f->worth > 0) {
+    f->worth--;
+    return image;
+  }
+  forget(f);
+  mr_retain(code);
+  f->code = code;
+  f->worth = 1;
+  return image;
+}
+
+/* For a process that starts with a message. */
+static const mr_image *image_for(unsigned worker, const mr_proc *p) {
+  mr_shared *code = p->start ? mr_message_function(p->start) : NULL;
+  if (!code) return image;
+  for (int i = 0; i < FUNCTIONS; i++)
+    if (kept[worker].function[i].code == code) return met(&kept[worker].function[i], p);
+  return met_first(worker, code);
+}
+
+/* ---- birth ---- */
 
 static int open_state(mr_proc *p, lua_Alloc alloc) {
   p->heap = mr_heap_new(0);
@@ -53,8 +108,9 @@ static int get(unsigned worker, mr_proc *p) {
     mr_spare *s = &kept[worker].state[--kept[worker].n];
     p->main.L = s->L;
     p->heap = s->heap;
+    mr_image_rewind(image_for(worker, p), p->heap);
   } else if (image) {
-    p->main.L = mr_image_clone(image, &p->heap);
+    p->main.L = mr_image_clone(image_for(worker, p), &p->heap);
     if (!p->main.L) return MR_ENOMEM;
   } else if (open_state(p, mr_heap_alloc) != MR_OK) {
     return MR_ENOMEM;
@@ -70,6 +126,8 @@ int mr_state_get(unsigned worker, mr_proc *p) {
   if (PORT_UNLIKELY(mr_profiling & 1 << PROFILE_HEAP) && !err) mr_allocs_watch(p);
   return err;
 }
+
+/* ---- end ---- */
 
 /* Nearly all have only shared objects, which can be let go of at once: lua_close looks at every object of the state three times, one by one. */
 static int must_close(const mr_proc *p, lua_State *L) {
@@ -103,7 +161,7 @@ void mr_state_close(mr_proc *p, int killed, mr_spare *left) {
 void mr_state_keep(unsigned worker, mr_spare *s) {
   int keep = atomic_load_explicit(&mr_recycle, memory_order_relaxed), n = kept[worker].n;
   if (s->L && n < keep && n < MR_KEEP) {
-    mr_image_rewind(image, s->heap);
+    mr_image_leave(s->heap);
     kept[worker].state[kept[worker].n++] = *s;
   } else {
     mr_heap_drop(s->heap);
@@ -113,7 +171,8 @@ void mr_state_keep(unsigned worker, mr_spare *s) {
 void mr_state_drop(mr_spare *s) { mr_heap_drop(s->heap); }
 
 void mr_state_flush(unsigned worker) {
-  while (kept[worker].n > 0) mr_heap_drop(kept[worker].state[--kept[worker].n].heap);
+  while (kept[worker].n > 0) mr_image_drop(kept[worker].state[--kept[worker].n].heap);
+  for (int i = 0; i < FUNCTIONS; i++) forget(&kept[worker].function[i]);
 }
 
 /* A state that is no clone is elsewhere: then a few lines come for nothing, which costs less than to look. */

@@ -197,7 +197,7 @@ static mr_inherit *pack(lua_State *L, mr_packer *packer, int p) {
 mr_inherit *mr_package_inherit(lua_State *L, mr_packer *packer) {
   mr_proc *self = mr_self(L);
   int host = self->kind == PROC_HOST, p = lua_gettop(L) + 1;
-  if (!host && !mr_lazy_opened(L, LIB_PACKAGE)) {
+  if (!host && !mr_package_opened(L)) {
     lua_pushnil(L);
     return self->package;
   }

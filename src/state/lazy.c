@@ -102,16 +102,12 @@ static void open_lib(lua_State *L, int mt, int i) {
     lua_rawset(L, -5);
   }
   set_bits(L, mt, bits | BIT(GLOBAL + i) | BIT(LOADED + n->lib) | BIT(OPEN + n->lib));
+  mr_proc *p = mr_proc_here(L);
+  if (p && n->lib == LIB_PACKAGE) p->packages = 1;
   lua_pop(L, 1);
   lua_remove(L, -2);
 }
 
-int mr_lazy_opened(lua_State *L, int lib) {
-  if (!push_mt(L)) return 1;
-  int yes = (get_bits(L, -1) & BIT(OPEN + lib)) != 0;
-  lua_pop(L, 1);
-  return yes;
-}
 
 void mr_lazy_open(lua_State *L, int lib) {
   luaL_checkstack(L, 10, NULL);
@@ -168,6 +164,16 @@ static void leave(lua_State *L, int idx, int which) {
     lua_setmetatable(L, idx);
   }
   if (p) p->lazy[which] = NULL;
+}
+
+/* A state without a process is one of those with which an image is proved. */
+int mr_package_opened(lua_State *L) {
+  const mr_proc *p = mr_proc_here(L);
+  if (PORT_LIKELY(p != NULL)) return p->packages || !p->lazy[0];
+  if (!push_mt(L)) return 1;
+  int yes = (get_bits(L, -1) & BIT(OPEN + LIB_PACKAGE)) != 0;
+  lua_pop(L, 1);
+  return yes;
 }
 
 void mr_lazy_fill(lua_State *L) {

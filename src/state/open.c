@@ -64,6 +64,7 @@ void mr_state_start(lua_State *L, mr_proc *p) {
   p->lazy[0] = lua_topointer(L, -1);
   p->lazy[1] = NULL;
   p->offered = p->group != NULL;
+  p->packages = 0;
   lua_pop(L, 1);
   if (PORT_UNLIKELY(atomic_load_explicit(&mr_warnings, memory_order_relaxed) && p->kind != PROC_MAIN)) lua_setwarnf(L, mr_warn_on, L);
   if (p->package) mr_package_take(L, p->package);

@@ -257,7 +257,7 @@ int mr_require(lua_State *L) {
   lua_gettable(L, 2);
   if (lua_toboolean(L, 3)) return 1;
   lua_settop(L, 2);
-  if (!mr_lazy_opened(L, LIB_PACKAGE)) {
+  if (!mr_package_opened(L)) {
     lua_pushnil(L);
   } else {
     lua_getfield(L, LUA_REGISTRYINDEX, MR_PACKAGE);

@@ -49,7 +49,7 @@ static inline int mr_lazy_is(lua_State *L, int idx) {
 void mr_lazy_watch(lua_State *L, int idx, int which); /* the program can reach table idx (0 globals, 1 loaded) from now on */
 void mr_lazy_fill(lua_State *L);                      /* makes everything and goes away */
 void mr_lazy_open(lua_State *L, int lib);             /* opens that library now, if it was not */
-int  mr_lazy_opened(lua_State *L, int lib);
+int  mr_package_opened(lua_State *L);                  /* the state has a package library of its own: it was opened, or everything was made */
 void mr_lazy_note(lua_State *L);                      /* the program sets key 2 of table 1, which mr_lazy_is, by itself */
 
 /* ---- replacements of single functions, and openers of libraries ---- */

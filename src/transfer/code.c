@@ -220,7 +220,11 @@ static const char *read_code(lua_State *L, void *ud, size_t *n) {
   return s->code->bytes;
 }
 
-void mr_code_load(lua_State *L, const mr_shared *code) {
+int mr_function_load(lua_State *L, const mr_shared *code) {
   source s = { (const mr_code *)(const void *)code, 0 };
-  if (lua_load(L, read_code, &s, "=received", "b") != LUA_OK) lua_error(L);
+  return lua_load(L, read_code, &s, "=received", "b") == LUA_OK;
+}
+
+void mr_code_load(lua_State *L, const mr_shared *code) {
+  if (!mr_function_load(L, code)) lua_error(L);
 }

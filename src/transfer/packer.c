@@ -357,10 +357,17 @@ void mr_message_back(lua_State *L, mr_message *m) {
   mr_message_free(m);
 }
 
-int mr_unpack(lua_State *L, const mr_message *m) {
+static const char *streams(const mr_message *m) { return (const char *)(m + 1) + m->nshared * sizeof(mr_shared *); }
+
+mr_shared *mr_message_function(const mr_message *m) {
+  const mr_def *first = (const mr_def *)(const void *)(streams(m) + (size_t)m->words[STR] * 8);
+  return m->nobjects && first->kind == KIND_FUNCTION ? first->u.object : NULL;
+}
+
+int mr_unpack_with(lua_State *L, const mr_message *m, int function) {
   message_check(m);
-  mr_parts parts = { m->nvalues, m->nstrings, m->nobjects, m->nmetas, m->nshapes, m->nclasses, m->ncargo, m->plain, { 0 } };
-  const char *at = (const char *)(m + 1) + m->nshared * sizeof(mr_shared *);
+  mr_parts parts = { m->nvalues, m->nstrings, m->nobjects, m->nmetas, m->nshapes, m->nclasses, m->ncargo, m->plain, { 0 }, function };
+  const char *at = streams(m);
   for (int i = 0; i < STREAMS; i++) {
     parts.at[i] = at;
     at += (size_t)m->words[i] * 8;
@@ -368,8 +375,10 @@ int mr_unpack(lua_State *L, const mr_message *m) {
   return mr_unpack_parts(L, &parts);
 }
 
+int mr_unpack(lua_State *L, const mr_message *m) { return mr_unpack_with(L, m, 0); }
+
 int mr_unpack_view(lua_State *L, const mr_packer *p) {
-  mr_parts parts = { p->nvalues, p->nstrings, p->nobjects, p->nmetas, p->nshapes, p->nclasses, p->ncargo, mr_is_plain(p), { 0 } };
+  mr_parts parts = { p->nvalues, p->nstrings, p->nobjects, p->nmetas, p->nshapes, p->nclasses, p->ncargo, mr_is_plain(p), { 0 }, 0 };
   for (int i = 0; i < STREAMS; i++) parts.at[i] = p->s[i].at;
   return mr_unpack_parts(L, &parts);
 }

@@ -54,6 +54,7 @@ typedef struct mr_parts {
   uint32_t nshapes, nclasses, ncargo;
   int plain;                                   /* all objects are tables without metatables */
   const char *at[STREAMS];
+  int made;                                    /* stack index of what the first object becomes, a new function of its code; 0: there is none yet */
 } mr_parts;
 
 /*

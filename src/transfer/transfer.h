@@ -93,6 +93,12 @@ int         mr_message_needs_code(const mr_message *m);   /* so errors other tha
 /* Pushes the values and returns how many. Raises memory errors, or what require raised, of L; consumes nothing: it can be tried again. */
 int         mr_unpack_view(lua_State *L, const mr_packer *p);
 int         mr_unpack(lua_State *L, const mr_message *m);
+/* The code of the first function in m, if that is its first object; NULL: it is not. It is m's. */
+mr_shared  *mr_message_function(const mr_message *m);
+/* Pushes a new function of such code. 0: it can't, and an error was pushed. */
+int         mr_function_load(lua_State *L, const mr_shared *code);
+/* As mr_unpack; that first function is at a stack index already, loaded but never called: it becomes part of the values. 0: it is not. */
+int         mr_unpack_with(lua_State *L, const mr_message *m, int function);
 void        mr_message_free(mr_message *m);    /* drops the references it holds */
 /* The same by the sender, in its state: nobody has seen it, what it moved is the sender's again. Allocates nothing there. */
 void        mr_message_back(lua_State *L, mr_message *m);

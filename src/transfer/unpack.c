@@ -25,6 +25,7 @@ typedef struct unpacker {
   const mr_parts *m;
   int base;                                    /* stack index of the first slot, or of the table of slots */
   int intable, raw;
+  int made;                                    /* as in the parts; 0 when it was used */
   raw_table *table;                            /* the table of slots, for raw writing */
   raw_value *slots;                            /* raw: set when nothing is allocated any more */
   const char *body;
@@ -89,11 +90,20 @@ static void make_class(unpacker *u, const mr_def *d) {
   u->wanted = 1;
 }
 
+static void make_function(unpacker *u, const mr_def *d) {
+  if (!u->made || d != defs(u)) {
+    mr_code_load(u->L, d->u.object);
+    return;
+  }
+  lua_pushvalue(u->L, u->made);
+  u->made = 0;
+}
+
 static void make_object(unpacker *u, const mr_def *d) {
   lua_State *L = u->L;
   switch (d->kind) {
     case KIND_CLASS: make_class(u, d); break;
-    case KIND_FUNCTION: mr_code_load(L, d->u.object); break;
+    case KIND_FUNCTION: make_function(u, d); break;
     case KIND_GLOBALS: lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS); break;
     case KIND_CARGO: mr_cargo_make(L, (mr_cargo *)d->u.object); break;
     case KIND_SHARED: d->u.object->type->push(L, d->u.object); break;
@@ -476,10 +486,10 @@ static int make_room(unpacker *u, uint32_t nslots) {
   return below + 1;
 }
 
-static int unpack_objects(lua_State *L, const mr_parts *m) {
+static int unpack_objects(lua_State *L, const mr_parts *m, int made) {
   int n = (int)m->nvalues, top = lua_gettop(L);
   uint32_t nslots = m->nstrings + m->nobjects;
-  unpacker u = { .L = L, .m = m, .raw = mr_layout, .intable = nslots > STACK_SLOTS || m->nclasses };
+  unpacker u = { .L = L, .m = m, .raw = mr_layout, .made = made, .intable = nslots > STACK_SLOTS || m->nclasses };
   int room = n + LUA_MINSTACK + (u.intable ? 0 : (int)nslots);
   if (PORT_UNLIKELY(!lua_checkstack(L, room))) mr_raise_memory(L);
   int below = make_room(&u, nslots);           /* slots lie under the results */
@@ -492,7 +502,7 @@ static int unpack_objects(lua_State *L, const mr_parts *m) {
 static int l_unpack_objects(lua_State *L) {
   const mr_parts *m = lua_touserdata(L, 1);
   lua_settop(L, 0);
-  return unpack_objects(L, m);
+  return unpack_objects(L, m, 0);
 }
 
 /*
@@ -527,5 +537,5 @@ int mr_unpack_parts(lua_State *L, const mr_parts *m) {
     if (!m->nobjects) return unpack_scalars(L, m);
     if (PORT_LIKELY(mr_unpack_plain(L, m))) return (int)m->nvalues;
   }
-  return is_bulk(L, m) ? unpack_bulk(L, m) : unpack_objects(L, m);
+  return is_bulk(L, m) ? unpack_bulk(L, m) : unpack_objects(L, m, m->made);
 }
