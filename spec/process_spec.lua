@@ -433,6 +433,16 @@ describe("what a finished process changed is not seen by the next:", function()
   end)
 end)
 
+describe("handles that nobody keeps", function()
+  it("are collected, however many there are", function()
+    assert.is_true(run(function()
+      for _ = 1, 60000 do mare.channel.new() end
+      for _ = 1, 12000 do mare.process.spawn(function() end):wait() end
+      return collectgarbage "count" < 2048
+    end))
+  end)
+end)
+
 -- From the eighth time on a function is part of the state that a worker gives.
 describe("a function that is started often", function()
   local kept = process.recycle()

@@ -29,6 +29,15 @@ end
 
 local work = {}
 
+-- What is started has a handle: where there is none, nothing was started.
+function work.born()
+  local before = process.totals().spawned
+  local done, handle = pcall(process.spawn, { main = function(x) return x end, args = { 1 }, name = "born" })
+  assert(process.totals().spawned - before == (done and 1 or 0), "started without a handle")
+  if not done then error(handle, 0) end
+  assert(joined(handle) == 1)
+end
+
 local names = {}
 for i = 1, 40 do names[i] = "name " .. i end
 function work.names()

@@ -83,7 +83,7 @@ static int l_newproc(lua_State *L) {
     lua_pushliteral(L, "error 1 dumping function to binary string");
     return 2;
   }
-  mr_proc *p = mr_spawn_begin(L, &s, 1, &err);
+  mr_proc *p = mr_spawn_begin(L, &s, 1, NULL, &err);
   if (!p && !err) return unfit(L);
   if (!p) {
     lua_pushnil(L);

@@ -62,6 +62,15 @@ static inline void mr_metatable_set(lua_State *L, const char *name) {
 void       mr_meta_set(lua_State *L, const void *key, const char *event, lua_CFunction f);
 /* In a __gc, which anybody may call: the userdata at 1 if that is its own (mr_is_own), else NULL; so also in a forked child (shared.c). */
 void      *mr_gc_own(lua_State *L, size_t size, lua_CFunction gc);
+/*
+ * The same of an object that is being made, when nothing may fail once it is made. First a userdata without object. Then `put`, when that is on top:
+ * o's only reference becomes the userdata's, also when this raises; to the program it still is a userdata without object. `show` allocates
+ * nothing, and makes it one with that object; 0: it was finalised already (a program can call __gc of whatever it gets hold of).
+ */
+typedef struct mr_box mr_box;
+mr_box    *mr_shared_push_empty(lua_State *L, const mr_class *class);
+void       mr_shared_put(lua_State *L, mr_box *b, mr_shared *o);
+int        mr_shared_show(mr_box *b);
 /* As mr_shared_push, for an object just made whose only reference becomes the userdata's; also when this raises. */
 void       mr_shared_push_new(lua_State *L, mr_shared *o);
 int        mr_shared_push_try(lua_State *L, mr_shared *o);   /* LUA_OK, or an error on top; the caller keeps its reference */
@@ -70,7 +79,7 @@ int        mr_shared_push_try(lua_State *L, mr_shared *o);   /* LUA_OK, or an er
  * The userdata: the object, and a tag derived from its address and a secret of this program run. So checking an argument
  * needs no look-up, and another library's userdata can't be taken for one of ours.
  */
-typedef struct mr_box { mr_shared *object; uint64_t tag; } mr_box;
+struct mr_box { mr_shared *object; uint64_t tag; };
 /* With words of the class's own; they are 0 at first. */
 typedef struct mr_wide_box { mr_box box; uint64_t place; uint32_t reads, lazy; } mr_wide_box;
 extern uint64_t mr_secret;
@@ -169,10 +178,10 @@ int mr_name_l_whereis(lua_State *L);
 
 /* ---- spawning (process.c) ---- */
 /*
- * Of the function and its arguments at 1 … n. One reference for the caller; NULL: the reason is *err, or the value that can't travel, if
- * that is 0: then the message is on the top of the stack.
+ * Of the function and its arguments at 1 … n. One reference for the caller, or for the handle (NULL: there is none) that was made before with
+ * s->made, and is shown by this. NULL: the reason is *err, or the value that can't travel, if that is 0: then the message is on the top of the stack.
  */
-mr_proc *mr_spawn_begin(lua_State *L, mr_spawn *s, int n, int *err);
+mr_proc *mr_spawn_begin(lua_State *L, mr_spawn *s, int n, mr_box *handle, int *err);
 
 /* ---- traces (trace.c) ---- */
 void mr_trace_ask(void);                       /* by the first host: one is wanted if MARE_TRACE names a file */

@@ -129,7 +129,7 @@ static int budget_for(lua_State *L, mr_proc *parent, mr_spawn *s, mr_budget **ov
   return MR_OK;
 }
 
-mr_proc *mr_spawn_begin(lua_State *L, mr_spawn *s, int n, int *err) {
+mr_proc *mr_spawn_begin(lua_State *L, mr_spawn *s, int n, mr_box *handle, int *err) {
   mr_fiber *f = mr_self_fiber(L);
   mr_packer *packer = mr_packer_for(L, f);
   mr_budget *over = NULL;
@@ -140,6 +140,7 @@ mr_proc *mr_spawn_begin(lua_State *L, mr_spawn *s, int n, int *err) {
   int bad = mr_pack(packer, L, 1, n, "argument");
   s->start = bad ? NULL : mr_proc_seal(L, mr_proc_of(f), packer, &over);
   *err = s->start ? budget_for(L, mr_proc_of(f), s, &over) : MR_ENOMEM;
+  if (handle && !*err && !mr_shared_show(handle)) *err = MR_ECLOSED;
   if (s->package) atomic_fetch_add_explicit(&s->package->refs, 1, memory_order_relaxed);
   mr_proc *p = *err ? NULL : mr_proc_spawn(s, f, err);
   if (p) return p;
@@ -158,6 +159,17 @@ static int spawned_k(lua_State *L, int status, lua_KContext ctx) {
   return 1;
 }
 
+static const mr_class class;
+
+/* Before the process is started, as nothing may fail afterwards. */
+static mr_box *handle_new(lua_State *L, mr_spawn *s) {
+  mr_box *b = mr_shared_push_empty(L, &class);
+  s->made = mr_proc_new(s->kind, s->name);
+  if (!s->made) mr_raise(L, MR_ENOMEM);
+  mr_shared_put(L, b, &s->made->shared);
+  return b;
+}
+
 /* process.spawn(f | code, args…) -> handle;  process.spawn{ main=, args=, name=, memory=, heap=, priority= } -> handle */
 static int l_spawn(lua_State *L) {
   mr_spawn s = { .kind = PROC_PLAIN };
@@ -170,12 +182,10 @@ static int l_spawn(lua_State *L) {
   }
   luaL_argcheck(L, n >= 1, 1, "a function or a string of code expected");
   to_main(L, 1);
-  mr_proc *p = mr_spawn_begin(L, &s, n, &err);
-  if (!p) return err ? mr_raise(L, err) : lua_error(L);
-  int status = mr_shared_push_try(L, &p->shared);
-  if (PORT_UNLIKELY(status != LUA_OK)) mr_kill(p, NULL);     /* nobody would have its handle: as if it had not been started */
-  mr_release(&p->shared);
-  if (PORT_UNLIKELY(status != LUA_OK)) return lua_error(L);
+  mr_box *handle = handle_new(L, &s);
+  int at = lua_gettop(L);
+  if (!mr_spawn_begin(L, &s, n, handle, &err)) return err ? mr_raise(L, err) : lua_error(L);
+  lua_settop(L, at);
   return mr_cede(L, mr_self_fiber(L), 0, spawned_k);
 }
 
@@ -245,8 +255,6 @@ static int l_handle_priority(lua_State *L) {
   lua_pushstring(L, mr_level_names[mr_job_level(&p->job, level)]);
   return 1;
 }
-
-static const mr_class class;
 
 /* handle.id -> integer; handle.name -> string | nil; methods */
 static int l_handle_index(lua_State *L) {

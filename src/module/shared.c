@@ -2,7 +2,8 @@
  * shared: objects outside all heaps as userdata, one per object and state (module.h tells how they are checked).
  *
  * The state's userdata are found through a weak table in the registry, keyed by address; so a channel that arrives twice is the same
- * value twice.
+ * value twice. The keys are integers, which Lua finds in half the instructions that light userdata take: addresses, scrambled by a
+ * multiplication that keeps them apart.
  */
 #include "base/rank.h"
 #include "lua/layout.h"
@@ -51,8 +52,12 @@ mr_shared *mr_shared_check(lua_State *L, int idx, const mr_sharetype *type, cons
   return o;
 }
 
+/* The tag of what was put but not shown. Any userdata may be asked, so what it has in the object's place is not followed. */
+static uint64_t hidden_tag(const mr_shared *o) { return ~(mr_secret ^ (uintptr_t)o); }
+static int is_hidden(const mr_box *b) { return b->object && b->tag == hidden_tag(b->object); }
+
 static void finalise(mr_box *b) {
-  if (!b->object || !MR_BOX_OURS(mr_box_rest(b))) return;
+  if (!b->object || !(MR_BOX_OURS(mr_box_rest(b)) || is_hidden(b))) return;
   mr_shared *o = b->object;
   int own = b->tag == mr_box_tag(o);
   b->object = NULL;
@@ -186,15 +191,15 @@ static void push_metatable(lua_State *L, const mr_class *class) {
   lua_rawsetp(L, LUA_REGISTRYINDEX, class);
 }
 
-static char weak_key;
+#define WEAK_KEY (-0x6d617265)                   /* in the registry, where integers below 0 are nobody's */
 
 static void push_weak(lua_State *L) {
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &weak_key) == LUA_TTABLE) return;
+  if (lua_rawgeti(L, LUA_REGISTRYINDEX, WEAK_KEY) == LUA_TTABLE) return;
   lua_pop(L, 1);
   lua_createtable(L, 0, 1);
   set_mode(L, "v");
   lua_pushvalue(L, -1);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &weak_key);
+  lua_rawseti(L, LUA_REGISTRYINDEX, WEAK_KEY);
 }
 
 /* What sending and receiving look at, of a metatable with two methods: the name of __index, the table, its nodes. */
@@ -223,58 +228,19 @@ static mr_proc *owner_of(lua_State *L) {
   return p;
 }
 
-int mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
-  mr_check_forked(L);
-  luaL_checkstack(L, 8, NULL);
-  push_weak(L);
-  size_t size = o->type->wide ? sizeof(mr_wide_box) : sizeof(mr_box);
-  int known = lua_rawgetp(L, -1, o) == LUA_TUSERDATA;
-  /* a program may have called its __gc: it stays in the table, and is not o, at whose address another object may be now */
-  if (known && (lua_rawlen(L, -1) != size || ((mr_box *)lua_touserdata(L, -1))->object != o)) known = 0;
-  if (o->type->moves) {
-    atomic_fetch_add(&((mr_movable *)(void *)o)->epoch, 1);   /* only this userdata owns it now */
-  } else if (known) {
-    lua_remove(L, -2);
-    return 0;
-  }
-  lua_pop(L, 1);
-  mr_proc *p = owner_of(L);
-  if (p->finalisers == 0) p->finalisers = 1;
-  mr_box *b = lua_newuserdatauv(L, size, o->type->wide);
-  memset(b, 0, size);
-  push_metatable(L, class);
-  lua_setmetatable(L, -2);
-  if (PORT_UNLIKELY(mr_late_keep(p, o) < 0)) mr_raise(L, MR_ENOMEM);
-  if (o->type->hold) o->type->hold(o);
-  else mr_retain(o);
-  b->object = o;
-  b->tag = mr_box_tag(o);
-  lua_pushvalue(L, -1);
-  lua_rawsetp(L, -3, o);
-  lua_remove(L, -2);
-  return 1;
-}
-
-void mr_shared_exchange(lua_State *L, int i, int j) {
-  i = lua_absindex(L, i);
-  j = lua_absindex(L, j);
-  mr_box *a = lua_touserdata(L, i), *b = lua_touserdata(L, j), kept = *a;
-  push_weak(L);
-  lua_pushvalue(L, j);
-  lua_rawsetp(L, -2, a->object);
-  lua_pushvalue(L, i);
-  lua_rawsetp(L, -2, b->object);
-  lua_pop(L, 1);
-  mr_late_exchange(owner_of(L), a->object, b->object);
-  *a = *b;
-  *b = kept;
-}
+/* ---- what userdata hold ---- */
 
 /*
  * The collector counts a userdata of some bytes where megabytes hang on it. So garbage is collected whenever a state has come to hold more outside
  * of its heap than OUTSIDE, and than it has in it: what that costs is then little beside what was made or received.
+ *
+ * Also what is only made and dropped, as the handles of processes are by whoever starts one after the other, must be told of. The weak table of
+ * userdata has a place for each that was made since the last collection, the collector takes that table for what is alive, waits until as much
+ * again has been made, and meets a table twice as large. So each new object counts OBJECT, more than it has, so that some 10 MiB of them are
+ * collected.
  */
 #define OUTSIDE ((size_t)32 << 20)
+#define OBJECT  ((size_t)3 << 10)
 
 static PORT_NOINLINE void collect_outside(lua_State *L, mr_proc *p) {
   if (mr_lua_in_finaliser(L) || p->outside < (size_t)lua_gc(L, LUA_GCCOUNT) << 10) return;
@@ -293,6 +259,92 @@ void mr_outside_held(lua_State *L, size_t n) {
   if (PORT_UNLIKELY(p->outside >= OUTSIDE)) collect_outside(L, p);
 }
 
+/* ---- userdata ---- */
+
+static lua_Integer key_of(const mr_shared *o) { return (lua_Integer)((lua_Unsigned)(uintptr_t)o * UINT64_C(0x9E3779B97F4A7C15)); }
+
+static size_t size_of(const mr_sharetype *type) { return type->wide ? sizeof(mr_wide_box) : sizeof(mr_box); }
+
+static mr_box *push_empty(lua_State *L, mr_proc *p, const mr_class *class) {
+  size_t size = size_of(&class->share);
+  if (p->finalisers == 0) p->finalisers = 1;
+  mr_box *b = lua_newuserdatauv(L, size, class->share.wide);
+  memset(b, 0, size);
+  push_metatable(L, class);
+  lua_setmetatable(L, -2);
+  return b;
+}
+
+int mr_shared_push(lua_State *L, mr_shared *o, const mr_class *class) {
+  mr_check_forked(L);
+  luaL_checkstack(L, 8, NULL);
+  push_weak(L);
+  size_t size = size_of(o->type);
+  int known = lua_rawgeti(L, -1, key_of(o)) == LUA_TUSERDATA;
+  /* a program may have called its __gc: it stays in the table, and is not o, at whose address another object may be now */
+  if (known && (lua_rawlen(L, -1) != size || ((mr_box *)lua_touserdata(L, -1))->object != o)) known = 0;
+  if (o->type->moves) {
+    atomic_fetch_add(&((mr_movable *)(void *)o)->epoch, 1);   /* only this userdata owns it now */
+  } else if (known) {
+    lua_remove(L, -2);
+    return 0;
+  }
+  lua_pop(L, 1);
+  mr_proc *p = owner_of(L);
+  mr_box *b = push_empty(L, p, class);
+  if (PORT_UNLIKELY(mr_late_keep(p, o) < 0)) mr_raise(L, MR_ENOMEM);
+  if (o->type->hold) o->type->hold(o);
+  else mr_retain(o);
+  b->object = o;
+  b->tag = mr_box_tag(o);
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, -3, key_of(o));
+  lua_remove(L, -2);
+  return 1;
+}
+
+mr_box *mr_shared_push_empty(lua_State *L, const mr_class *class) {
+  mr_check_forked(L);
+  luaL_checkstack(L, 8, NULL);
+  return push_empty(L, owner_of(L), class);
+}
+
+void mr_shared_put(lua_State *L, mr_box *b, mr_shared *o) {
+  mr_assert(!o->type->moves && !o->type->hold);
+  if (PORT_UNLIKELY(mr_late_keep(owner_of(L), o) < 0)) {
+    mr_release(o);
+    mr_raise(L, MR_ENOMEM);
+  }
+  b->object = o;
+  b->tag = hidden_tag(o);
+  push_weak(L);
+  lua_pushvalue(L, -2);
+  lua_rawseti(L, -2, key_of(o));
+  lua_pop(L, 1);
+  mr_outside_held(L, OBJECT);
+}
+
+int mr_shared_show(mr_box *b) {
+  if (!is_hidden(b)) return 0;
+  b->tag = mr_box_tag(b->object);
+  return 1;
+}
+
+void mr_shared_exchange(lua_State *L, int i, int j) {
+  i = lua_absindex(L, i);
+  j = lua_absindex(L, j);
+  mr_box *a = lua_touserdata(L, i), *b = lua_touserdata(L, j), kept = *a;
+  push_weak(L);
+  lua_pushvalue(L, j);
+  lua_rawseti(L, -2, key_of(a->object));
+  lua_pushvalue(L, i);
+  lua_rawseti(L, -2, key_of(b->object));
+  lua_pop(L, 1);
+  mr_late_exchange(owner_of(L), a->object, b->object);
+  *a = *b;
+  *b = kept;
+}
+
 static int l_push(lua_State *L) {
   mr_shared *o = lua_touserdata(L, 1);
   o->type->push(L, o);
@@ -309,6 +361,7 @@ void mr_shared_push_new(lua_State *L, mr_shared *o) {
   int status = mr_shared_push_try(L, o);
   mr_release(o);
   if (status != LUA_OK) lua_error(L);
+  mr_outside_held(L, OBJECT);
 }
 
 /* Its host, as upvalue for functions. */

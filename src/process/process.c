@@ -180,9 +180,13 @@ mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
     mr_exit_yield();
     return NULL;
   }
-  mr_proc *p = mr_proc_new(s->kind, s->name);
+  mr_proc *p = s->made ? s->made : mr_proc_new(s->kind, s->name);
   if (!p) {
     *err = MR_ENOMEM;
+    return NULL;
+  }
+  if (PORT_UNLIKELY(s->ties) && (*err = mr_control_born(p, mr_proc_of(near), s->ties)) != MR_OK) {
+    if (!s->made) mr_release(&p->shared);
     return NULL;
   }
   p->start = s->start;
@@ -192,11 +196,6 @@ mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
   p->system_heap = (unsigned char)s->system_heap;
   if (near) p->parent = near->job->id;
   mr_retain(&p->shared);                       /* one for the caller, one while it lives */
-  if (PORT_UNLIKELY(s->ties) && (*err = mr_control_born(p, mr_proc_of(near), s->ties)) != MR_OK) {
-    mr_control_free(p);
-    mr_proc_free(p);
-    return NULL;
-  }
   if (s->kind == PROC_MAIN) {
     mr_retain(&p->shared);
     mr_all.main = p;

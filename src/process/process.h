@@ -170,6 +170,7 @@ typedef struct mr_spawn {
   struct mr_group *group;            /* or NULL */
   unsigned ties;                     /* TIE_*: how it is tied to its parent from the beginning */
   unsigned restarts;                 /* of a supervisor's child: how often it was started again before */
+  mr_proc *made;                     /* its record, from mr_proc_new, so that it has a handle already; NULL: spawn makes one */
 } mr_spawn;
 /* What a process takes from a budget at its birth: its record, and a beginning for its heap. */
 #define MR_HEAP_BYTES 8192
@@ -186,7 +187,8 @@ const char *mr_proc_over(mr_budget *over, char buf[200]);   /* what to say then;
 void     mr_mail_drop(mr_mail *m);
 void     mr_mail_back(lua_State *L, mr_mail *m);              /* its sender's: see mr_message_back */
 extern const mr_sharetype *mr_proc_type;         /* set by module/: how a handle is pushed */
-mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err);  /* holds one reference for the caller */
+mr_proc *mr_proc_new(int kind, const char *name);  /* a record with one reference, which is nobody's process yet. NULL: no memory */
+mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err);  /* holds one reference for the caller: that of s->made, if that is not NULL */
 void     mr_proc_destroy(mr_shared *o);          /* the destroy of handles' type */
 const char *mr_proc_status(mr_proc *p);          /* "new" "running" "ready" "waiting" "done" "failed" */
 /* 1: it has ended, `result` is fixed; 0: w is queued, park with mr_proc_wait_end as clean-up. */

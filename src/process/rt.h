@@ -61,7 +61,6 @@ char *mr_proc_failure(mr_proc *p);             /* what is to be printed, malloc'
 void mr_proc_print(mr_proc *p);                /* a failure, once, on stderr */
 char *mr_text_copy(const char *s);             /* malloc'd */
 const char *mr_status_with(const mr_proc *p, int state);     /* as mr_proc_status; state: of its crew */
-mr_proc *mr_proc_new(int kind, const char *name);            /* NULL: no memory */
 void mr_proc_free(mr_proc *p);                 /* only its memory */
 void mr_proc_finish(mr_proc *p, int status);   /* publishes the end and wakes who waits for it */
 void mr_proc_abandon(void);                    /* no thread is left: processes that have not ended count as failed */
