@@ -515,7 +515,10 @@ describe("a function that is started often", function()
 
   it("gives way to others", function()
     local functions = {}
-    for i = 1, 60 do functions[i] = assert(load(("local a = ... return a + %d, %q"):format(i, ("x"):rep(i)))) end
+    for i = 1, 60 do
+      local others = i % 2 == 0 and ("local function f(x) if x then return 'no' .. x end end f() "):rep(i % 8) or ""
+      functions[i] = assert(load(("local a = ... %s return a + %d, %q"):format(others, i, ("x"):rep(i))))
+    end
     for round = 1, 3 do
       for i = 1, 60 do
         for k = 1, i % 3 == round % 3 and 20 or 2 do assert.same(pack(i + k, ("x"):rep(i)), pack(run(functions[i], k))) end

@@ -59,17 +59,23 @@ typedef struct mr_image mr_image;
 typedef lua_State *(*mr_opener)(lua_Alloc f, void *ud);   /* opens the template; NULL on failure; must not depend on addresses */
 
 mr_image  *mr_image_new(mr_opener open);                   /* NULL: images are not possible here */
-/* Another one, with what `add` does in a state, twice and alike (0: it can't); NULL: the result is too large, does not move, or no memory. */
+/*
+ * Another one, with what `add` does in a state, twice and alike (0: it can't). If there is no room for that in the chunks of im, its own are larger.
+ * NULL: it is too large for those, too, does not move, or no memory.
+ */
 mr_image  *mr_image_with(const mr_image *im, int (*add)(lua_State *L, void *ud), void *ud);
 void       mr_image_free(mr_image *im);
 lua_State *mr_image_clone(const mr_image *im, mr_heap **h);/* a new state in a new heap; NULL: no memory */
 /*
  * The other way to a new state. h came from mr_image_clone: all chunks but the first go back, and nothing can be done with it any more but to
- * rewind or drop it. Rewound, also to another image made of the same one, it is as after clone; its lua_State * is the one it had.
+ * rewind or drop it. Rewound, also to another image of the same line with the same kind of chunk, it is as after clone; its lua_State * is the one
+ * it had.
  */
 void       mr_image_leave(mr_heap *h);
 void       mr_image_rewind(const mr_image *im, mr_heap *h);
 void       mr_image_drop(mr_heap *h);
+unsigned   mr_image_kind(const mr_image *im);              /* of chunks */
+unsigned   mr_image_kind_of(const mr_heap *h);
 size_t     mr_image_size(const mr_image *im);
 size_t     mr_image_used(const mr_image *im);              /* bytes that are in use in its states, as mr_heap_used says */
 /*

@@ -87,6 +87,8 @@ void mr_image_drop(mr_heap *h) {
   mr_pool_put(&h->chunk);
 }
 
+unsigned mr_image_kind(const mr_image *im) { return im->kind; }
+unsigned mr_image_kind_of(const mr_heap *h) { return h->chunk.kind; }
 size_t mr_image_size(const mr_image *im) { return im->size; }
 size_t mr_image_used(const mr_image *im) { return im->used; }
 
@@ -97,6 +99,8 @@ void mr_image_prefetch(const mr_image *im, const lua_State *L) {
 }
 
 /* ---- images ---- */
+
+enum { LARGER = 4096 };                          /* by so much are chunks for what does not fit; a multiple of what images move by */
 
 mr_image *mr_image_new(mr_opener open) {
   mr_image *im = calloc(1, sizeof *im);
@@ -114,15 +118,27 @@ void mr_image_free(mr_image *im) {
   free(im);
 }
 
-/* A clone in which what was done is all there is in its chunk; NULL: it is not, or could not be done. */
-static mr_heap *changed(const mr_image *im, int (*add)(lua_State *L, void *ud), void *ud) {
+/* The chunk is of im's kind, whatever the image says that its bytes are from. */
+static void widen(const mr_image *im, mr_heap *h) {
+  h->chunk.size = (uint32_t)im->chunk;
+  h->chunk.kind = im->kind;
+  h->end = (char *)h + im->chunk;
+  h->arena = h->widest = im->chunk;
+}
+
+/* A clone in which what was done is all there is in its chunk; NULL: it is not (*large), or could not be done. */
+static mr_heap *changed(const mr_image *im, int (*add)(lua_State *L, void *ud), void *ud, int *large) {
   mr_heap *h;
   lua_State *L = mr_image_clone(im, &h);
   if (!L) return NULL;
+  widen(im, h);
   MR_UNPOISON(h, im->chunk);
   memset((char *)h + im->size, 0, im->chunk - im->size);
   MR_POISON((char *)h + im->size, im->chunk - im->size);
-  if (add(L, ud) && !h->chunk.next && !h->large && h->end == (char *)h + im->chunk) return h;
+  if (add(L, ud)) {
+    if (!h->chunk.next && !h->large && h->end == (char *)h + im->chunk) return h;
+    *large = 1;
+  }
   mr_heap_drop(h);
   return NULL;
 }
@@ -157,10 +173,21 @@ static mr_image *image_of(const mr_image *base, mr_heap *a, mr_heap *b) {
   return NULL;
 }
 
-mr_image *mr_image_with(const mr_image *im, int (*add)(lua_State *L, void *ud), void *ud) {
-  mr_heap *a = changed(im, add, ud), *b = a ? changed(im, add, ud) : NULL;
+static mr_image *image_with(const mr_image *im, int (*add)(lua_State *L, void *ud), void *ud, int *large) {
+  mr_heap *a = changed(im, add, ud, large), *b = a ? changed(im, add, ud, large) : NULL;
   mr_image *more = b ? image_of(im, a, b) : NULL;
   if (a) mr_image_drop(a);
   if (b) mr_image_drop(b);
   return more;
+}
+
+mr_image *mr_image_with(const mr_image *im, int (*add)(lua_State *L, void *ud), void *ud) {
+  int large = 0;
+  mr_image *more = image_with(im, add, ud, &large), larger = *im;
+  if (more || !large) return more;
+  larger.chunk += LARGER;
+  int kind = mr_pool_kind_new(larger.chunk);
+  if (kind < 0) return NULL;
+  larger.kind = (unsigned)kind;
+  return image_with(&larger, add, ud, &large);
 }

@@ -283,7 +283,7 @@ static int add_a_count(lua_State *L, void *count) {
 
 static int add_much(lua_State *L, void *ud) {
   (void)ud;
-  lua_newuserdatauv(L, 2000, 0);
+  lua_newuserdatauv(L, 9000, 0);
   return 1;
 }
 
@@ -345,6 +345,32 @@ static void test_a_state_is_rewound_to_one_image_and_to_another(void) {
   }
   mr_image_leave(h);
   mr_image_drop(h);
+  mr_image_free(more);
+  mr_image_free(im);
+}
+
+static void test_what_is_larger_gets_larger_chunks(void) {
+  char text[2500] = "local a = ...; ";
+  for (int i = 0; i < 8; i++)
+    snprintf(text + strlen(text), sizeof text - strlen(text),
+             "local function f%d(x) if x then a = a .. 'named %d' .. x end return %d.5 end f%d(%d)\n", i, i, i, i, i);
+  snprintf(text + strlen(text), sizeof text - strlen(text), "return a");
+  code c = compiled(text);
+  mr_image *im = mr_image_new(open_base), *more = mr_image_with(im, add_function, &c);
+  CHECK(im && more && mr_image_kind(more) != mr_image_kind(im));
+  mr_heap *h;
+  lua_State *L = mr_image_clone(more, &h);
+  CHECK(mr_image_kind_of(h) == mr_image_kind(more) && mr_heap_check(h) == 0);
+  for (int i = 0; i < 10; i++) {
+    CHECK(calls(L, "x", "xnamed 00named 11named 22named 33named 44named 55named 66named 77"));
+    if (i % 2) CHECK(runs(L, "local t = {} for i = 1, 999 do t[i] = {i} end return #t", "999"));
+    mr_image_leave(h);
+    mr_image_rewind(more, h);
+    CHECK(mr_heap_check(h) == 0 && mr_heap_used(h) == mr_image_used(more) && mr_heap_reserved(h) == more->chunk);
+  }
+  lua_close(L);
+  CHECK(mr_heap_used(h) == 0 && mr_heap_check(h) == 0);
+  mr_heap_drop(h);
   mr_image_free(more);
   mr_image_free(im);
 }
@@ -470,6 +496,7 @@ int main(void) {
   test_elsewhere_nothing_is_near();
   test_an_image_with_a_function_gives_states_with_it();
   test_a_state_is_rewound_to_one_image_and_to_another();
+  test_what_is_larger_gets_larger_chunks();
   test_what_cannot_be_done_twice_alike_gives_no_image();
   test_templates_that_cannot_move_are_refused();
   test_a_table_keyed_by_names_may_stay();

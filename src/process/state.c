@@ -26,8 +26,15 @@ enum { FUNCTIONS = 4, OFTEN = 8, MOST = 64 };
 /* `worth`: how often it was met, MOST at most, less what others needed its place. */
 typedef struct function { mr_shared *code; mr_image *image; unsigned char worth, unfit; } function;
 
-/* By worker: states that were left, hottest last; the functions, and which of those is asked next to give way. */
-static struct { _Alignas(PORT_CACHELINE) int n; unsigned next; function function[FUNCTIONS]; mr_spare state[MR_KEEP]; } kept[MR_MAX_WORKERS];
+/* By worker: states that were left, hottest last, those with larger chunks apart; the functions, and which of those is asked next to give way. */
+static struct {
+  _Alignas(PORT_CACHELINE) int n[2];
+  unsigned next;
+  function function[FUNCTIONS];
+  mr_spare state[2][MR_KEEP];
+} kept[MR_MAX_WORKERS];
+
+static int is_larger(unsigned kind) { return kind != mr_image_kind(image); }
 
 void mr_state_setup(void) {
   if (!image && !getenv("MARE_NO_IMAGE")) image = mr_image_new(mr_hooks.open);
@@ -101,17 +108,23 @@ static int limit(mr_proc *p) {
   return MR_ENOMEM;
 }
 
+/* From an image; 0: no memory. */
+static int take(unsigned worker, mr_proc *p) {
+  const mr_image *from = image_for(worker, p);
+  int larger = is_larger(mr_image_kind(from));
+  if (kept[worker].n[larger] == 0) return (p->main.L = mr_image_clone(from, &p->heap)) != NULL;
+  mr_spare *s = &kept[worker].state[larger][--kept[worker].n[larger]];
+  p->main.L = s->L;
+  p->heap = s->heap;
+  mr_image_rewind(from, p->heap);
+  return 1;
+}
+
 static int get(unsigned worker, mr_proc *p) {
   if (p->system_heap) {
     if (open_state(p, mr_heap_alloc_system) != MR_OK) return MR_ENOMEM;
-  } else if (kept[worker].n > 0) {
-    mr_spare *s = &kept[worker].state[--kept[worker].n];
-    p->main.L = s->L;
-    p->heap = s->heap;
-    mr_image_rewind(image_for(worker, p), p->heap);
   } else if (image) {
-    p->main.L = mr_image_clone(image_for(worker, p), &p->heap);
-    if (!p->main.L) return MR_ENOMEM;
+    if (!take(worker, p)) return MR_ENOMEM;
   } else if (open_state(p, mr_heap_alloc) != MR_OK) {
     return MR_ENOMEM;
   }
@@ -158,20 +171,26 @@ void mr_state_close(mr_proc *p, int killed, mr_spare *left) {
   if (PORT_UNLIKELY(p->late != NULL)) mr_late_drop(p);
 }
 
+static void drop_kept(unsigned worker, int larger) { mr_image_drop(kept[worker].state[larger][--kept[worker].n[larger]].heap); }
+
+/* Where there is no more room, one of the others goes: they may be of no use any more. */
 void mr_state_keep(unsigned worker, mr_spare *s) {
-  int keep = atomic_load_explicit(&mr_recycle, memory_order_relaxed), n = kept[worker].n;
-  if (s->L && n < keep && n < MR_KEEP) {
-    mr_image_leave(s->heap);
-    kept[worker].state[kept[worker].n++] = *s;
-  } else {
+  int keep = atomic_load_explicit(&mr_recycle, memory_order_relaxed), *n = kept[worker].n;
+  int larger = s->L && is_larger(mr_image_kind_of(s->heap)), full = n[0] + n[1] >= keep;
+  if (!s->L || keep == 0 || (full && n[!larger] == 0)) {
     mr_heap_drop(s->heap);
+    return;
   }
+  if (full) drop_kept(worker, !larger);
+  mr_image_leave(s->heap);
+  kept[worker].state[larger][n[larger]++] = *s;
 }
 
 void mr_state_drop(mr_spare *s) { mr_heap_drop(s->heap); }
 
 void mr_state_flush(unsigned worker) {
-  while (kept[worker].n > 0) mr_image_drop(kept[worker].state[--kept[worker].n].heap);
+  for (int larger = 0; larger < 2; larger++)
+    while (kept[worker].n[larger] > 0) drop_kept(worker, larger);
   for (int i = 0; i < FUNCTIONS; i++) forget(&kept[worker].function[i]);
 }
 
