@@ -57,7 +57,12 @@ file(GLOB os_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/port/*.c)
 list(APPEND os_sources ${CMAKE_SOURCE_DIR}/src/module/main.c)
 set_source_files_properties(${os_sources} PROPERTIES COMPILE_OPTIONS -D_GNU_SOURCE=)
 # Symbols that assembler defines are not seen where all is optimised in one.
-set_source_files_properties(${CMAKE_SOURCE_DIR}/src/port/jump.c PROPERTIES COMPILE_OPTIONS "-D_GNU_SOURCE=;-fno-lto")
+# Nor does it keep a shadow stack: where the compiler makes programs for those (-fcf-protection, as Ubuntu's does), this file says that bin/mare is none.
+set(jump_options -D_GNU_SOURCE= -fno-lto)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  list(APPEND jump_options -fcf-protection=none)
+endif()
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/port/jump.c PROPERTIES COMPILE_OPTIONS "${jump_options}")
 
 if(lua_file)
   if(MARE_CONFIG STREQUAL "rock")

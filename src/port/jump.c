@@ -7,6 +7,9 @@
  * by POSIX), and with some flags whether the jump leads down the stack, which Lua's never do. This pair does the rest: it keeps what a function has to keep
  * for its caller on x86-64, in a jmp_buf, which has room for more.
  *
+ * A shadow stack, which some processors keep of where functions return to, is not cut back here: so this file is compiled as one that knows none, and
+ * then the linker marks bin/mare so.
+ *
  * The sanitizers follow the C library's, so their builds use that; so do other processors, and plain lua5.4, whose library is not ours.
  */
 #include "port/port.h"
