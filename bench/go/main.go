@@ -25,6 +25,7 @@ var rows = map[string]func(){
 	"dict":     dict,
 	"fair":     fair,
 	"ready":    ready,
+	"requests": requests,
 	"serve":    serve,
 	"spread":   spread,
 	"select2":  select2,

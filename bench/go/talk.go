@@ -85,3 +85,27 @@ func pingpong() { volleys(1, arg(1)) }
 
 // pairs PAIRS TRIPS: independent pairs, TRIPS in all.
 func pairs() { volleys(arg(1), arg(2)/arg(1)) }
+
+// requests PROCESSES COUNT: one asks each of the goroutines in turn, and waits for its answer. Every goroutine has a channel of its own.
+func requests() {
+	many, count := arg(1), arg(2)
+	questions, answers := make([]chan int, many), make(chan int)
+	for i := range questions {
+		questions[i] = make(chan int)
+		go func(in <-chan int) {
+			for n := range in {
+				answers <- n + 1
+			}
+		}(questions[i])
+	}
+	ask := func(total int) {
+		for i := 0; i < total; i++ {
+			questions[i%many] <- i
+			<-answers
+		}
+	}
+	ask(many)
+	start := time.Now()
+	ask(count)
+	rate("requests", count, start, "requests/s")
+}
