@@ -2,6 +2,14 @@
 local corbaloc = require "mare.orb.giop.corbaloc"
 local corbaname = require "mare.orb.giop.corbaname"
 local ior = require "mare.orb.giop.ior"
+local security = require "mare.orb.giop.security"
+
+-- Where a profile says that a server listens: its own port, or the one for TLS.
+local function leads_to(p, a)
+  if a.kind == "iiop" then return p.port == a.port end
+  local ways = security.ways(p)
+  return a.kind == "ssliop" and p.port == 0 and #ways == 1 and ways[1].host == a.host and ways[1].port == a.port
+end
 
 local function check(text)
   local list, err = corbaloc.parse(text)
@@ -11,7 +19,7 @@ local function check(text)
   local t = assert(ior.parse(corbaloc.reference(list)))
   for i, a in ipairs(list) do
     local p = t.profiles[i]
-    assert(a.kind == "iiop" and p.host == a.host and p.port == a.port and p.key == list.key and p.minor == a.minor)
+    assert(leads_to(p, a) and p.host == a.host and p.key == list.key and p.minor == a.minor)
     assert(a.host ~= "" and a.port >= 0 and a.port <= 65535)
   end
 end

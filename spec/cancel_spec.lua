@@ -210,6 +210,27 @@ describe("handle:cancel", function()
     assert.equal("false cancelled masked", all(told))
   end)
 
+  it("cuts nothing in two that mare's own modules do: it comes when they have returned", function()
+    local begun, over = channel.new(1), channel.new(1)
+    local p = process.spawn(function(begun, over)
+      local text = require "mare.base.json".text
+      local t, done = {}, false
+      for i = 1, 100000 do t[i] = { n = i } end
+      begun:send(true)
+      local ok, e = pcall(function()
+        text(t)
+        done = true
+        while true do end
+      end)
+      process.masked(over.send, over, done, not ok and e.kind)
+    end, begun, over)
+    begun:receive()
+    p:cancel()
+    local done, kind = over:receive(60)
+    assert.same({ true, "cancelled" }, { done, kind })
+    assert.is_true((ended(p)))
+  end)
+
   it("is refused for the main script of plain Lua, which says why", function()
     if process.self():owner() == nil and not pcall(process.on_exit, function() end) then
       assert.error_matches(function() process.self():cancel() end, "main script can't be cancelled")

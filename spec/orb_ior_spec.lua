@@ -167,6 +167,7 @@ describe("a corbaloc", function()
       ["corbaloc::a/%4"] = "at character 13: % is followed by two hexadecimal digits",
       ["corbaloc:uipmc:a/k"] = "at character 10: the protocol uipmc is not known here; iiop, ssliop and rir are",
       ["corbaloc:ssliop:1.0@a/k"] = "at character 17: over TLS it is IIOP 1.1 or 1.2",
+      ["corbaloc:ssliop:a:0/k"] = "at character 17: nothing listens for TLS at port 0",
       ["corbaloc:rir:x/k"] = "at character 14: nothing follows rir: but / and a name",
       ["corbaloc:rir:,:a/k"] = "at character 10: rir: stands alone",
       ["corbaloc::a,rir:/k"] = "at character 13: rir: stands alone",

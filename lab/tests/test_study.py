@@ -381,7 +381,7 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
 def test_the_time_ends_a_study_also_in_its_first_block(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(study, "prove_all", lambda *a: None)
     words = ["study", str(write(tmp_path, TOML)), "-o", str(tmp_path / "s"), "--allocators", "glibc,jemalloc"]
-    assert cli.main([*words, "--minutes", "0.000001"]) == 1
+    assert cli.main([*words, "--minutes", "1e-9"]) == 1
     assert "no block is whole yet" in capsys.readouterr().out and not (tmp_path / "s").exists()  # it came to no run, so nothing stays
     assert cli.main([*words, "--blocks", "1"]) == 0
     assert "1 whole blocks" in capsys.readouterr().out

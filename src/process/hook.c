@@ -29,12 +29,14 @@
 #include "process/profile.h"
 #include "process/strand.h"
 
+#include "base/embedded.h"
 #include "lua/layout.h"
 #include "lua/probe.h"
 
 #include <string.h>
 
 enum { EVERY = 1000 };               /* instructions, where give_way is always set */
+enum { SOON = 50 };                  /* instructions until mare's own code may have been left */
 enum { WATCHED = 20000 };            /* for so many mr_hook_watch holds: coroutines that are made meanwhile inherit it */
 enum { LEVELS = 200 };               /* of calls that are looked at before a fiber with a hook gives way; a deeper one keeps its worker */
 
@@ -113,13 +115,28 @@ static int take_interrupt(mr_fiber *f, unsigned poke) {
   return !mr_interrupt_held() && mr_interrupt_take();
 }
 
-/* What is to be raised instead, or MR_OK. Who has been told that it is to end is left alone until it waits. */
-static int error_for(mr_fiber *f, unsigned poke) {
+/*
+ * Between two steps of mare's own modules the program's data is not always whole - who leads a connection, who has its turn - and what ends a fiber
+ * here would leave it so. They don't compute for long: such errors wait until they are left, or wait themselves.
+ */
+static int in_own_code(lua_State *L) {
+  lua_Debug ar;
+  return lua_getstack(L, 0, &ar) && lua_getinfo(L, "S", &ar) && mr_own_source(ar.source);
+}
+
+enum { LATER = -1 };
+
+/* What is to be raised instead, MR_OK, or LATER: ask again soon. Who has been told that it is to end is left alone until it waits. */
+static int error_for(lua_State *L, mr_fiber *f, unsigned poke) {
   if (PORT_UNLIKELY(take_interrupt(f, poke))) return MR_EINTR;
-  if (PORT_UNLIKELY(mr_job_ends(f->job))) mr_ending_heard(mr_proc_of(f));
-  if (PORT_UNLIKELY(mr_job_ends(f->job)) && (!f->told || mr_job_ends(f->job) == JOB_KILLED) && mr_lua_due(mr_lua_of(f))) return MR_EENDED;
-  if (PORT_LIKELY(!f->crew || !f->crew->ending || !(poke & POKE_PREEMPT))) return MR_OK;
-  atomic_fetch_and(&f->thread->poke, ~(unsigned)POKE_PREEMPT);
+  unsigned ends = mr_job_ends(f->job);
+  int killed = ends == JOB_KILLED, crew = f->crew && f->crew->ending && (poke & POKE_PREEMPT);
+  if (PORT_LIKELY(!ends && !crew)) return MR_OK;
+  if (ends) mr_ending_heard(mr_proc_of(f));
+  int told = ends && (!f->told || killed) && mr_lua_due(mr_lua_of(f));
+  if (!told && !crew) return MR_OK;
+  if (!killed && in_own_code(L)) return LATER;
+  if (!told) atomic_fetch_and(&f->thread->poke, ~(unsigned)POKE_PREEMPT);
   return MR_EENDED;
 }
 
@@ -162,11 +179,15 @@ static void give_way(lua_State *L, lua_Debug *ar) {
   if (PORT_UNLIKELY(mr_replay_on)) mr_replay_seen();
   if (PORT_UNLIKELY(mr_replay_on) && mr_can_yield(f, L) && mr_replay_tick(f, EVERY)) atomic_fetch_or(&f->thread->poke, POKE_PREEMPT);
   unsigned poke = atomic_load_explicit(&f->thread->poke, memory_order_relaxed);
-  int err = error_for(f, poke);
+  int err = error_for(L, f, poke);
   (void)ar;
   if (PORT_UNLIKELY(mr_profiling)) mr_profile_take(f, L);
-  if (!err && may_give_way(f, L, poke)) {
+  if (err <= 0 && may_give_way(f, L, poke)) {
     preempt(L, f);                   /* it fires once more, after the instruction where it goes on, and then goes */
+    return;
+  }
+  if (err == LATER) {
+    lua_sethook(L, give_way, LUA_MASKCOUNT, SOON);
     return;
   }
   mr_hook_none(L);
@@ -220,11 +241,12 @@ void mr_hook_after(lua_State *L, const mr_traced *h) {
   if (PORT_UNLIKELY(mr_replay_on)) mr_replay_seen();
   unsigned poke = atomic_load_explicit(&f->thread->poke, memory_order_relaxed);
   int ours = h->last == LUA_HOOKLINE && !(h->mask & LUA_MASKLINE);
-  int err = error_for(f, poke);
+  int err = error_for(L, f, poke);
   if (PORT_UNLIKELY(mr_profiling)) mr_profile_take(f, L);
-  if (err && may_raise(L, f, h, err)) raise(L, f, err);
+  if (err > 0 && may_raise(L, f, h, err)) raise(L, f, err);
   if (!may_give_way(f, L, poke)) {
-    if (ours) drop_lines(L);         /* the monitor asks again, or takes the worker away */
+    if (err == LATER) add_lines(L);
+    else if (ours) drop_lines(L);    /* the monitor asks again, or takes the worker away */
   } else if (h->last != LUA_HOOKLINE) {
     add_lines(L);
   } else if (exact(L, h)) {

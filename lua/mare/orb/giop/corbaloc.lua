@@ -72,6 +72,7 @@ local function ssliop(text, at, word)
     if word:find("@", 1, true) then return mistake(text, at, "over TLS it is IIOP 1.1 or 1.2") end
     address.minor = 2
   end
+  if address.port == 0 then return mistake(text, at, "nothing listens for TLS at port 0") end
   address.kind = "ssliop"
   return address
 end
