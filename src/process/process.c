@@ -36,11 +36,11 @@ static void record_free(mr_proc *p) { port_lines_free(p); }
 #else
 static unsigned record_kind(void) {
   static atomic_uint known;
-  unsigned kind = atomic_load_explicit(&known, memory_order_relaxed);
+  unsigned kind = atomic_load_explicit(&known, memory_order_acquire);   /* what the pool wrote of the kind is seen, too */
   if (PORT_LIKELY(kind)) return kind;
   int own = mr_pool_kind_new(PORT_CACHELINE + sizeof(mr_proc));
   if (own < 0) return mr_pool_kind(PORT_CACHELINE + sizeof(mr_proc));
-  atomic_store_explicit(&known, (unsigned)own, memory_order_relaxed);
+  atomic_store_explicit(&known, (unsigned)own, memory_order_release);
   return (unsigned)own;
 }
 
