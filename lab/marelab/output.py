@@ -5,6 +5,7 @@ import contextlib
 import json
 import math
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -27,13 +28,13 @@ def text(data, indent: int = 2) -> str:
 
 
 def write(path: Path, words: str) -> None:
-    """Under another name first, then renamed."""
+    """Under another name first, then renamed. A file that was there keeps its mode: a script starts, a secret stays one."""
     path, made = Path(path), None
     try:
         with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as f:
             made = f.name
             f.write(words)
-        os.chmod(made, 0o666 & ~mask())
+        os.chmod(made, stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~mask())
         os.replace(made, path)
     except OSError as error:
         if made:

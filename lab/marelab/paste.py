@@ -27,6 +27,11 @@ def shell(settings: dict[str, str], program: list[str]) -> str:
     return " ".join([*map(shlex.quote, words), *(f"{k}={shlex.quote(v)}" for k, v in settings.items() if v), shlex.join(program)])
 
 
+def exports(settings: dict[str, str]) -> list[str]:
+    """Of a shell script."""
+    return [f"export {k}={shlex.quote(v)}" if v else f"unset {k}" for k, v in settings.items()]
+
+
 def docker(a: dict) -> list[str]:
     install = []
     if a["package"]:

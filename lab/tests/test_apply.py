@@ -79,6 +79,63 @@ def test_a_unit_gets_a_file_beside_it(tmp_path):
     assert (tmp_path / "app.service").read_text() == "[Service]\nExecStart=/bin/app\n"
 
 
+@pytest.mark.parametrize("name", ["Dockerfile.prod", "service.Dockerfile", "dockerfile", "Containerfile", "Containerfile.prod"])
+def test_a_dockerfile_is_known_by_each_of_its_names(tmp_path, name):
+    (tmp_path / name).write_text("FROM debian\nCMD [\"./service\"]\n")
+    lines = apply.write(result(), str(tmp_path / name)).read_text().splitlines()
+    assert f'ENV LD_PRELOAD="{MI}"' in lines and not any(line.startswith("LD_PRELOAD") for line in lines)
+
+
+@pytest.mark.parametrize("name,first", [("start.sh", "#!/bin/sh -e\n"), ("start", "#!/usr/bin/env bash\n"), ("env.sh", "")])
+def test_a_shell_script_exports_it_to_what_it_starts_and_still_can_be_started(tmp_path, name, first):
+    path = tmp_path / name
+    path.write_text(first + 'exec sh -c \'echo "$X ${LD_PRELOAD-none}"\'\n')
+    path.chmod(0o750)
+    spaced = result()
+    spaced["allocators"][0]["env"] = {"X": "a b", "LD_PRELOAD": ""}
+    apply.write(spaced, str(path))
+    assert path.read_text().startswith(first + apply.BEGIN) and path.stat().st_mode & 0o777 == 0o750
+    assert subprocess.run(["sh", str(path)], capture_output=True, text=True).stdout == "a b none\n"
+
+
+@pytest.mark.parametrize("name,text,words", [
+    ("compose.yaml", "services:\n  app:\n", "line 1 is not NAME=value"),
+    ("app.env", "# port\n\nPORT=80\nexport HOST=x\n", "line 4 is not NAME=value"),
+    ("nginx.conf", "user www;\n", "line 1 is not NAME=value"),
+    ("build", "#!/usr/bin/env python3\nX=1\n", "not one of a shell"),
+    ("start.sh", "#!/usr/bin/python3\nX=1\n", "not one of a shell")])
+def test_a_file_of_another_kind_is_left_as_it_is_with_what_to_paste(tmp_path, capsys, name, text, words):
+    about = {k: None for k in apply.answer.KEYS} | result() | {"kind": "choose", "version": apply.answer.VERSION}
+    output.save(tmp_path / "choose.json", about)
+    (tmp_path / name).write_text(text)
+    assert cli.main(["apply", str(tmp_path), str(tmp_path / "good.env"), str(tmp_path / name)]) == 2
+    said = capsys.readouterr().err
+    assert words in said and f'ENV LD_PRELOAD="{MI}"' in said
+    assert (tmp_path / name).read_text() == text and not (tmp_path / "good.env").exists()
+
+
+def test_a_folder_is_one_of_drop_ins_or_refused(tmp_path):
+    (tmp_path / "there.service.d").mkdir()
+    for name in ("there.service.d", "new.service.d/"):
+        path = apply.write(result(), f"{tmp_path}/{name}")
+        assert path == tmp_path / name / "allocator.conf" and "[Service]" in path.read_text()
+    assert apply.kind(tmp_path / "a.service.d" / "x.conf", "# a comment\n") == "systemd"
+    assert apply.kind(tmp_path / "environment.d" / "x.conf", "") == "environment"
+    (tmp_path / "profile.d").mkdir()
+    for name in ("profile.d", "profile.d/", "none/"):
+        with pytest.raises(LabError, match="a folder; name a file"):
+            apply.check(f"{tmp_path}/{name}")
+
+
+def test_a_file_of_secrets_stays_one_and_a_link_stays_a_link(tmp_path):
+    (tmp_path / "secret").write_text("KEY=1\n")
+    (tmp_path / "secret").chmod(0o600)
+    (tmp_path / "app.env").symlink_to("secret")
+    apply.write(result(), str(tmp_path / "app.env"))
+    assert (tmp_path / "app.env").is_symlink() and "LD_PRELOAD" in (tmp_path / "secret").read_text()
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+
+
 @pytest.mark.parametrize("name,text,words", [("Dockerfile", "RUN x\n", "no FROM line"), ("none/x.env", None, "no folder"), ("a.service", None, "No such file")])
 def test_where_it_could_not_be_written_is_said_before_anything_is_measured(tmp_path, name, text, words):
     if text:
