@@ -2,6 +2,7 @@
 local orb = require "mare.orb"
 local interface = require "mare.orb.interface"
 local invoke = require "mare.orb.invoke"
+local naming = require "mare.cli.naming"
 local near = require "mare.orb.near"
 local text = require "mare.orb.text"
 local unknown = require "mare.cli.unknown"
@@ -11,10 +12,10 @@ local usage = [==[
 
 usage: mare call [options] REFERENCE OPERATION [ARGUMENT...]
 
-REFERENCE is IOR:..., corbaloc:..., or file:///path of a file that holds one. OPERATION is the name of an operation, or of an attribute: without
-an argument it is read, with one it is set. _is_a ID, _non_existent and _interface need no IDL. An argument is written as its type wants it: a number,
-a text, true, a label; structs and sequences as { x = 1, y = 2 }, { 1, 2, 3 } or in JSON; a reference as REFERENCE or nil; a union as
-{ member = value }.
+REFERENCE is IOR:..., corbaloc:..., corbaname:... or file:///path of a file that holds one. OPERATION is the name of an operation, or of an
+attribute: without an argument it is read, with one it is set. _is_a ID, _non_existent and _interface need no IDL. An argument is written as its
+type wants it: a number, a text, true, a label; structs and sequences as { x = 1, y = 2 }, { 1, 2, 3 } or in JSON; a reference as REFERENCE or
+nil; a union as { member = value }.
 
 Options are:
   --idl FILE         loads IDL; can be repeated
@@ -123,6 +124,14 @@ local function interfaces_of(definitions, found)
   return found
 end
 
+-- The object; raises { failure = } when a naming service was asked in vain.
+local function reach(broker, o)
+  local fine, object = pcall(broker.proxy, broker, o.reference, o.interface)
+  if fine then return object end
+  if naming.is_mistake(object) then error(object, 0) end
+  error({ failure = naming.words(object, o.reference) }, 0)
+end
+
 -- Loads the IDL, finds the interface, makes the proxy.
 local function prepare(o)
   local broker = orb.init { args = o.orb, pcap = o.pcap, timeout = o.timeout }
@@ -130,11 +139,11 @@ local function prepare(o)
   for _, path in ipairs(o.idl) do
     for _, def in ipairs(broker:loadfile(path, { include = o.include, define = o.define })) do loaded[#loaded + 1] = def end
   end
-  local object = broker:proxy(o.reference, o.interface)
+  local object = reach(broker, o)
   if object == nil then error("the reference is nil", 0) end
   if not o.interface and object:_interface_name() == "CORBA::Object" then
     local found = interfaces_of(loaded, {})
-    if #found == 1 then object = broker:proxy(o.reference, found[1].scoped)
+    if #found == 1 then object = broker:proxy(object, found[1].scoped)
     elseif #found > 1 and o.operation:sub(1, 1) ~= "_" then
       local names = {}
       for i, def in ipairs(found) do names[i] = def.scoped end
@@ -216,6 +225,7 @@ return function(...)
     return 0
   end
   local ok, broker, object = pcall(prepare, o)
+  if not ok and type(broker) == "table" and broker.failure then return fail(1, broker.failure) end
   if not ok then return fail(2, broker) end
   local operation
   ok, operation = pcall(definition, broker, object, o)

@@ -6,6 +6,7 @@ local corbaname = require "mare.orb.giop.corbaname"
 local cosnaming = require "mare.orb.services.cosnaming"
 local json = require "mare.base.json"
 local naming = require "mare.orb.services.naming"
+local said = require "mare.cli.naming"
 local unknown = require "mare.cli.unknown"
 
 local usage = [==[
@@ -19,20 +20,22 @@ usage: mare names [options]                      serves until it is interrupted 
        mare names bind [--replace] NAME REF      gives an object a name
        mare names mount [--replace] NAME REF     makes a context, of another service perhaps, reachable here
        mare names new NAME                       makes a context
-       mare names unbind NAME                    takes a name away
+       mare names unbind [--force] NAME          takes a name away
        mare names rm NAME                        ends an empty context and takes its name away
 
 NAME is a/b.kind, or corbaname:...#a/b.kind of another service; a dot, a slash or a backslash inside of a component has a backslash before it.
-REF is IOR:..., corbaloc:..., corbaname:... or file:///path. The service asked is --at, -ORBInitRef NameService=REF, or the one at localhost:2809.
+REF is IOR:..., corbaloc:..., corbaname:... or file:///path.
+The service asked is --at, that of --host and --port, -ORBInitRef NameService=REF, or the one at localhost:2809.
 
 Options are:
-  --port N           serves there (2809); 0: at any free port
-  --host NAME        serves at this address alone
+  --port N           serves there (2809), 0: at any free port; with a command: asks the service there
+  --host NAME        serves at this address alone; with a command: asks the service there
   --db FILE          keeps the names in a file of SQLite; without it they last as long as the program
   --at REF           the naming context to ask
   --timeout SECONDS  how long each call may take (10)
   -r                 ls: what is in the contexts, too
   --replace          bind, mount: instead of what has the name
+  --force            unbind: also a context that has names, which may be lost with it
   --json             prints JSON, one object a line
   -ORBname VALUE     any option of the broker
   --help             shows this
@@ -40,7 +43,7 @@ Options are:
 Exit codes: 0, 1 if it failed, 2 for a mistake on the command line.
 ]==]
 
-local function mistake(text) return unknown.mistake("names", usage, text) end
+local function mistake(text) return unknown.mistake("names", nil, text) end
 
 local function fail(text)
   io.stderr:write("mare names: ", tostring(text), "\n")
@@ -67,8 +70,8 @@ local takes = {
     if not o.timeout then return ("--timeout takes a number of seconds, not '%s'"):format(v) end
   end,
 }
-local flags = { ["-r"] = "deep", ["--replace"] = "replace", ["--json"] = "json", ["--help"] = "help", ["-h"] = "help" }
-local long = { "--port", "--host", "--db", "--at", "--timeout", "--replace", "--json", "--help" }
+local flags = { ["-r"] = "deep", ["--replace"] = "replace", ["--force"] = "force", ["--json"] = "json", ["--help"] = "help", ["-h"] = "help" }
+local long = { "--port", "--host", "--db", "--at", "--timeout", "--replace", "--force", "--json", "--help" }
 
 -- One word from i on. -> where the next is | nil, what is wrong
 local function one(o, argv, i)
@@ -118,34 +121,35 @@ local CONTEXT = "CosNaming::NamingContext"
 
 local function shown(name) return corbaname.text(name) end
 
-local NOT_FOUND = { missing_node = "%s: there is no '%s'", not_context = "%s: '%s' is no context", not_object = "%s: '%s' is a context, no object" }
+-- As broker:proxy; raises { mistake = } or { text = }.
+local function reach(broker, reference, interface)
+  local fine, object = pcall(broker.proxy, broker, reference, interface)
+  if fine then return object end
+  if said.is_mistake(object) then error({ mistake = tostring(object) }, 0) end
+  error({ text = said.words(object, reference) }, 0)
+end
 
--- What a naming service raised, in words.
-local function words_of(err, name)
-  local id = type(err) == "table" and err._repid and err._repid:match "^IDL:omg%.org/CosNaming/[%a]+/(%a+):1%.0$"
-  if not id then return tostring(err) end
-  if id == "NotFound" then
-    local at = err.rest_of_name[1] and shown({ err.rest_of_name[1] }) or name
-    return NOT_FOUND[err.why]:format(name, at)
+local function asked(o, broker)
+  local at = o.at or broker.references.list.NameService or "corbaloc::localhost/NameService"
+  if at:lower():find "^corbaname:" and not at:find "#" then return at .. "#" end
+  if at:lower():find "^corbaloc:[^/]+$" then
+    error({ mistake = ("%s: the key is missing; that of a naming service is often NameService: %s/NameService"):format(at, at) }, 0)
   end
-  if id == "CannotProceed" then
-    return ("%s: another service doesn't answer; ask it for '%s' yourself: %s"):format(name, shown(err.rest_of_name), tostring(err.cxt))
-  end
-  return ({ AlreadyBound = "%s: there is such a name already; --replace binds it anew", NotEmpty = "%s: this context is not empty",
-            InvalidName = "%s: the service takes this for no name" })[id]:format(name)
+  return at
 end
 
 -- Where a word leads: a context and a name in it, nil: the context itself. Raises what is wrong with it.
 local function place(o, broker, word)
+  local at, text = asked(o, broker), word
   if word and word:lower():find "^corbaname:" then
-    local at, fragment = word:match "^([^#]*)#?(.*)$"
-    local text, err = corbaloc.unescape(fragment, 1)
+    local fragment, err
+    at, fragment = word:match "^([^#]*)#?(.*)$"
+    text, err = corbaloc.unescape(fragment, 1)
     if not text then error({ mistake = err }, 0) end
-    return broker:proxy(at, CONTEXT), text
   end
-  local at = o.at or broker.references.list.NameService or "corbaloc::localhost/NameService"
-  if at:lower():find "^corbaname:" and not at:find "#" then at = at .. "#" end
-  return broker:proxy(at, CONTEXT), word
+  local context = reach(broker, at, CONTEXT)
+  if not context then error({ text = at .. ": the naming context is a nil reference" }, 0) end
+  return context, text
 end
 
 local function parsed(text)
@@ -161,7 +165,8 @@ local function with_name(o, broker, word, f)
   local name = parsed(text)
   local done, result = pcall(f, context, name, text)
   if done then return result end
-  error({ text = words_of(result, text) }, 0)
+  if type(result) == "table" and (result.text or result.mistake) then error(result, 0) end
+  error({ text = said.words(result, text) }, 0)
 end
 
 local BATCH = 500
@@ -191,38 +196,53 @@ local function identity(context)
   return e and ("%s:%d/%s"):format(e.host, e.port, e.key) or tostring(context)
 end
 
+local list
+
+-- What is in a context that is listed, too. One that doesn't answer is said, and the rest is listed.
+local function list_inner(o, context, name, path, seen)
+  local done, err = pcall(function()
+    local child = context:resolve(name)
+    child = child and child:_narrow(CONTEXT)
+    local known = child and identity(child)
+    if child and not seen[known] then
+      seen[known] = true
+      list(o, child, path .. "/", seen)
+    end
+  end)
+  if not done then o.failed = fail(said.unreachable(err, path)) end
+end
+
 -- Contexts may be bound in circles: each is shown once.
-local function list(o, context, prefix, seen)
+function list(o, context, prefix, seen)
   local inner = {}
   each(context, function(b)
     local path = prefix .. shown(b.binding_name)
     print_binding(o, path, b, o.deep and prefix or "")
     if o.deep and b.binding_type == "ncontext" then inner[#inner + 1] = { b.binding_name, path } end
   end)
-  for _, one_of in ipairs(inner) do
-    local child = context:resolve(one_of[1])
-    child = child and child:_narrow(CONTEXT)
-    local known = child and identity(child)
-    if child and not seen[known] then
-      seen[known] = true
-      list(o, child, one_of[2] .. "/", seen)
-    end
-  end
+  for _, one_of in ipairs(inner) do list_inner(o, context, one_of[1], one_of[2], seen) end
 end
 
 local verbs = {}
 
+-- The context of that name, in the one that is asked.
+local function context_of(context, text)
+  local found = context:resolve(parsed(text))
+  local done, inner = pcall(function() return found and found:_narrow(CONTEXT) end)
+  if not done then error({ text = said.unreachable(inner, text) }, 0) end
+  return inner or error({ text = text .. " is an object, no context; mare names resolve prints it" }, 0)
+end
+
 function verbs.ls(o, broker, word)
   local context, text = place(o, broker, word)
+  if text == "" then text = nil end
   local done, err = pcall(function()
-    if text and text ~= "" then
-      local object = context:resolve(parsed(text))
-      context = object and object:_narrow(CONTEXT)
-      if not context then error({ text = text .. " is an object, no context; mare names resolve prints it" }, 0) end
-    end
+    if text then context = context_of(context, text) end
     list(o, context, "", { [identity(context)] = true })
   end)
-  if not done then error(type(err) == "table" and (err.text or err.mistake) and err or { text = words_of(err, text or "") }, 0) end
+  if done then return end
+  if type(err) == "table" and (err.text or err.mistake) then error(err, 0) end
+  error({ text = text and said.unreachable(err, text) or said.words(err, word or "") }, 0)
 end
 
 function verbs.resolve(o, broker, word)
@@ -233,8 +253,7 @@ end
 
 local function binder(plain, replacing, interface)
   return function(o, broker, word, reference)
-    local fine, object = pcall(broker.proxy, broker, reference, interface)
-    if not fine then error({ text = tostring(object) }, 0) end
+    local object = reach(broker, reference, interface)
     if not object then error({ text = "the reference is nil" }, 0) end
     with_name(o, broker, word, function(context, name)
       local operation = o.replace and replacing or plain
@@ -250,8 +269,27 @@ function verbs.new(o, broker, word)
   with_name(o, broker, word, function(context, name) context:bind_new_context(name) end)
 end
 
+-- A context whose last name goes lives on with all names in it, and nobody finds it. Whether it has another name, or is another service's, can't be
+-- seen from here. One that doesn't answer may go.
+local function check_unbind(context, name, text)
+  local object = context:resolve(name)
+  local answered, list_of = pcall(function()
+    local child = object and object:_narrow(CONTEXT)
+    if not child then return {} end
+    local some, more = child:list(1)
+    if more then more:destroy() end
+    return some
+  end)
+  if answered and #list_of > 0 then
+    error({ text = text .. ": there are names in this context, which may be found by no other way; --force takes its name away all the same" }, 0)
+  end
+end
+
 function verbs.unbind(o, broker, word)
-  with_name(o, broker, word, function(context, name) context:unbind(name) end)
+  with_name(o, broker, word, function(context, name, text)
+    if not o.force then check_unbind(context, name, text) end
+    context:unbind(name)
+  end)
 end
 
 function verbs.rm(o, broker, word)
@@ -264,7 +302,9 @@ function verbs.rm(o, broker, word)
   end)
 end
 
-local words = { ls = { 0, 1 }, resolve = { 1, 1 }, bind = { 2, 2 }, mount = { 2, 2 }, new = { 1, 1 }, unbind = { 1, 1 }, rm = { 1, 1 } }
+-- How many words each takes, and which options beside those of all.
+local words = { ls = { 0, 1, deep = true }, resolve = { 1, 1 }, bind = { 2, 2, replace = true }, mount = { 2, 2, replace = true }, new = { 1, 1 },
+                unbind = { 1, 1, force = true }, rm = { 1, 1 } }
 
 local function ask(o, verb)
   local made, broker = pcall(orb.init, { args = o.orb, timeout = o.timeout or 10, connect_timeout = o.timeout or 10 })
@@ -272,9 +312,9 @@ local function ask(o, verb)
   local guard <close> = broker                   -- luacheck: ignore guard
   broker:load(cosnaming, { name = "CosNaming.idl" })
   local done, err = pcall(verbs[verb], o, broker, o.words[2], o.words[3])
-  if done then return 0 end
+  if done then return o.failed or 0 end
   if type(err) == "table" and err.mistake then return mistake(err.mistake) end
-  return fail(type(err) == "table" and not err._repid and err.text or words_of(err, o.words[2] or ""))
+  return fail(type(err) == "table" and not err._repid and err.text or said.words(err, o.words[2] or ""))
 end
 
 -- ---- serving ----
@@ -311,6 +351,41 @@ local function serve(o)
   return 0
 end
 
+-- ---- which of both ----
+
+-- Options that this command doesn't have. -> what is wrong | nil
+local function strange(o, verb)
+  for _, flag in ipairs { { "deep", "-r" }, { "replace", "--replace" }, { "force", "--force" } } do
+    if o[flag[1]] and not (verb and words[verb][flag[1]]) then return ("%s has no option '%s'"):format(verb or "serving", flag[2]) end
+  end
+  if not verb then return o.at and "--at is for asking; --host and --port say where to serve" or nil end
+  if o.db then return "--db is for serving; --at, --host and --port say which service is asked" end
+end
+
+-- --host and --port of one who asks. -> what is wrong | nil
+local function address(o)
+  if not (o.host or o.port) then return nil end
+  if o.at then return "--at says which service is asked, and --host or --port says it again" end
+  if (o.words[2] or ""):lower():find "^corbaname:" then return "the name says which service is asked, and --host or --port says it again" end
+  if o.port == 0 then return "no service is asked at port 0" end
+  local host = o.host or "localhost"
+  if host:find(":", 1, true) and not host:find "^%[" then host = "[" .. host .. "]" end
+  o.at = ("corbaloc::%s:%d/NameService"):format(host, o.port or corbaloc.PORT)
+end
+
+-- -> what is wrong with a command and its words | nil
+local function check(o, verb)
+  local n = words[verb]
+  if not n then
+    local names = {}
+    for name in pairs(words) do names[#names + 1] = name end
+    return unknown.command(verb, names)
+  end
+  if #o.words - 1 < n[1] then return ("%s needs a name%s"):format(verb, n[1] == 2 and " and a reference" or "") end
+  if #o.words - 1 > n[2] then return ("%s takes no '%s'"):format(verb, o.words[n[2] + 2]) end
+  return strange(o, verb) or address(o)
+end
+
 return function(...)
   local o, err = read { ... }
   if not o then return mistake(err) end
@@ -319,14 +394,7 @@ return function(...)
     return 0
   end
   local verb = o.words[1]
-  if not verb then return serve(o) end
-  local n = words[verb]
-  if not n then
-    local names = {}
-    for name in pairs(words) do names[#names + 1] = name end
-    return mistake(unknown.command(verb, names))
-  end
-  if #o.words - 1 < n[1] then return mistake(("%s needs a name%s"):format(verb, n[1] == 2 and " and a reference" or "")) end
-  if #o.words - 1 > n[2] then return mistake(("%s takes no '%s'"):format(verb, o.words[n[2] + 2])) end
-  return ask(o, verb)
+  if verb then err = check(o, verb) else err = strange(o) end
+  if err then return mistake(err) end
+  return verb and ask(o, verb) or serve(o)
 end

@@ -16,9 +16,9 @@ end
 
 function unknown.command(word, names) return say("no command is called '%s'", word, names) end
 
---- Says what is wrong, and the usage; the exit code.
+--- Says what is wrong, and the usage if it is given; the exit code.
 function unknown.mistake(command, usage, text)
-  io.stderr:write("mare ", command, ": ", text, "\n", usage:match("\n(usage:.-\n)\n"), "Try 'mare ", command, " --help'.\n")
+  io.stderr:write("mare ", command, ": ", text, "\n", usage and usage:match("\n(usage:.-\n)\n") or "", "Try 'mare ", command, " --help'.\n")
   return 2
 end
 

@@ -61,6 +61,7 @@ function store.open(path)
     done, err = run(self.connection, sql)
     if not done then
       self:close()
+      if err:find("locked", 1, true) then err = "another program has it open (" .. err .. ")" end
       return nil, ("%s: %s"):format(path, err)
     end
   end
