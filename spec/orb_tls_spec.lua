@@ -153,12 +153,29 @@ describe("a reference", function()
       local parsed = ior.parse(ior.destring(reference))
       assert.equal(1, #parsed.profiles)
       local ways = security.ways(parsed.profiles[1])
-      assert.same({ { host = "127.0.0.1", port = broker.server.opened[2].port, supports = 62, requires = 6 }, demanded = true }, ways)
+      assert.same({ { host = "127.0.0.1", port = broker.server.opened[2].port, supports = 63, requires = 0 }, demanded = false }, ways)
       assert.equal("127.0.0.1 nil", call({ tls = { ca = c.ca } }, reference))
       local plain = ("corbaloc:iiop:1.2@127.0.0.1:%d/door"):format(broker.server.opened[1].port)
       assert.equal("127.0.0.1 plain", call({ tls = { ca = c.ca } }, plain))
       assert.matches("NO_PERMISSION.*offers no TLS, and this broker requires it", call({ tls = { ca = c.ca, required = true } }, plain))
       assert.matches("NO_PERMISSION.*offers no TLS", call({ args = { "-ORBclientTransportRule", "* ssl" } }, plain))
+    end)
+  end)
+
+  it("to a server with both may be called without TLS by who was given nothing of it", function()
+    for _, client_cert in ipairs { "none", "required" } do
+      with({ args = both(), tls = own { client_cert = client_cert } }, function(reference)
+        assert.equal("127.0.0.1 plain", call({}, reference))
+        assert.equal("127.0.0.1 plain", call({ tls = { ca = c.other_ca }, args = { "-ORBclientTransportRule", "* tcp" } }, reference))
+        assert.equal("127.0.0.1 plain", calling({}, reference, function(o) return o:me():who() end))
+        assert.matches("NO_PERMISSION.*certificate", call({ args = { "-ORBclientTransportRule", "* ssl" } }, reference))
+        assert.equal("127.0.0.1 " .. (client_cert == "required" and "/CN=client one" or "nil"),
+          call({ tls = { ca = c.ca, cert = c.client_cert, key = c.client_key } }, reference))
+      end)
+    end
+    with({}, function(reference)
+      assert.matches("NO_PERMISSION.*demands TLS, which %-ORBclientTransportRule leaves out",
+        call({ args = { "-ORBclientTransportRule", "* tcp" } }, reference))
     end)
   end)
 

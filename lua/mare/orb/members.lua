@@ -245,7 +245,8 @@ function members.serve(server, factory, def, options)
   local fine, err = pcall(function()
     local kinds = open_all(self, server)
     start_all(self, options.processes)
-    entry.forward = ior.iiop { type_id = def.id, addresses = addresses_of(server, kinds), key = entry.key, minor = 2, tls = broker.secure:offer(),
+    local addresses = addresses_of(server, kinds)
+    entry.forward = ior.iiop { type_id = def.id, addresses = addresses, key = entry.key, minor = 2, tls = broker.secure:offer(addresses),
                                components = { { ior.TAG_ORB_TYPE, ior.MARE } }, codeset = broker.offered }
   end)
   if not fine then

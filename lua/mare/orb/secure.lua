@@ -6,7 +6,8 @@ that a file that is missing is found at once; else when a reference first needs 
 halves: `verify` is of servers, `client_cert` of clients.
 
 A reference that offers both TLS and plain TCP: TLS if it demands that, or the broker was given options of TLS, and never TCP after TLS has failed, or
-whoever can break connections could choose. With `required` TCP is not used at all.
+whoever can break connections could choose. With `required` TCP is not used at all, with `plain` TLS is not. Ours demand TLS unless a server has an
+open port for TCP, too: what anybody may call unprotected can't be said to require protection.
 ]]
 local tls = require "mare.tls"
 local gssup = require "mare.orb.giop.gssup"
@@ -66,13 +67,12 @@ local function merge(options)
   return given
 end
 
--- A rule for clients that leaves TLS alone says that it is required. Others concern transports there are not.
-local function only_tls(list)
+-- The one transport that a rule for clients leaves: "ssl", "tcp", or nil. Other rules concern transports there are not.
+local function only(list)
   for _, text in ipairs(list or {}) do
     local rule = rules.read(text)
-    if rule.name == "*" then return rule.ssl and not rule.tcp end
+    if rule.name == "*" then return rule.ssl ~= rule.tcp and (rule.ssl and "ssl" or "tcp") or nil end
   end
-  return false
 end
 
 --- TLS of a broker with these options; raises what is wrong with them.
@@ -80,8 +80,10 @@ function secure.new(options)
   if options.tls ~= nil then check(options.tls) end
   local given = merge(options)
   if (options.user ~= nil) ~= (options.password ~= nil) then error("orb.init: user and password belong together", 0) end
-  if only_tls(options.clientTransportRule) then given.required = true end
-  local self = setmetatable({ hostname = given.hostname, required = given.required or false, given = next(given) ~= nil,
+  local transport = only(options.clientTransportRule)
+  if transport == "ssl" then given.required = true end
+  local self = setmetatable({ hostname = given.hostname, required = given.required or false, plain = transport == "tcp",
+                              given = next(given) ~= nil,
                               client_cert = given.client_cert or "none", handshake = options.limits and options.limits.handshake or HANDSHAKE,
                               context = given.context, has_cert = given.cert ~= nil or given.context ~= nil,
                               user = options.user, password = options.password, asks = options.authenticate ~= nil }, secure)
@@ -102,11 +104,19 @@ function secure:copy()
   return { context = self.context, hostname = self.hostname, required = self.required, client_cert = self.client_cert }
 end
 
---- What our references say: supports and requires, as ior.iiop takes them.
-function secure:offer()
+local function offers_tcp(addresses)
+  for _, a in ipairs(addresses) do
+    if not a.tls then return true end
+  end
+  return false
+end
+
+--- What our references say that have these addresses: supports and requires, as ior.iiop takes them.
+function secure:offer(addresses)
   local client = self.client_cert ~= "none" and security.TRUST_IN_CLIENT or 0
-  return { supports = security.TLS | client, requires = security.INTEGRITY | security.CONFIDENTIALITY |
-           (self.client_cert == "required" and client or 0),
+  local open = offers_tcp(addresses)
+  return { supports = security.TLS | client | (open and security.NO_PROTECTION or 0),
+           requires = (open and 0 or security.INTEGRITY | security.CONFIDENTIALITY) | (self.client_cert == "required" and client or 0),
            mechanism = self.asks and gssup.MECHANISM or nil, target = self.asks and gssup.exported "mare" or nil }
 end
 
@@ -162,7 +172,7 @@ end
 function secure:choose(profile, plain)
   local ways = security.ways(profile)
   local list = {}
-  if #ways > 0 and (ways.demanded or self.given) then
+  if #ways > 0 and (ways.demanded or self.given) and not self.plain then
     for i, way in ipairs(ways) do
       local a = self.user and asks_who(way)
       list[i] = { host = way.host, port = way.port, tls = true, problem = problem_of(self, way),
@@ -174,6 +184,7 @@ function secure:choose(profile, plain)
   for i, a in ipairs(plain) do
     list[i] = { host = a.host, port = a.port }
     if self.required then list[i].problem, list[i].denied = "it offers no TLS, and this broker requires it", true
+    elseif self.plain and ways.demanded then list[i].problem, list[i].denied = "it demands TLS, which -ORBclientTransportRule leaves out", true
     elseif a.port == 0 then list[i].problem = "it has port 0" end
   end
   return list

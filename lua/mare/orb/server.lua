@@ -137,8 +137,9 @@ end
 --------------------------------------------------------------------------------------------------------------- references
 
 local function make_ior(self, entry)
-  return ior.iiop { type_id = entry.id, addresses = entry.addresses or self.addresses, key = entry.key, minor = 2,
-                    components = { { ior.TAG_ORB_TYPE, ior.MARE } }, codeset = self.broker.offered, tls = self.broker.secure:offer() }
+  local addresses = entry.addresses or self.addresses
+  return ior.iiop { type_id = entry.id, addresses = addresses, key = entry.key, minor = 2,
+                    components = { { ior.TAG_ORB_TYPE, ior.MARE } }, codeset = self.broker.offered, tls = self.broker.secure:offer(addresses) }
 end
 
 --- The canonical IOR of an object.

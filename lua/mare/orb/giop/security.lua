@@ -160,13 +160,16 @@ local function add(ways, host, port, supports, requires, as)
   ways[#ways + 1] = { host = host, port = port, supports = supports, requires = requires, authentication = as }
 end
 
-local function demands(requires) return requires & PROTECTION ~= 0 end
+-- Must it be TLS? A server that says it supports what is unprotected wants certificates of those only who choose TLS.
+local function demands(t)
+  return t.requires & (t.supports & security.NO_PROTECTION ~= 0 and security.TLS or PROTECTION) ~= 0
+end
 
 local function add_mechanisms(ways, all)
   for _, m in ipairs(all) do
     for _, a in ipairs(m.transport.addresses or {}) do
       add(ways, a.host, a.port, m.transport.supports, m.transport.requires, m.authentication)
-      ways.demanded = ways.demanded or demands(m.transport.requires)
+      ways.demanded = ways.demanded or demands(m.transport)
     end
   end
 end
@@ -181,7 +184,7 @@ function security.ways(profile)
       local t = security.ssl(c[2])
       if t then
         add(ways, profile.host, t.port, t.supports, t.requires)
-        ways.demanded = ways.demanded or demands(t.requires)
+        ways.demanded = ways.demanded or demands(t)
       end
     elseif tag == security.TAG_CSI_SEC_MECH_LIST then
       add_mechanisms(ways, security.mechanisms(c[2]) or {})
