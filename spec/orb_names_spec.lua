@@ -67,6 +67,29 @@ describe("a naming context", function()
     end)
   end)
 
+  it("is known to programs that load no IDL of it", function()
+    with(nil, function(root, _, _, port)
+      local client <close> = orb.init { timeout = LIMIT, args = { "-ORBInitRef", ("NameService=corbaname::127.0.0.1:%d"):format(port) } }
+      local names = client:resolve_initial_references("NameService", "CosNaming::NamingContextExt")
+      names:rebind(names:to_name "a.b", object(client, "x"))
+      assert.equal("a.b", listed(root))
+      client:load "#include <CosNaming.idl>\n#include <CosNaming.idl>\ninterface Mine : CosNaming::NamingContextExt {};"
+      client:load(cosnaming)
+      local other <close> = orb.init { timeout = LIMIT }
+      assert.equal("a.b", listed(other:proxy(("corbaname::127.0.0.1:%d"):format(port), "CosNaming::NamingContext")))
+    end)
+  end)
+
+  it("is what omniORB's IDL says if a program has loaded that", function()
+    if omninames.missing then return pending(omninames.missing) end
+    local folders = { include = { "/usr/share/idl/omniORB/COS", "/usr/share/idl/omniORB" } }
+    local broker <close> = orb.init { args = { "-ORBInitRef", "NameService=corbaloc::127.0.0.1:9/NameService" } }
+    assert.equal("CORBA::Object", broker:resolve_initial_references("NameService"):_interface_name())
+    broker:loadfile(omninames.idl, folders)
+    assert.equal(omninames.idl, broker:interface("CosNaming::NamingContextExt").file)
+    assert.equal("CosNaming::NamingContextExt", broker:resolve_initial_references("NameService", "CosNaming::NamingContextExt"):_interface_name())
+  end)
+
   it("binds objects, and keeps their references as they are", function()
     with(nil, function(root, _, client)
       local x = object(client, "x")

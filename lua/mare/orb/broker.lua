@@ -143,9 +143,16 @@ local function interfaces(list, names)
   return names
 end
 
+-- Who asks a naming service need not load its IDL. That happens as late as its interfaces are asked for: the program may load another ORB's file,
+-- which differs in what its operations raise.
+local function know_names(self)
+  if not self.repository:lookup "CosNaming" then self:load("#include <CosNaming.idl>", { name = "names" }) end
+end
+
 --- The definition of an interface by its name or repository id; raises what is none, and says what may have been meant.
 function broker:interface(name)
   if name == "Object" or name == "CORBA::Object" or name == OBJECT then return basic.object end
+  if tostring(name):find "^CosNaming::" then know_names(self) end
   local def = self.repository:lookup(name)
   if def and def.kind == "interface" then return def end
   local meant = near(tostring(name), interfaces(self.repository.contents, {}))

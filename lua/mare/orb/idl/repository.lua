@@ -11,6 +11,7 @@ local preprocessor = require "mare.orb.idl.preprocessor"
 local same = require "mare.orb.idl.same"
 
 preprocessor.builtin["orb.idl"] = require "mare.orb.idl.builtin"
+preprocessor.builtin["CosNaming.idl"] = require "mare.orb.services.cosnaming"
 
 local repository = {}
 repository.__index = repository

@@ -1,5 +1,7 @@
--- cosnaming: the IDL of OMG's naming service (Naming Service 1.3), for its server and for who asks one.
+-- cosnaming: the IDL of OMG's naming service (Naming Service 1.3), for its server and for who asks one. `#include <CosNaming.idl>` finds it.
 return [[
+#ifndef MARE_COSNAMING_IDL
+#define MARE_COSNAMING_IDL
 #pragma prefix "omg.org"
 module CosNaming {
   typedef string Istring;
@@ -43,4 +45,5 @@ module CosNaming {
     Object resolve_str(in StringName sn) raises(NotFound, CannotProceed, InvalidName);
   };
 };
+#endif
 ]]
