@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from marelab import blocks, output, paste, recommend, responses, verdict
+from marelab.errors import LabError
 
 VERSION = 2
 # what choose.json must hold
@@ -15,6 +16,17 @@ KEYS = ("program", "response", "margin", "seed", "stopped", "machine", "share", 
 
 def load(place: Path) -> dict:
     return output.read(Path(place) / "choose.json", "choose", VERSION, KEYS, "give the folder that `mare lab choose` wrote")
+
+
+def codes(text: str | None, usual: dict[str, int]) -> dict[str, int]:
+    """Exit codes by the verdict's word, as --codes says them."""
+    found = dict(usual)
+    for part in text.split(",") if text else []:
+        word, _, number = part.partition("=")
+        if word not in usual or not number.isdecimal() or int(number) > 125:
+            raise LabError(f"--codes {part}: write a word of {', '.join(usual)} and a number up to 125, as in better=10")
+        found[word] = int(number)
+    return found
 
 
 # ---- from the rows ----
@@ -75,6 +87,11 @@ def tag(row: dict, result: dict) -> str:
     return words + (", used today" if row["name"] == result["present"] else "")
 
 
+def legend(result: dict) -> list[str]:
+    """What the table's names stand for, where the catalogue says so."""
+    return [f"{a['name']} is {a['is']}" for a in result["allocators"] if a.get("is")]
+
+
 def again(result: dict) -> str:
     n = result["repeated"]
     return f", {n} disturbed run{'s' if n > 1 else ''} made again" if n else ""
@@ -95,6 +112,7 @@ def text(result: dict, place: Path) -> str:
         lines.append(f"{n:<16} {by['wall'][n]['typical']:>9.3f} {by['cpu'][n]['typical']:>9.3f} "
                      f"{by['peak'][n]['typical'] / 1024:>9.1f} {by['faults'][n]['typical']:>9.0f}   "
                      f"{r['ratio']:.3f} [{r['low']:.3f}, {r['high']:.3f}]  {tag(r, result)}")
+    lines += legend(result)
     lines += [f"left out: {n}: {w}" for n, w in result["out"].items()]
     for a in result["allocators"]:
         lines += [f"in part: {a['name']}: {line}" for line in a["seen"] if line.startswith("ran without")]

@@ -53,16 +53,6 @@ def add_arguments(parser) -> None:
     parser.add_argument("--json", action="store_true", help="the result as JSON on standard output")
 
 
-def codes(text: str | None) -> dict[str, int]:
-    found = dict(CODES)
-    for part in (text or "").split(",") if text else []:
-        word, _, number = part.partition("=")
-        if word not in CODES or not number.isdecimal() or int(number) > 125:
-            raise LabError(f"--codes {part}: write a word of {', '.join(CODES)} and a number up to 125, as in better=10")
-        found[word] = int(number)
-    return found
-
-
 def command(build: str, words: list[str]) -> tuple[str, ...]:
     if any("{}" in w for w in words):
         return tuple(w.replace("{}", build) for w in words)
@@ -182,7 +172,7 @@ def conduct(plan: blocks.Plan, builds: dict[str, str], place: Path) -> dict:
 
 
 def run(args) -> int:
-    plan, exits = plan_from(args), codes(args.codes)
+    plan, exits = plan_from(args), answer.codes(args.codes, CODES)
     native.path("measure")
     with tempfile.TemporaryDirectory(prefix="mare-lab-") as folder:
         place = Path(args.out or folder)

@@ -38,17 +38,21 @@ and write to no place that grows. A service needs a script that starts it, sends
 
   mare lab choose --apply Dockerfile -- ./program
 
+Exit code: 0 whatever the verdict, unless --codes says otherwise, as in --codes same=3,undecided=4. 1 when something measured failed, 2 for a mistake in
+the input.
+
 Files in DIR: report.html (open it), choose.json (all figures), runs.csv (every run with its environment). If it was killed before it came to a
 result, the same command with -o DIR goes on.
 """
 
+CODES = {"better": 0, "same": 0, "undecided": 0}
 HOLDS = "already holds results; name another folder with -o"
 PATIENCE = 20  # seconds for the first run, until a word is said
 ENDS = "choose needs a program that ends by itself, within seconds: a service needs a script around it, see --help"
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--quick", action="store_true", help=f"{recommend.LEAST} blocks and no more, and a short trace")
+    parser.add_argument("--quick", action="store_true", help=f"no more blocks than must be, {recommend.LEAST} or those of --blocks; and a short trace")
     parser.add_argument("-o", dest="out", metavar="DIR", help="where the results go (default: mare-lab-PROGRAM-TIME)")
     parser.add_argument("--response", choices=list(responses.DECIDING), default="wall",
                         help="what decides: wall time, CPU time or peak memory (default: wall)")
@@ -61,6 +65,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--cpus", metavar="LIST", help="run on these CPUs only, as in 0,2-3")
     parser.add_argument("--timeout", type=float, default=120, metavar="S", help="limit of one run (default: 120 s)")
     parser.add_argument("--exit", default="0", metavar="N,…", help="exit codes that count as success (default: 0)")
+    parser.add_argument("--codes", metavar="WORD=N,…", help="exit codes by the verdict: better, same, undecided (default: 0 for each), as in undecided=4")
     parser.add_argument("--json", action="store_true", help="the result as JSON on standard output")
     apply.add_apply_argument(parser)
     parser.add_argument("--no-trace", action="store_true", help="don't explain by a trace; only measure")
@@ -244,7 +249,7 @@ def measured(args, plan: Plan, place: Path, rows: Rows) -> tuple[dict, list[Allo
         "margin": plan.margin, "seed": plan.seed, "stopped": stopped, "machine": env.machine(), "share": shared, "out": out,
         "present": present.name, "repeated": blocks.repeated(rows.kept),
         "allocators": [{"name": a.name, "library": a.library, "version": allocators.version(a), "sha256": allocators.fingerprint(a.objects[0]),
-                        "package": a.package, "env": a.environment(os.environ), "proof": proofs[a.name].as_dict(), "seen": proofs[a.name].lines()}
+                        "package": a.package, "is": a.what, "env": a.environment(os.environ), "proof": proofs[a.name].as_dict(), "seen": proofs[a.name].lines()}
                        for a in left.values()],
         **answer.assess(list(left), rows.kept, plan.response, plan.margin, present.name),
     }
@@ -254,7 +259,7 @@ def measured(args, plan: Plan, place: Path, rows: Rows) -> tuple[dict, list[Allo
 
 
 def run(args) -> int:
-    plan = plan_from(args)
+    plan, exits = plan_from(args), answer.codes(args.codes, CODES)
     native.path("measure")
     apply.check(args.apply)
     place = folder(args)
@@ -269,4 +274,4 @@ def run(args) -> int:
     report.write(place, place / "report.html")
     print(output.text(result) if args.json else answer.text(result, place))
     apply.apply(result, args.apply)
-    return 0
+    return exits[result["verdict"]["word"]]

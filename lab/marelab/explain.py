@@ -15,7 +15,7 @@ from pathlib import Path
 
 from scipy import stats
 
-from marelab import analyse, describe, design, fit, output, progress, replay, results, study, trace, workload
+from marelab import analyse, describe, design, fit, output, pattern, progress, replay, results, study, trace, workload
 from marelab.allocators import Allocator
 from marelab.errors import LabError
 from marelab.measure import Target
@@ -175,10 +175,10 @@ def sentences(d: dict) -> list[str]:
     routines = [f"{n} {share(r['share'])}" for n, r in sorted(a["routines"].items(), key=lambda i: -i[1]["share"]) if r["number"]]
     out.append(f"By routine: {', '.join(routines)}.")
     limits = kept["limits_seconds"]
-    out.append(f"{share(kept['short']['share'])} live no longer than {limits[0]:g} s, {share(kept['medium']['share'])} no longer than {limits[1]:g} s, "
-               f"{share(kept['long']['share'])} longer. "
-               f"At the peak {live['peak_bytes'] / 2**20:.1f} MiB are live in {thousands(live['peak_blocks'])} blocks.")
-    out.append(f"Long-lived blocks: {d['pattern']['name']} ({d['pattern']['reason']}).")
+    out.append(f"{share(kept['short']['share'])} are freed within {limits[0]:g} s, {share(kept['medium']['share'])} later but within {limits[1]:g} s, "
+               f"{share(kept['long']['share'])} later still or never. "
+               f"At most {live['peak_bytes'] / 2**20:.1f} MiB are in use at a time, in {thousands(live['peak_blocks'])} blocks.")
+    out.append(f"Long-lived blocks {pattern.WORDS[d['pattern']['name']]}: {d['pattern']['reason']}.")
     crossed = d["frees"]["by_another_thread_share"]
     if crossed and crossed > 0.005:
         out.append(f"{share(crossed)} of the blocks are freed by another thread than allocated them: there allocators differ most.")

@@ -19,6 +19,10 @@ EVEN = 0.15
 PEAK_SHARE, PEAK_WIDTH = 0.8, 0.4
 NEVER = 40
 
+# what is said of long-lived blocks
+WORDS = {"peak": "come in one burst", "growing": "come steadily, all through the run", "mixed": "come at an uneven pace",
+         "undetermined": "come in a way that can't be told"}
+
 
 def classify(births: dict) -> dict:
     operations, step = births["operations"], births["step"]
@@ -26,7 +30,7 @@ def classify(births: dict) -> dict:
     threshold = 2**octave
     answer = {"name": "undetermined", "reason": "", "threshold_operations": threshold, "fraction": None, "distance": None, "width": None, "curve": []}
     if operations < LEAST_OPERATIONS:
-        return answer | {"reason": f"{operations:,} operations are too few (at least {LEAST_OPERATIONS:,})"}
+        return answer | {"reason": f"the program made {operations:,} calls, too few to tell (at least {LEAST_OPERATIONS:,})"}
     matrix = np.array(births["octaves"], dtype=np.int64)
     bins = max(int((operations - threshold) // step), 1)
     matrix = np.pad(matrix, ((0, max(0, bins - len(matrix))), (0, 0)))  # no row is written where nothing was born: a long tail of frees
@@ -34,17 +38,25 @@ def classify(births: dict) -> dict:
     total = int(long_lived.sum())
     answer["fraction"] = total / max(int(matrix[:bins].sum()), 1)
     if total < LEAST_BLOCKS:
-        return answer | {"reason": f"{total} blocks lived for {threshold:,} operations or more, too few (at least {LEAST_BLOCKS})"}
+        return answer | {"reason": f"there are {total} of them, too few to tell (at least {LEAST_BLOCKS}). {long_lived_is(threshold)}"}
     curve = np.cumsum(long_lived) / total
     distance = float(np.max(np.abs(curve - np.arange(1, bins + 1) / bins)))
     width = narrowest(curve, PEAK_SHARE)
     answer |= {"curve": [float(x) for x in curve], "distance": distance, "width": width}
-    facts = f"{PEAK_SHARE:.0%} of the {total:,} blocks that lived for {threshold:,} operations or more were born within {width:.0%} of the operations"
+    facts = f"{PEAK_SHARE * 100:.0f} % of the {total:,} long-lived blocks were allocated within {part(width)} of the run. {long_lived_is(threshold)}"
     if distance <= EVEN:
-        return answer | {"name": "growing", "reason": f"{facts}, evenly: never more than {distance:.2f} off a straight line"}
+        return answer | {"name": "growing", "reason": facts}
     if width <= PEAK_WIDTH:
         return answer | {"name": "peak", "reason": facts}
-    return answer | {"name": "mixed", "reason": f"{facts}, unevenly: {distance:.2f} off a straight line"}
+    return answer | {"name": "mixed", "reason": facts}
+
+
+def part(width: float) -> str:
+    return "less than 1 %" if width < 0.01 else f"{width * 100:.0f} %"
+
+
+def long_lived_is(threshold: int) -> str:
+    return f"Long-lived is what is still there {threshold:,} calls of malloc or free later, or is never freed; the run is counted in such calls, too, not in seconds"
 
 
 def narrowest(curve: np.ndarray, share: float) -> float:

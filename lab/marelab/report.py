@@ -63,7 +63,7 @@ def choose_page(r: results.Results) -> tuple[str, dict]:
     for x in s[main]["allocators"]:
         x["tag"] = answer.tag(x, result)
     page = {"r": result, "figures": figures, "by": by, "names": responses.NAMES, "machine": result["machine"], "explanation": explained(result),
-            "load": load_of(r), "paste": paste.lines(result)}
+            "load": load_of(r), "paste": paste.lines(result), "legend": answer.legend(result)}
     return engine().get_template("choose.html").render(page), result
 
 
@@ -93,7 +93,7 @@ def explained(result: dict) -> dict | None:
         figures["live"] = plots.curve(live[clock], [b / 2**20 for b in live["bytes"]], clock, "live MiB", step=True)
     long = d.get("long_lived", {}).get("cumulative")
     if long:
-        figures["long"] = plots.curve(list(range(len(long))), long, "thousands of operations", "long-lived so far", fill=False)
+        figures["long"] = plots.curve(list(range(len(long))), long, "thousands of calls", "long-lived so far", fill=False)
     return {**e, "figures": figures}
 
 

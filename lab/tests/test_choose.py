@@ -355,6 +355,42 @@ def test_the_command_on_the_page_asks_the_same_question(monkeypatch, tmp_path, c
     assert result["seed"] == 77 and not any("needs less memory" in r or "memory counts" in r for r in result["verdict"]["reasons"])
 
 
+@pytest.mark.parametrize("codes,word,code", [("", "undecided", 0), ("undecided=4,better=10", "undecided", 4), ("undecided=4,better=10", "better", 10)])
+def test_a_script_can_tell_the_verdict_by_the_exit_code(monkeypatch, tmp_path, capsys, codes, word, code):
+    def measured(args, plan, place, rows):
+        v = {"word": word, "choice": "mi", "sentence": "A made-up one."}
+        a = {"name": "mi", "library": "/lib/mi.so", "package": None, "env": {"LD_PRELOAD": "/lib/mi.so"}}
+        return {"verdict": v, "stopped": "", "allocators": [a], "program": ["x"]}, []
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(choose, "measured", measured)
+    monkeypatch.setattr(choose.output, "save", lambda *a: None)
+    monkeypatch.setattr(report, "write", lambda place, path: None)
+    more = ["--codes", codes] if codes else []
+    assert cli.main(["choose", "--no-trace", "-o", "out", "--json", "--apply", "x.env", *more, "--", "lua5.4"]) == code
+    assert (tmp_path / "x.env").exists() == (word == "better")
+
+
+def test_a_wrong_code_is_a_mistake_before_anything_is_run(monkeypatch, capsys):
+    monkeypatch.setattr(choose, "measured", lambda *a: pytest.fail("it measured"))
+    assert cli.main(["choose", "--codes", "worse=3", "--", "lua5.4"]) == 2
+    assert "--codes worse=3: write a word of better, same, undecided" in capsys.readouterr().err
+
+
+def test_quick_makes_the_blocks_that_an_undecided_answer_asks_for_and_no_more():
+    plan = choose.plan_from(cli.subcommand(["choose", "--quick", "--blocks", "75", "--budget", "900", "--", "lua5.4"])[1])
+    assert plan.blocks == 75 and plan.budget == 0
+
+
+def test_the_table_and_the_page_say_what_its_names_stand_for(monkeypatch, tmp_path, capsys):
+    """As for glibc-notcache, whose name says too little."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(share, "record", lambda *a, **k: "left out by this test")
+    assert cli.main(["choose", "--quick", "--no-trace", "-o", "out", "--allocators", "glibc,glibc-notcache", "--", "lua5.4", "-e", "x=1"]) == 0
+    words = "glibc-notcache is glibc with its cache per thread switched off: a setting, GLIBC_TUNABLES=glibc.malloc.tcache_count=0"
+    assert words in capsys.readouterr().out and words in (tmp_path / "out" / "report.html").read_text()
+
+
 def test_a_program_that_mostly_waits_and_a_busy_machine_are_told_apart():
     def busy(cpu, load, preempted):
         return [{"block": str(b), "wall_s": "1.0", "cpu_s": str(cpu), "load": str(load), "affinity": "0,1", "preempted": str(preempted)} for b in range(6)]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from traces import Writer
 from tracing import BUILD
 
-from marelab import describe, format, native
+from marelab import describe, explain, format, native, pattern
 from marelab.errors import LabError
 
 
@@ -129,6 +129,15 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_pattern_of_generated_programs_is_found(tmp_path, name):
     assert described(program(PROGRAMS[name]), tmp_path)["pattern"]["name"] == name
+
+
+def test_what_is_said_of_long_lived_blocks_is_plain(tmp_path):
+    p = pattern.classify({"operations": 1 << 20, "step": 1024, "octaves": [[0] * 40 + [285]]})
+    assert p["name"] == "peak" and p["reason"].startswith("80 % of the 285 long-lived blocks were allocated within less than 1 % of the run. ")
+    assert "Long-lived is what is still there 65,536 calls of malloc or free later, or is never freed" in p["reason"]
+    d = described(program(PROGRAMS["growing"]), tmp_path)
+    said = next(s for s in explain.sentences(d | {"seconds": 1.0, "trace": {}}) if s.startswith("Long-lived"))
+    assert said.startswith("Long-lived blocks come steadily, all through the run: 80 % of the ") and "operations" not in said
 
 
 def test_a_peak_at_the_end_is_left_out_as_nobody_knows_how_long_it_would_have_lived(tmp_path):
