@@ -278,6 +278,23 @@ describe("lists", function()
     c.is(c.seq(T.short), c.LITTLE, setmetatable(list, { __len = function() return 2 end, __index = { 6, 7, 8, 9, 10, 11 } }), text, { 1, 2, 3, 4, 5 })
   end)
 
+  it("are refused where only metamethods hold their elements", function()
+    local virtual = setmetatable({}, { __index = { 1, 2, 3 }, __len = function() return 3 end })
+    local P = c.struct("P", { "l", c.seq(T.long) })
+    assert.matches("value.l: a list with a metamethod __len and no elements of its own", c.refused(c.encode, P, c.LITTLE, { l = virtual }).text)
+    c.is(c.seq(T.long), c.LITTLE, setmetatable({}, { __index = {} }), "00000000", {})
+  end)
+
+  it("and structs may not be frozen", function()
+    local freeze = require "mare.freeze"
+    local P = c.struct("P", { "l", c.seq(T.long) })
+    assert.matches("value.l: sequence expected, got userdata, a frozen table: send what freeze.copy gives",
+      c.refused(c.encode, P, c.LITTLE, { l = freeze { 1, 2 } }).text)
+    local frozen = freeze { l = { 1, 2 } }
+    assert.matches("expected, got userdata, a frozen table", c.refused(c.encode, P, c.LITTLE, frozen).text)
+    c.is(P, c.LITTLE, freeze.copy(frozen), "02000000 01000000 02000000", { l = { 1, 2 } })
+  end)
+
   it("of what takes no bytes are as long as they say, within reason", function()
     both(c.seq(c.struct("E", {})), { {}, {}, {} }, "03000000", "00000003")
     unread(c.seq(c.struct("E", {})), "ffffffff", "longer than the bytes that are left")

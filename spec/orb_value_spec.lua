@@ -187,6 +187,29 @@ describe("values", function()
       tostring(select(2, pcall(echo.a_log, echo, { n = 1 }))))
   end)
 
+  it("that a server can't read are named in its log, and to the client by their exception", function()
+    local log = {}
+    local other = orb.init { host = "127.0.0.1", log = function(level, text) log[#log + 1] = level .. " " .. text end }
+    local idl = "custom valuetype Log { public long n; }; interface Zoo { void see(in ValueBase v); void keep(in Log v); };"
+    other:load("#include <orb.idl>\n" .. idl)
+    local there = orb.init { timeout = 20 }
+    there:load("#include <orb.idl>\n" .. idl .. " valuetype Horse { public long legs; };")
+    local Log = { write = function(_, out) out:write_long(1) end }
+    Log.__index = Log
+    there:factory("Log", Log)
+    local theirs = { read = function(_, input) input:read_double_array(2) end }
+    theirs.__index = theirs
+    other:factory("Log", theirs)
+    local zoo = there:proxy(tostring(other:serve({ see = print, keep = print }, "Zoo")))
+    assert.error_matches(function() zoo:see { legs = 4, _repid = "IDL:Horse:1.0" } end, "MARSHAL %(OMG minor 1, COMPLETED_NO")
+    assert.matches("^1 operation 'see' of an object IDL:Zoo:1.0: its arguments can't be read: " ..
+      ".*a value of type 'IDL:Horse:1.0', which is not known: load its IDL %(at byte %d+%)", log[1])
+    assert.error_matches(function() zoo:keep(setmetatable({}, Log)) end, "MARSHAL")
+    assert.matches("^2 operation 'keep' of an object IDL:Zoo:1.0: its arguments can't be read: .*%(at byte %d+%)", log[2])
+    there:close()
+    other:shutdown(true)
+  end)
+
   it("are read from texts and shown in them, each once", function()
     local text = require "mare.orb.text"
     local T = client.types.M.Node

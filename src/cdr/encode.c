@@ -44,11 +44,19 @@ static void describe(const mr_enc *e, mr_val v, char *to, size_t size) {
   }
 }
 
+static int is_frozen(mr_enc *e, mr_val v) {
+  if (v.tt != RAW_USERDATA) return 0;
+  mr_push_val(e, v);
+  int named = luaL_getmetafield(e->L, -1, "__name") == LUA_TSTRING, is = named && strcmp(lua_tostring(e->L, -1), "frozen table") == 0;
+  lua_pop(e->L, named ? 2 : 1);
+  return is;
+}
+
 /* "expected" names a type: of a value of the right type what is wrong with it is said elsewhere. */
 int mr_wrong(mr_enc *e, const char *expected, mr_val got) {
   char text[48];
   describe(e, got, text, sizeof text);
-  return mr_refuse(e, "BAD_PARAM", 0, "%s expected, got %s", expected, text);
+  return mr_refuse(e, "BAD_PARAM", 0, "%s expected, got %s%s", expected, text, is_frozen(e, got) ? ", a frozen table: send what freeze.copy gives" : "");
 }
 
 /* The beginning of a long path matters less than its end. */

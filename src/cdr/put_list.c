@@ -2,7 +2,7 @@
  * put_list: sequences and arrays, from Lua to bytes.
  *
  * A list is read without metamethods. Its length is what `#` gives, or its field `n` where elements may be nil; a value behind that is a hole
- * before it, which is refused. Numbers in a raw array go in one loop.
+ * before it, which is refused. So is a table without elements whose __len promises some. Numbers in a raw array go in one loop.
  */
 #include "cdr/put.h"
 #include "cdr/flat.h"
@@ -61,6 +61,13 @@ static int n_field(mr_enc *e, mr_val list, lua_Integer *n) {
   return is;
 }
 
+/* A table without elements: do they come from metamethods? */
+static PORT_NOINLINE int is_virtual(mr_enc *e, mr_val list) {
+  if (luaL_getmetafield(e->L, e->raw ? -1 : (int)list.bits, "__len") == LUA_TNIL) return 0;
+  lua_pop(e->L, 1);
+  return mr_refuse(e, "BAD_PARAM", 0, "a list with a metamethod __len and no elements of its own: copy them into a plain table");
+}
+
 /* The list has been entered. */
 static int length_of(mr_enc *e, const mr_type *t, mr_val list, uint64_t *n) {
   lua_State *L = e->L;
@@ -78,6 +85,7 @@ static int length_of(mr_enc *e, const mr_type *t, mr_val list, uint64_t *n) {
     more = has_more_api(L, *n);
     lua_pop(L, 1);
   }
+  if (!more && PORT_UNLIKELY(*n == 0)) return is_virtual(e, list);
   if (!more || (t->fixed && *n >= t->n)) return 0;
   mr_refuse(e, "BAD_PARAM", 0, "%s expected, got nil, a hole in the list%s", mr_kind_name(t->element),
             mr_may_be_nil(t->element) ? ": give its length as 'n'" : "");

@@ -22,6 +22,7 @@ local tracing = require "mare.trace.core"
 
 local BULK = 64                                  -- of a codec: long messages need not be strings, see src/cdr/bulk.h
 local BEFORE, DURING, AFTER = 1, 2, 3
+local NO_FACTORY = 0x4f4d0001                    -- MARSHAL's minor code for a value whose type is not known
 local COMPLETED = { "COMPLETED_NO", "COMPLETED_MAYBE", "COMPLETED_YES" }
 local NO_EXCEPTION, USER_EXCEPTION, SYSTEM_EXCEPTION = core.NO_EXCEPTION, core.USER_EXCEPTION, core.SYSTEM_EXCEPTION
 local LOCATION_FORWARD, OBJECT_FORWARD = core.LOCATION_FORWARD, core.OBJECT_FORWARD
@@ -230,7 +231,7 @@ end
 
 dispatch.trace = trace
 
-local function plain(text) return (tostring(text):sub(1, 100):gsub("[^%g ]", ".")) end      -- a stranger may have written it
+local function plain(text, most) return (tostring(text):sub(1, most or 100):gsub("[^%g ]", ".")) end      -- a stranger may have written it
 
 -- Keys that the adapter made say nothing to people; the interface does.
 local function where(job)
@@ -268,12 +269,19 @@ local function user_reply(self, job, e)
   return system_reply(self, job, system("UNKNOWN", 1, "COMPLETED_YES"))
 end
 
+-- That the arguments can't be read is a mistake of the program's if it lacks a type; else it may be a stranger's bytes, and those fill no log.
+local function unread(self, job, e)
+  local level = e.minor == NO_FACTORY and 1 or 2
+  self:note(level, ("%s: its arguments can't be read: %s"):format(where(job), plain(e.text, 400)))
+end
+
 -- The reply that tells of an error.
 local function failure(self, job, err)
   if type(err) ~= "table" then err = { text = tostring(err) } end
   if err.lacking and exception.is_system(err) then self:note(1, ("%s: %s"):format(where(job), err.text))
   elseif not err._repid then err = accident(self, job, err)
   elseif job.silent and job.phase == DURING then self:note(1, ("%s raised %s"):format(where(job), exception.__tostring(err))) end
+  if job.phase == BEFORE and err.text and exception.is_system(err) == "MARSHAL" then unread(self, job, err) end
   if job.silent then return nil end
   if exception.is_system(err) then
     if job.phase == AFTER then self:note(1, ("%s: its results can't be sent: %s"):format(where(job), tostring(err))) end
