@@ -175,9 +175,13 @@ raise[1] = function(broker, op, reply, at, codec)
   error(setmetatable(value, exception), 0)
 end
 
-raise[2] = function(broker, _, reply, at, codec)
+raise[2] = function(broker, _, reply, at, codec, endpoint)
   local id, minor, completion = broker.programs.system:decode(reply, at, codec)
-  error(exception.received(id, minor, completion), 0)
+  local e = exception.received(id, minor, completion)
+  if endpoint and endpoint.tls and e.completed == "COMPLETED_NO" and exception.is_system(e) == "NO_PERMISSION" then
+    e.text = broker.secure:why_refused(endpoint.sas)
+  end
+  error(e, 0)
 end
 
 -- LOCATION_FORWARD, LOCATION_FORWARD_PERM
@@ -225,7 +229,7 @@ local function otherwise(state, target, link, op, deadline, again, forwards, rep
     if deadline and clock() >= deadline then failed(target, link, op, "unsent") end
   else
     local codec = bits | link.conn.codec | MAYBE
-    if raise[status] then raise[status](target.broker, op, reply, at, codec) end
+    if raise[status] then raise[status](target.broker, op, reply, at, codec, target.endpoint) end
     forwards = forwards + 1
     if forwards > FORWARDS then
       error(system("TRANSIENT", 0, "COMPLETED_NO", ("%s was forwarded more than %d times"):format(op.qualified, FORWARDS)), 0)

@@ -53,7 +53,7 @@ local function inherited(server)
   copy.tls = server.broker.secure:copy()
   for _, name in ipairs { "InitRef", "DefaultInitRef", "giopMaxMsgSize", "maxGIOPVersion", "inConScanPeriod", "outConScanPeriod",
                           "maxServerThreadPerConnection", "maxMessageMemory", "maxMessageMemoryPerConnection", "nativeCharCodeSet", "traceLevel",
-                          "traceFile", "verifyObjectExistsAndType", "serverTransportRule" } do
+                          "traceFile", "verifyObjectExistsAndType", "serverTransportRule", "clientTransportRule" } do
     copy["ORB" .. name] = options[name]
   end
   if options.InitRef then

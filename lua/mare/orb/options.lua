@@ -6,7 +6,7 @@ mare.orb.options: what a broker is started with, as omniORB spells it.
 Each option has one name, omniORB's without "-ORB". It may come from the command line (args: the option and its value are removed from that
 table, as ORB_init does), as a field ORBname of the table given to orb.init, or from the environment (ORBname=value); the first of these counts.
 omniORB's options that mean nothing here are accepted and do nothing, so that a script that starts both kinds of programs stays as it is; they are
-listed in `ignored`.
+listed in `ignored`. -ORBuser and -ORBpasswordFile are ours.
 ]]
 local codesets = require "mare.orb.giop.codesets"
 local near = require "mare.orb.near"
@@ -70,6 +70,7 @@ local known = {
   nativeCharCodeSet = { code_set }, codeset = { code_set },
   inConScanPeriod = { number }, outConScanPeriod = { number }, maxServerThreadPerConnection = { number },
   sslCAFile = { text }, sslCAPath = { text }, sslKeyFile = { text }, sslCipherList = { text }, sslVerifyMode = { verify_mode },
+  user = { text }, passwordFile = { text },
   serverTransportRule = { rule, many = true }, clientTransportRule = { rule, many = true },
   listenBacklog = { number }, maxMessageMemory = { bytes }, maxMessageMemoryPerConnection = { bytes },
 }
@@ -225,6 +226,15 @@ local function unused_of(given, result)
   return limit and limit > 0 and limit or nil
 end
 
+-- The first line of a file: a password on the command line could be read by everybody.
+local function line_of(path)
+  local file, why = io.open(path)
+  local line = file and file:read "l"
+  if file then file:close() end
+  if not line then error(("orb.init: option 'ORBpasswordFile': no password in '%s'%s"):format(path, why and ": " .. why or ""), 0) end
+  return (line:gsub("\r$", ""))
+end
+
 local function seconds(milliseconds) return milliseconds and milliseconds > 0 and milliseconds / 1000 or nil end
 
 --- The options of a broker: those of omniORB by their names, `timeout` and `connect_timeout` in seconds, and what the program gave.
@@ -239,8 +249,11 @@ function options.read(given)
   for name, value in pairs(defaults) do
     if result[name] == nil then result[name] = value end
   end
+  result.user = result.user or given.user
+  result.password = result.passwordFile and line_of(result.passwordFile) or given.password
   for name in pairs(own) do
-    if name ~= "args" and name ~= "codeset" and not (elsewhere and (name == "port" or name == "host")) then result[name] = given[name] end
+    local apart = name == "args" or name == "codeset" or name == "user" or name == "password"
+    if not apart and not (elsewhere and (name == "port" or name == "host")) then result[name] = given[name] end
   end
   if result.codeset == nil then result.codeset = given.codeset end
   if given.timeout == nil then result.timeout = seconds(result.clientCallTimeOutPeriod) end

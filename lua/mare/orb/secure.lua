@@ -79,7 +79,9 @@ end
 function secure.new(options)
   if options.tls ~= nil then check(options.tls) end
   local given = merge(options)
-  if (options.user ~= nil) ~= (options.password ~= nil) then error("orb.init: user and password belong together", 0) end
+  if (options.user ~= nil) ~= (options.password ~= nil) then
+    error("orb.init: user and password belong together, as do -ORBuser and -ORBpasswordFile", 0)
+  end
   local transport = only(options.clientTransportRule)
   if transport == "ssl" then given.required = true end
   local self = setmetatable({ hostname = given.hostname, required = given.required or false, plain = transport == "tcp",
@@ -161,11 +163,17 @@ local function problem_of(self, way)
   local a = way.authentication
   if a and a.requires & security.TRUST_IN_CLIENT ~= 0 then
     if not asks_who(way) then return "it wants to know who calls in a way that is not known here" end
-    if not self.user then return "it wants a name and a password: orb.init{ user =, password = }" end
+    if not self.user then return "it wants a name and a password: orb.init{ user =, password = }, or -ORBuser and -ORBpasswordFile" end
   end
   if way.requires & security.TRUST_IN_CLIENT ~= 0 and not self.has_cert then
-    return "it requires a certificate of its clients: orb.init{ tls = { cert = file, key = file } }"
+    return "it requires a certificate of its clients: orb.init{ tls = { cert = file, key = file } }, or -ORBsslKeyFile"
   end
+end
+
+--- What a refusal over TLS may be about, as replies don't tell: the name and the password, if the reference asked for some.
+function secure:why_refused(sent)
+  if sent then return ("the name and the password of '%s' were refused, or the object refuses who that is"):format(self.user) end
+  return "the reference does not ask for a name and a password, so none were sent; if the server asks for them, use the IOR it gives"
 end
 
 --- The addresses of a profile to try, of those without TLS (ior.addresses) and those with it: { { host =, port =, tls =, problem = } … }
