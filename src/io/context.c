@@ -112,6 +112,7 @@ int mr_context_cert(mr_context *x, const char *cert, const char *key, char text[
   b = open_text(key);
   EVP_PKEY *k = b ? PEM_read_bio_PrivateKey(b, NULL, no_password, NULL) : NULL;
   BIO_free(b);
+  if (!k && strcmp(key, cert) == 0) return fail(text, "give 'key': there is no private key that can be read in", cert);
   if (!k) return fail(text, "cannot read the private key", key);
   ok = SSL_CTX_use_PrivateKey(x->ctx, k) == 1 && SSL_CTX_check_private_key(x->ctx) == 1;
   EVP_PKEY_free(k);
