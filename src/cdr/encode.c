@@ -47,8 +47,8 @@ static void describe(const mr_enc *e, mr_val v, char *to, size_t size) {
 static int is_frozen(mr_enc *e, mr_val v) {
   if (v.tt != RAW_USERDATA) return 0;
   mr_push_val(e, v);
-  int named = luaL_getmetafield(e->L, -1, "__name") == LUA_TSTRING, is = named && strcmp(lua_tostring(e->L, -1), "frozen table") == 0;
-  lua_pop(e->L, named ? 2 : 1);
+  int name = luaL_getmetafield(e->L, -1, "__name"), is = name == LUA_TSTRING && strcmp(lua_tostring(e->L, -1), "frozen table") == 0;
+  lua_pop(e->L, name == LUA_TNIL ? 1 : 2);
   return is;
 }
 
