@@ -498,133 +498,13 @@ function work.suggestions()
 end
 
 assert(loadfile "spec/support/oom_sockets.lua")(work, ok, joined, with)
-
--- A call may also fail as one whose connection broke, or whose servant did: where the memory was missing is the other side's secret.
-local function exception(e)
-  if type(e) ~= "table" then error(e, 0) end
-  error(e.name == nil and tostring(e) or "not enough memory: " .. tostring(e), 0)
-end
-
-local idl = [[
-  exception E {};
-  struct Item { string s; long n; };
-  typedef sequence<Item> Items;
-  interface I { Items turn(in Items list, out any a); void fail() raises (E); };
-]]
-
-local function turn(_, l) return { l[2], l[1] }, 7 end
-
-local function call(object)
-  local list, any = object:turn({ { s = "one", n = 1 }, { s = ("two"):rep(1000), n = 2 } })
-  assert(list[1].n == 2 and list[2].s == "one" and any._anyval == 7)
-  local done = pcall(object.fail, object)
-  assert(not done)
-end
-
-local remote, enough
-function work.calls()                            -- the servant's process has memory enough
-  if not remote then
-    local place = channel.new()
-    enough = place
-    process.spawn(function()
-      local broker = require "mare.orb".init { host = "127.0.0.1" }
-      broker:load(idl)
-      place:send(tostring(broker:serve({ turn = turn, fail = function() error(broker.types.E {}, 0) end }, "I")))
-      place:receive()
-      broker:shutdown()
-    end)
-    local broker = require "mare.orb".init { timeout = PATIENCE }
-    broker:load(idl)
-    remote = broker:proxy(place:receive(), "I")
-  end
-  local done, e = pcall(call, remote)
-  if not done then exception(e) end
-end
-
-local here
-function work.servants()                         -- the servant shares the memory
-  if not here then
-    local broker = require "mare.orb".init { host = "127.0.0.1", log = function() end }
-    broker:load(idl)
-    local reference = tostring(broker:serve({ turn = turn, fail = function() error(broker.types.E {}, 0) end }, "I"))
-    local client = require "mare.orb".init { timeout = PATIENCE, log = function() end }
-    client:load(idl)
-    here = client:proxy(reference, "I")
-  end
-  local done, e = pcall(call, here)
-  if not done then exception(e) end
-end
-
--- Operations of one member in turn; a value that found no memory leaves the group, so that the other doesn't wait.
-local function member(g)
-  local sum = g:allreduce({ g.rank, 2, 3.5 }, "+")[1] + #g:allgather { g.rank } + g:alltoall({ 10, 20 })[1] + g:scan(g.rank, "+")
-  g:barrier()
-  sum = sum + g:allreduce({ g.rank }, function(a, b) return { a[1] + b[1] } end)[1]
-  sum = sum + g:allreduce(require "mare.buffer".new(8):integers(), "+")[1]
-  return sum + #g:broadcast(("x"):rep(100))
-end
--- A fiber that found no memory before it could call `leave` has its member until the collector ends it; the deadline is for who waits meanwhile.
-local function in_group(g)
-  local done, result = pcall(process.deadline, 5, member, g)
-  if done then return result end
-  g:leave()
-  error(result, 0)
-end
-
-function work.collectives()
-  local members = mare.collective.group(2)
-  mare.collective.group(1)[1]:leave()          -- the method is there, also when there is no memory
-  local other = fiber.spawn(in_group, members[2])
-  local done, result = pcall(in_group, members[1])
-  local there, e = other:wait(done and PATIENCE or 0.2)
-  local waited
-  for _, pair in ipairs { { done, result }, { there, e } } do
-    local why = pair[2]
-    if not pair[1] and (why == "timeout" or mare.error.is(why, "deadline")) then waited = why
-    elseif not pair[1] and not mare.error.is(why, "collective") then error(why, 0) end
-  end
-  if waited then error(waited, 0) end              -- not for want of memory
-  if not done then error(result, 0) end
-end
-
--- What computing together raises are error objects, which tell of memory in their text.
-local function told(f, ...)
-  local results = table.pack(pcall(f, ...))
-  if not results[1] then error(tostring(results[2]), 0) end
-  return table.unpack(results, 2, results.n)
-end
-
-local function twice(x) return 2 * x end
-
-function work.parallel()
-  local list = { 5, 3, 4, 1, 2 }
-  assert(told(mare.parallel.map, list, twice, { workers = 2, chunk = 2 })[5] == 4)
-  assert(told(mare.parallel.reduce, list, "+", { workers = 2 }) == 15)
-  local some = told(mare.parallel.filter, buffer.new(32):seal():integers(), function(x) return x == 0 end, { workers = 1 })
-  assert(#some == 4)
-end
-
-function work.pipelines()
-  local sum = 0
-  for _, v in ipairs(told(function() return mare.pipeline.new({ twice }):list { 1, 2, 3 } end)) do sum = sum + v end
-  assert(sum == 12)
-end
-
-local lender
-function work.pools()
-  lender = lender or told(mare.pool.new, { size = 1, make = function() return { n = 1 } end })
-  local p = lender
-  assert(told(p.call, p, function(held) return held.n end) == 1)
-  told(function()
-    local loan <close> = ok(p:take(PATIENCE))
-    assert(loan:call(function(held) return held.n end) == 1)
-  end)
-end
+local orb_finish = assert(loadfile "spec/support/oom_orb.lua")(work)
+local together_finish = assert(loadfile "spec/support/oom_together.lua")(work, ok)
 
 function finish()                                -- luacheck: ignore
-  if enough then enough:close() end
   if listed then listed:kill() end
-  if lender then lender:close() end
+  orb_finish()
+  together_finish()
 end
 
 return work
