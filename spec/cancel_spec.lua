@@ -434,14 +434,21 @@ describe("handle:kill", function()
   end)
 
   it("ends the orphan that does not listen, some seconds after its owner has ended", function()
-    local c = channel.new(1)
-    local owner = process.spawn(function(c)
+    local c, begun = channel.new(1), channel.new(1)
+    local owner = process.spawn(function(c, begun)
       c:send(require "mare".process.spawn { owned = true, main = function()
-        while true do pcall(function() while true do end end) end
+        local within = false
+        while true do
+          pcall(function()
+            if not within then within = begun:send(true) end
+            while true do end
+          end)
+        end
       end })
       require "mare".sleep(3600)
-    end, c)
+    end, c, begun)
     local orphan = c:receive()
+    begun:receive()                            -- from here on it catches what it is told
     owner:kill()
     local ok, err = orphan:wait(120)
     assert.is_false(ok)
