@@ -9,11 +9,10 @@ import os
 import tempfile
 import time
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 
-from marelab import answer, blocks, env, measure, native, output, recommend, responses, target
+from marelab import answer, blocks, env, junit, measure, native, output, recommend, responses, target
 from marelab.allocators import Allocator
 from marelab.errors import LabError
 from marelab.recommend import Standing
@@ -150,15 +149,10 @@ def text(r: dict) -> str:
     return "\n".join(lines)
 
 
-def junit(r: dict, path: str) -> None:
+def report(r: dict, path: str) -> None:
     """One case, named after what decides: failed when worse, skipped when undecided."""
-    suite = ElementTree.Element("testsuite", name="mare lab compare-builds", tests="1", failures=str(int(r["word"] == "worse")),
-                                skipped=str(int(r["word"] == "undecided")), errors="0")
-    case = ElementTree.SubElement(suite, "testcase", classname="compare-builds", name=responses.NAMES[r["response"]])
-    if r["word"] in ("worse", "undecided"):
-        ElementTree.SubElement(case, "failure" if r["word"] == "worse" else "skipped", message=r["sentence"])
-    ElementTree.SubElement(case, "system-out").text = text(r)
-    output.write(Path(path), ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n")
+    problem = {"worse": "failure", "undecided": "skipped"}.get(r["word"])
+    junit.write(path, "compare-builds", [junit.Case(responses.NAMES[r["response"]], problem, r["sentence"], text(r))])
 
 
 def conduct(plan: blocks.Plan, builds: dict[str, str], place: Path) -> dict:
@@ -181,6 +175,6 @@ def run(args) -> int:
         if args.out:
             output.save(place / "builds.json", result)
     if args.junit:
-        junit(result, args.junit)
+        report(result, args.junit)
     print(output.text(result) if args.json else text(result))
     return exits[result["word"]]

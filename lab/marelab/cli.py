@@ -23,6 +23,7 @@ COMMANDS = [
     ("analyse", "marelab.analyse", "analysis of variance, Tukey groups, paired ratios of a study"),
     ("rank", "marelab.rank", "rankings of a study's allocators by time and memory"),
     ("compare-builds", "marelab.builds", "two builds of a program in the same blocks, for CI: better, same, worse or undecided"),
+    ("budget", "marelab.budget", "what a program allocates may not grow: counts compared with recorded ones, for CI"),
     ("compare", "marelab.compare", "the difference between two results"),
     ("report", "marelab.report", "one self-contained HTML page of a result"),
 ]
