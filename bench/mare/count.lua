@@ -116,23 +116,35 @@ function works.spawn()
   for _ = 1, n do mare.process.spawn(nothing):wait() end
 end
 
---- An operation of an object in another process, over a connection: caller and object together.
-function works.call()
+-- An operation of an object in another process, over a connection: caller and object together. `serving`, `calling`: options of the two brokers.
+local function called(serving, calling)
   local idl = "interface Counted { long add(in long a, in long b); };"
   local reference, over = mare.channel.new(1), mare.channel.new()
-  local broker = mare.orb.init {}                 -- first, so that the other process finds the modules compiled, each time
+  local broker = mare.orb.init(calling)           -- first, so that the other process finds the modules compiled, each time
   broker:load(idl)
   mare.process.spawn(function()
-    local serving = mare.orb.init { host = "127.0.0.1" }
-    serving:load(idl)
-    reference:send(tostring(serving:serve({ add = function(_, a, b) return a + b end }, "Counted")))
+    local server = mare.orb.init(serving)
+    server:load(idl)
+    reference:send(tostring(server:serve({ add = function(_, a, b) return a + b end }, "Counted")))
     over:receive()
-    serving:shutdown()
+    server:shutdown()
   end)
   local object = broker:proxy(reference:receive(), "Counted")
   for i = 1, n do assert(object:add(i, 1) == i + 1) end
   broker:close()
   over:send(true)
+end
+
+function works.call() called({ host = "127.0.0.1" }, {}) end
+
+works["call tls"] = function()
+  local folder = os.tmpname()
+  local self_signed = ([[rm %s && mkdir %s && cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key -out cert \
+    -days 9 -subj /CN=here -addext subjectAltName=IP:127.0.0.1 2>log]]):format(folder, folder, folder)
+  assert(os.execute(self_signed))
+  called({ args = { "-ORBendPoint", "giop:ssl:127.0.0.1:" }, tls = { cert = folder .. "/cert", key = folder .. "/key", verify = false } },
+    { tls = { ca = folder .. "/cert" } })
+  os.execute("rm -r " .. folder)
 end
 
 --- A hundred records to bytes and back by CORBA's rules: structs, or values of a class.

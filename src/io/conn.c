@@ -128,7 +128,7 @@ const char *mr_conn_busy(mr_shared *o) {
 enum { PATIENT = 16, NEVER = 255 };
 
 int mr_conn_stay(mr_conn *c, mr_fiber *f) {
-  if (c->tls || c->alone == NEVER || mr_proc_of(f)->kind == PROC_HOST || !mr_run_single() || !mr_alone(f)) return 0;
+  if ((c->tls && !mr_tls_settled(c->tls)) || c->alone == NEVER || mr_proc_of(f)->kind == PROC_HOST || !mr_run_single() || !mr_alone(f)) return 0;
   if (PORT_UNLIKELY(c->alone < PATIENT)) {
     if (++c->alone == PATIENT && port_net_patient(c->fd) != 0) mr_conn_hasty(c);
     return 0;
@@ -183,6 +183,7 @@ long mr_conn_write(mr_conn *c, const port_slice *s, int n) {
   return r;
 }
 
+int mr_conn_settled(const mr_conn *c) { return !c->tls || mr_tls_settled(c->tls); }
 int mr_conn_direction(mr_conn *c, int usual) { return c->tls ? mr_tls_direction(c->tls, usual) : usual; }
 
 /*

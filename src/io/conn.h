@@ -96,6 +96,7 @@ void     mr_conn_hasty(mr_conn *c);               /* its descriptor is known out
 long     mr_conn_write(mr_conn *c, const port_slice *s, int n);
 long     mr_conn_raw_read(mr_conn *c, void *p, size_t n);   /* below TLS */
 int      mr_conn_direction(mr_conn *c, int usual);          /* MR_READ or MR_WRITE */
+int      mr_conn_settled(const mr_conn *c);                 /* of TLS: its handshake is over, and what was written is with the kernel */
 int      mr_conn_ready(mr_conn *c, mr_fiber *f);            /* 1: a read would not wait; may fetch something */
 void     mr_conn_linger(mr_conn *c, mr_fiber *f);           /* before it is closed: takes what has come, or the peer would lose what we sent */
 /* How many of the first len bytes at p fulfil what is wanted: 0 = more are needed, -1 = it is too long, beyond the room there is, or no message. *give: how many are

@@ -186,12 +186,24 @@ int mr_tls_handshake(mr_conn *c) {
   return mr_tls_flush(c);
 }
 
+int mr_tls_settled(const mr_tls *t) { return t->ready && !t->failed && !t->ended && !t->out.len; }
+
+/* Neither OpenSSL nor the kernel has bytes: asking them costs as much as a short message. */
+static int is_dry(const mr_conn *c) {
+  return c->dry && !c->stays && !c->tls->early.len && !SSL_has_pending(c->tls->ssl) && !mr_watch_hup(c->watch);
+}
+
 long mr_tls_read(mr_conn *c, void *p, size_t n) {
   mr_tls *t = c->tls;
   size_t got, total = 0;
   int err = t->ready ? 0 : mr_tls_handshake(c);
   if (err) return -err;
   if (t->failed) return -EPROTO;
+  if (is_dry(c)) {
+    mr_tls_flush(c);
+    t->direction = MR_READ;
+    return -EAGAIN;
+  }
   ERR_clear_error();
   while (total < n) {
     int r = SSL_read_ex(t->ssl, (char *)p + total, n - total, &got);
@@ -200,6 +212,7 @@ long mr_tls_read(mr_conn *c, void *p, size_t n) {
       return total ? (long)total : e;
     }
     total += got;
+    if (is_dry(c)) break;
   }
   return (long)total;
 }

@@ -17,6 +17,7 @@ long mr_tls_read(mr_conn *c, void *p, size_t n);
 long mr_tls_write(mr_conn *c, const port_slice *s, int n);
 int  mr_tls_flush(mr_conn *c);                     /* what the kernel did not take: 0, EAGAIN or another errno value */
 int  mr_tls_direction(mr_tls *t, int usual);       /* what the last -EAGAIN waits for */
+int  mr_tls_settled(const mr_tls *t);              /* the handshake is over, nothing went wrong, and all that was sealed is with the kernel */
 void mr_tls_end(mr_conn *c);                       /* says goodbye, without waiting */
 void mr_tls_free(mr_tls *t);
 int  mr_tls_failed(mr_tls *t);

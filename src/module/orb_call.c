@@ -105,7 +105,7 @@ static int get_call(lua_State *L, calling *k, call *a) {
 }
 
 static int takes_bytes(const mr_conn *c) {
-  return c->fd >= 0 && !c->tls && !c->sent && !c->writing && !c->werr && !c->out.len && !c->buffered && !c->in.len && !c->rerr && !c->eof;
+  return c->fd >= 0 && mr_conn_settled(c) && !c->sent && !c->writing && !c->werr && !c->out.len && !c->buffered && !c->in.len && !c->rerr && !c->eof;
 }
 
 /* The head of this operation's requests; NULL: it was not made for this target. It is pushed. */
@@ -283,7 +283,7 @@ static int l_call(lua_State *L) {
   mr_slot_set(a.link, SLOT(k, used), RAW_FLT, now);
   SET_INTEGER(a.link, k, id, a.id + 1);
   long r = mr_conn_write(c, &(port_slice){ message.p, message.len }, 1);
-  if (PORT_UNLIKELY(r != (long)message.len)) {
+  if (PORT_UNLIKELY(r != (long)message.len || !mr_conn_settled(c))) {
     size_t sent = r > 0 ? (size_t)r : 0;
     return resume(L, (mr_slice){ message.p + sent, message.len - sent }, sent);
   }

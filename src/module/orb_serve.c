@@ -292,7 +292,7 @@ static int finish(lua_State *L, serving *s, state *t, mr_fiber *f) {
   if (IS_SET(t->job, s, cancelled) || !mr_lua_of(f)->relief || !SET_BOOLEAN(t->job, s, id, 0)) return 0;
   if (c->fd < 0 || c->sent || c->writing || c->werr || c->out.len || c->buffered) return 0;
   long r = mr_conn_write(c, &(port_slice){ s->out.p, s->out.len }, 1);
-  if (PORT_UNLIKELY(r != (long)s->out.len)) {
+  if (PORT_UNLIKELY(r != (long)s->out.len || !mr_conn_settled(c))) {
     if (r > 0) s->out.p += r, s->out.len -= (size_t)r;
     return 0;
   }

@@ -310,7 +310,7 @@ int mr_read_frame(lua_State *L, mr_fiber *f, mr_conn *c, const mr_framing *frami
 /* ---- by those who use bytes where they lie ---- */
 
 int mr_read_enter(mr_conn *c) {
-  if (PORT_UNLIKELY(c->fd < 0 || c->tls || is_taken(c) || c->selects_read)) return 0;
+  if (PORT_UNLIKELY(c->fd < 0 || !mr_conn_settled(c) || is_taken(c) || c->selects_read)) return 0;
   c->want.kind = WANT_SOME;
   c->want.buffer = 0;
   c->reading = 1;

@@ -247,7 +247,7 @@ local function lead(self, job, peer)
   local connection_, most, turns = peer.connection, self.limits.requests, 0
   local socket, trace = connection_.socket, self.dispatch.trace
   local guarded = self.serve ~= self.dispatch.serve          -- somebody looks at each request before it is served: door.guard
-  local record = not connection_.tap and most > 1 and not guarded and not peer.secured and self.record
+  local record = not connection_.tap and most > 1 and not guarded and self.record
   while true do
     if turns == TURN then
       turns = 0
