@@ -60,4 +60,9 @@ orb.state = proxy.state
 --- A system exception to raise: orb.system("NO_PERMISSION", minor, "COMPLETED_NO", text).
 orb.system = exception.system
 
+--- What an interceptor raises to have a request sent to another object, a proxy: CORBA's ForwardRequest.
+function orb.forward_request(ref)
+  return exception.user("IDL:omg.org/PortableInterceptor/ForwardRequest:1.0", { forward = ref })
+end
+
 return require "mare.near".guard(orb)

@@ -49,6 +49,7 @@ typedef struct serving {
   mr_slice in, out;                              /* the request that is about to be decoded, the reply that is about to be written; p NULL: none */
   size_t body;                                   /* of the request: where its arguments begin */
   mr_program *arguments;
+  int stopped;                                   /* no request is ordinary any more */
 } serving;
 
 static const char serving_tag;
@@ -145,6 +146,12 @@ static int l_forget(lua_State *L) {
   lua_getiuservalue(L, 1, 1);
   for (size_t i = 0; i < ROWS; i++)
     if (s->rows[i].results) clear_row(L, s, 2, i);
+  return 0;
+}
+
+/* stop(record): from now on nothing is ordinary */
+static int l_stop(lua_State *L) {
+  serving_at(L, 1)->stopped = 1;
   return 0;
 }
 
@@ -388,7 +395,7 @@ static int serving_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
     long n = mr_read_look(w->fiber, c, &p);
     if (n == -EAGAIN) return -1;
     if (n <= 0) break;
-    int ordinary = is_request(p, (size_t)n, &g, &length);
+    int ordinary = !s->stopped && is_request(p, (size_t)n, &g, &length);
     uint32_t hash = ordinary ? mr_hash(g.key.p, g.key.len) ^ mr_hash(g.operation.p, g.operation.len) : 0;
     if (PORT_UNLIKELY(ordinary && !find_row(s, hash, &g))) {
       if (met || !meet(L, c, s, hash, &g, p, (size_t)n, length)) break;
@@ -440,7 +447,7 @@ static int l_serve(lua_State *L) {
   state t;
   luaL_checktype(L, 6, LUA_TFUNCTION);
   lua_settop(L, 6);
-  if (!get_state(L, s, &t) || !is_between(s, &t) || !t.standby) return 0;
+  if (s->stopped || !get_state(L, s, &t) || !is_between(s, &t) || !t.standby) return 0;
   uint64_t deadline = patience_of(L, s, t.peer);
   if (!mr_read_enter(c)) return 0;
   return mr_await(L, mr_self_fiber(L), &ordinary, c, deadline);
@@ -464,4 +471,4 @@ static int l_serving(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg mr_orb_serving[] = { { "serving", l_serving }, { "serve", l_serve }, { "forget", l_forget }, { NULL, NULL } };
+const luaL_Reg mr_orb_serving[] = { { "serving", l_serving }, { "serve", l_serve }, { "forget", l_forget }, { "stop", l_stop }, { NULL, NULL } };

@@ -12,6 +12,7 @@ local basic = require "mare.orb.idl.basic"
 local codesets = require "mare.orb.giop.codesets"
 local ior = require "mare.orb.giop.ior"
 local exception = require "mare.orb.exception"
+local intercept = require "mare.orb.intercept"
 local interface = require "mare.orb.interface"
 local invoke = require "mare.orb.invoke"
 local near = require "mare.orb.near"
@@ -58,7 +59,7 @@ function broker.new(options, log, capture)
   local security = secure.new(options)
   local self = setmetatable({
     options = options, secure = security, log = log, capture = capture, native = native, offered = wish or native, repository = idl.repository(),
-    everywhere = object.methods,
+    everywhere = object.methods, invoke = invoke.run,
     classes = {}, typed = {}, targets = setmetatable({}, { __mode = "v" }), known = {}, operations = {},
     excepts = setmetatable({}, { __mode = "k" }),
     transport = transport.new { connect_timeout = options.connect_timeout, max_minor = options.max_minor, capture = capture,
@@ -73,6 +74,7 @@ function broker.new(options, log, capture)
   self.programs = { string = env:program { basic.string }, system = env:program { basic.string, basic.ulong, basic.ulong },
                     object = env:program { basic.object }, short = env:program { basic.short } }
   self.types = types.view(self)
+  for _, interceptor in ipairs(options.interceptors or {}) do intercept.add(self, interceptor) end
   proxy.settle(self)
   return self
 end
@@ -207,8 +209,8 @@ end
 
 function broker:is_a(def, id) return id == OBJECT or def.id == id or self.repository:is_a(def, id) end
 
--- Where an IOR leads; all its proxies share that.
-local function target_of(self, bytes)
+--- Where an IOR leads; all its proxies share that.
+function broker:target_of(bytes)
   local target = self.targets[bytes]
   if not target then
     local endpoints = self:endpoints(bytes)
@@ -223,7 +225,7 @@ end
 function broker:endpoints(bytes) return reference.endpoints(bytes, self.options.max_minor, self.secure) end
 
 local function make(self, bytes, def, check)
-  local state = { broker = self, target = target_of(self, bytes), def = def, class = self:class_of(def), timeout = self.options.timeout,
+  local state = { broker = self, target = self:target_of(bytes), def = def, class = self:class_of(def), timeout = self.options.timeout,
                   check = check and def.id ~= OBJECT and self.options.verifyObjectExistsAndType }
   local p = proxy.new(bytes, def.id, state)
   self.iors[p] = bytes
@@ -254,7 +256,7 @@ function broker:adopt(p)
   local def = self:interface_in(bytes)
   if not def or not self:is_a(def, id) then def = self:interface(id) end
   self.iors[p] = bytes
-  return { broker = self, target = target_of(self, bytes), def = def, class = self:class_of(def), timeout = self.options.timeout }
+  return { broker = self, target = self:target_of(bytes), def = def, class = self:class_of(def), timeout = self.options.timeout }
 end
 
 --- Another proxy of the same object, with options of its own: timeout in seconds.
@@ -353,6 +355,19 @@ function broker:list_initial_services()
   return names
 end
 
+-- ---- interceptors ----
+
+--- Registers an interceptor; a function is called with the broker, and gives one.
+function broker:intercept(interceptor)
+  intercept.add(self, interceptor)
+end
+
+--- A slot of PICurrent more: its id.
+function broker:allocate_slot() return intercept.slots(self):allocate() end
+
+--- CORBA's PICurrent: get_slot(id) and set_slot(id, value) of the calling fiber.
+function broker:pi_current() return intercept.slots(self) end
+
 -- ---- the server's half ----
 
 function broker:need_server()
@@ -400,6 +415,7 @@ function broker:close()
   self.closed = true
   self.transport:close()
   proxy.leave(self)
+  if self.interceptors then intercept.destroy(self) end
 end
 
 --- Ends both halves: the server when the requests it has read are answered, then the client. See server.lua for what can be waited for.
@@ -414,7 +430,7 @@ broker.__close = broker.shutdown
 for _, name in ipairs { "load", "loadfile", "type", "factory",
                         "interface", "proxy", "string_to_object", "object_to_string", "resolve_initial_references",
                         "register_initial_reference", "list_initial_services", "servant", "serve", "deactivate", "forward", "objects", "default",
-                        "locator", "current", "address" } do
+                        "locator", "current", "address", "intercept", "allocate_slot", "pi_current" } do
   local f = broker[name]
   broker[name] = function(self, ...)
     if self.closed then ended() end

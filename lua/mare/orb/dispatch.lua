@@ -51,7 +51,7 @@ end
 local function answer(job, call, ...)
   job.phase = AFTER
   if job.silent then return nil end
-  return call.reply(call.results, job.id, job.codec | BULK, NO_EXCEPTION, nil, ...)
+  return call.reply(call.results, job.id, job.codec | BULK, NO_EXCEPTION, job.contexts, ...)
 end
 
 local function invoke(job, method, servant, ...)
@@ -144,7 +144,7 @@ end
 
 local function compile_implicit(self, interface, name)
   local rule = implicit[name]
-  local call = { operation = name, owner = interface.id, run = run_implicit, dynamic = run_implicit, give = rule.give, dispatch = self }
+  local call = { operation = name, owner = interface.id, run = run_implicit, dynamic = run_implicit, give = rule.give, dispatch = self, def = rule }
   if rule.params then call.arguments = self.env:program(rule.params) end
   call.results = self.env:program({ rule.result }, { "result" })
   call.reply = call.results.reply
@@ -163,7 +163,7 @@ end
 
 local function compile_operation(self, interface, name, operation)
   local call = { operation = name, owner = interface.id, run = run_method, dynamic = run_dynamic, other = KEYWORDS[name], raises = {},
-                 declares = operation.raises, oneway = operation.oneway,
+                 declares = operation.raises, oneway = operation.oneway, def = operation,
                  plain = not operation.oneway }   -- a method is called, and its results are the reply: see src/module/orb_serve.c
   local types, names = collect(operation, "in")
   if #types > 0 then call.arguments = self.env:program(types, names) end
@@ -239,10 +239,9 @@ local function where(job)
   return ("operation '%s' of %s"):format(plain(job.operation), object)
 end
 
--- Our own failures while values were read or written tell how far the request got, whatever raised them.
+-- `job.contexts`: service contexts that interceptors have added.
 local function system_reply(self, job, e)
-  if job.phase ~= DURING then e.completed = COMPLETED[job.phase] end
-  return self.system_body:reply(job.id, job.codec, SYSTEM_EXCEPTION, nil, e._repid, (e.minor or 0) & 0xffffffff, exception.completion(e))
+  return self.system_body:reply(job.id, job.codec, SYSTEM_EXCEPTION, job.contexts, e._repid, (e.minor or 0) & 0xffffffff, exception.completion(e))
 end
 
 --- To the log; one that fails is no reason to fail.
@@ -255,18 +254,21 @@ local function accident(self, job, err)
   return system(name, 0, COMPLETED[job.phase], err.text)
 end
 
-local function user_reply(self, job, e)
-  local call = job.call
-  local program = call and exception_program(self, call, e._repid)
-  if program then
-    job.phase = AFTER
-    local fine, reply = pcall(program.reply, program, job.id, job.codec, USER_EXCEPTION, nil, e)
-    if fine then return reply end
-    self:note(1, ("%s: its exception can't be sent: %s"):format(where(job), tostring(reply)))
-    return system_reply(self, job, exception.is_system(reply) and reply or system("MARSHAL", 0, "COMPLETED_YES"))
-  end
+local function undeclared(self, job, e)
   self:note(1, ("%s raised %s, which its interface does not declare"):format(where(job), exception.__tostring(e)))
-  return system_reply(self, job, system("UNKNOWN", 1, "COMPLETED_YES"))
+  return system("UNKNOWN", 1, "COMPLETED_YES")
+end
+
+local function user_reply(self, job, e)
+  local program = job.call and exception_program(self, job.call, e._repid) or nil
+  if not program then return system_reply(self, job, undeclared(self, job, e)) end
+  job.phase = AFTER
+  local fine, reply = pcall(program.reply, program, job.id, job.codec, USER_EXCEPTION, job.contexts, e)
+  if fine then return reply end
+  self:note(1, ("%s: its exception can't be sent: %s"):format(where(job), tostring(reply)))
+  local unfit = exception.is_system(reply) and reply or system("MARSHAL", 0)
+  unfit.completed = "COMPLETED_YES"
+  return system_reply(self, job, unfit)
 end
 
 -- That the arguments can't be read is a mistake of the program's if it lacks a type; else it may be a stranger's bytes, and those fill no log.
@@ -275,20 +277,33 @@ local function unread(self, job, e)
   self:note(level, ("%s: its arguments can't be read: %s"):format(where(job), plain(e.text, 400)))
 end
 
--- The reply that tells of an error.
-local function failure(self, job, err)
+--- The exception that the client is told of, of an error as `trace` gives it; the log is told, too.
+function dispatch:exception_of(job, err)
   if type(err) ~= "table" then err = { text = tostring(err) } end
   if err.lacking and exception.is_system(err) then self:note(1, ("%s: %s"):format(where(job), err.text))
   elseif not err._repid then err = accident(self, job, err)
   elseif job.silent and job.phase == DURING then self:note(1, ("%s raised %s"):format(where(job), exception.__tostring(err))) end
   if job.phase == BEFORE and err.text and exception.is_system(err) == "MARSHAL" then unread(self, job, err) end
-  if job.silent then return nil end
   if exception.is_system(err) then
-    if job.phase == AFTER then self:note(1, ("%s: its results can't be sent: %s"):format(where(job), tostring(err))) end
-    return system_reply(self, job, err)
+    if job.phase == AFTER and not job.silent then self:note(1, ("%s: its results can't be sent: %s"):format(where(job), tostring(err))) end
+    if job.phase ~= DURING then err.completed = COMPLETED[job.phase] end     -- our own failures tell how far the request got, whatever raised them
+    return err
   end
-  if err._repid:find("^IDL:omg%.org/CORBA/") then return system_reply(self, job, system("UNKNOWN", 2, err.completed)) end
-  return user_reply(self, job, err)
+  if err._repid:find("^IDL:omg%.org/CORBA/") then return system("UNKNOWN", 2, err.completed) end
+  if job.silent or job.call and exception_program(self, job.call, err._repid) then return err end
+  return undeclared(self, job, err)
+end
+
+--- The reply that tells of an exception.
+function dispatch:exception_reply(job, e)
+  if exception.is_system(e) then return system_reply(self, job, e) end
+  return user_reply(self, job, e)
+end
+
+-- The reply that tells of an error, or nil.
+local function failure(self, job, err)
+  local e = self:exception_of(job, err)
+  return not job.silent and self:exception_reply(job, e) or nil
 end
 
 -- The reply of an exception that the operation declares and has raised before, which is the way of nearly all errors; nil for all else.
@@ -298,7 +313,7 @@ local function declared(job, err)
   if not program or job.silent then return nil end
   local phase = job.phase
   job.phase = AFTER
-  local fine, reply = pcall(program.reply, program, job.id, job.codec, USER_EXCEPTION, nil, err)
+  local fine, reply = pcall(program.reply, program, job.id, job.codec, USER_EXCEPTION, job.contexts, err)
   if fine then return reply end
   job.phase = phase
 end
@@ -329,11 +344,21 @@ local function no_operation(entry, operation)
   error(system("BAD_OPERATION", 2, "COMPLETED_NO", ("%s has no operation '%s'"):format(entry.id, operation)), 0)
 end
 
-local function execute(self, job, message, at, key, operation)
+--- The reply that sends a client elsewhere.
+function dispatch.forward_reply(_, job, bytes)
+  local bits = job.codec & 7
+  return core.reply(bits >> 1, bits & 1, job.id, LOCATION_FORWARD, job.contexts, reference_body(bytes, bits))
+end
+
+--- What an object has under an operation's name; raises if that is nothing.
+function dispatch.call_of(_, entry, operation) return entry.calls[operation] or no_operation(entry, operation) end
+
+--- From a request to its reply, or, with interceptors, to where they are told of it (`job.info`).
+function dispatch:execute(job, message, at, key, operation)
   local entry = self.objects[key] or find(self, key, operation)
   if entry.forward then
-    local bits = job.codec & 7
-    return core.reply(bits >> 1, bits & 1, job.id, LOCATION_FORWARD, nil, reference_body(entry.forward, bits))
+    if job.info then return self.intercept.forwarded(job, entry.forward) end
+    return self:forward_reply(job, entry.forward)
   end
   local call = entry.calls[operation] or no_operation(entry, operation)
   job.call = call
@@ -342,6 +367,7 @@ local function execute(self, job, message, at, key, operation)
     job.silent = true
     self.arrived(job, reply)
   end
+  if job.info then return self.intercept.run(job, call, entry, message, at) end
   if entry.dynamic then return call.dynamic(job, call, entry, message, at) end
   return call.run(job, call, entry, message, at)
 end
@@ -349,7 +375,7 @@ end
 --- Serves a request: the reply, or nil if there is to be none. Raises nothing, unless there is no memory even to say that.
 function dispatch:serve(job, message, at, key, operation)
   job.phase, job.call, job.key, job.operation, job.silent = BEFORE, false, key, operation, job.response == NONE
-  local fine, reply = xpcall(execute, trace, self, job, message, at, key, operation)
+  local fine, reply = xpcall(self.execute, trace, self, job, message, at, key, operation)
   if fine then return reply end
   return self:failed(job, reply)
 end
@@ -414,8 +440,12 @@ function dispatch:forget() self.operations = {} end
 --- Calls an object of this process directly: results, or the servant's own error.
 function dispatch:call(entry, operation, ...)
   if entry.gone then error(system("OBJECT_NOT_EXIST", 1, "COMPLETED_NO", "the object was deactivated"), 0) end
-  local call = entry.calls[operation] or no_operation(entry, operation)
-  local servant = entry.servant
+  return self:perform(entry, entry.calls[operation] or no_operation(entry, operation), ...)
+end
+
+--- What the servant of an object gives for an operation: from values to values.
+function dispatch:perform(entry, call, ...)
+  local servant, operation = entry.servant, call.operation
   if call.give then return call.give(self, entry, ...) end
   if entry.dynamic then return servant(operation, ...) end
   local method = servant[operation] or call.other and servant[call.other]

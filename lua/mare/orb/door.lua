@@ -186,7 +186,7 @@ function door.guard(serve, authenticate)
     local contexts = select(9, core.parse(message))
     local user, what = user_of(authenticate, job.peer, contexts)
     job.user = user
-    if user then return told(serve(dispatch, job, message, at, key, operation), what) end
+    if user then return told((rawget(dispatch, "serve") or serve)(dispatch, job, message, at, key, operation), what) end   -- its own: interceptors
     dispatch:note(2, ("a request of a client at %s was refused: %s"):format(tostring(job.peer.connection.socket:peer()), what))
     job.call, job.key, job.operation = nil, key, operation
     return dispatch:refuse(job, "NO_PERMISSION", 0, "the server does not know who calls")

@@ -50,8 +50,8 @@ end
 local record = not tracing.call and straight.calling()
 
 -- A function for an operation. Nothing is made for a call but its results, and its message if it is no ordinary one (src/module/orb_call.c).
-local function call(operation)
-  local run, states, adopt = invoke.run, proxy.states, proxy.state
+local function call(broker, operation)
+  local run, states, adopt = broker.invoke, proxy.states, proxy.state
   local contexts = operation.contexts
   if contexts then                                -- what `context ("…")` in its IDL promises: none of them is set
     return function(self, ...)
@@ -60,7 +60,7 @@ local function call(operation)
       return run(states[self] or adopt(self), operation, table.unpack(args, 1, contexts + 1))
     end
   end
-  if not record or operation.oneway then
+  if not record or operation.oneway or run ~= invoke.run then
     return function(self, ...) return run(states[self] or adopt(self), operation, ...) end
   end
   local function slow(self, ...) return run(states[self] or adopt(self, 4), operation, ...) end
@@ -76,7 +76,7 @@ function interface.class(broker, def)
     if type(found) ~= "function" then
       found = operations[name] or interface.everywhere[name]
       if not found then return nil end
-      found = call(interface.operation(broker.env, owner, found))
+      found = call(broker, interface.operation(broker.env, owner, found))
     end
     class[name] = found
     return found

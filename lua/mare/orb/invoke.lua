@@ -89,13 +89,25 @@ end
 
 -- ---- requests ----
 
+local function says_who(contexts)
+  for _, c in ipairs(contexts or {}) do
+    if c[1] == gssup.CONTEXT then return true end
+  end
+end
+
+-- `contexts`: those of this request alone. What an interceptor says of who calls counts more than the broker's name and password.
 local function make_head(target, op, contexts)
   local e = target.endpoint
   local make = target.addressing and addressing.head or core.head
-  local all = e.sas and { { gssup.CONTEXT, e.sas }, table.unpack(contexts or {}) } or contexts
+  local all = e.sas and not says_who(contexts) and { { gssup.CONTEXT, e.sas }, table.unpack(contexts or {}) } or contexts
   local head, idat = make(e.minor, true, op.response, target.addressing or e.key, op.name, all)
   if not contexts then target.heads[op], target.idat = head, idat end
   return head, idat
+end
+
+local function both(a, b)
+  if not a or not b then return a or b end
+  return table.move(b, 1, #b, #a + 1, table.move(a, 1, #a, 1, {}))
 end
 
 local function too_large(target, op, size)
@@ -110,10 +122,10 @@ local function encode(target, conn, op, head, idat, id, ...)
 end
 
 -- The first request on a connection says which code sets will be used. If it can't be made nothing has been said. -> message, does it say so
-local function introduce(target, conn, op, id, ...)
+local function introduce(target, conn, op, own, id, ...)
   local before = conn.codec
   local contexts = conn:contexts(target.endpoint.codesets, target.endpoint.kin)
-  local head, idat = make_head(target, op, contexts)
+  local head, idat = make_head(target, op, both(contexts, own))
   local ok, message = pcall(encode, target, conn, op, head, idat, id, ...)
   if ok then
     target.ready = conn
@@ -129,7 +141,8 @@ local function told(link, id, ...)
   return ...
 end
 
-local function attempt(target, link, op, deadline, ...)
+-- `contexts`: service contexts of this request alone, { { id, data }, … }, or nil.
+local function attempt(target, link, op, contexts, deadline, ...)
   local conn = link.conn
   local id = link.id + 1
   if id > LAST_ID or link.wrapped then id = link:fresh() end
@@ -137,9 +150,11 @@ local function attempt(target, link, op, deadline, ...)
   local message, first
   if conn.chosen or not target.endpoint.codesets then
     target.ready = conn
-    message = encode(target, conn, op, target.heads[op] or make_head(target, op), target.idat, id, ...)
+    local head, idat = not contexts and target.heads[op], target.idat
+    if not head then head, idat = make_head(target, op, contexts) end
+    message = encode(target, conn, op, head, idat, id, ...)
   else
-    message, first = introduce(target, conn, op, id, ...)
+    message, first = introduce(target, conn, op, contexts, id, ...)
   end
   if op.response ~= 0 then
     if called then
@@ -218,10 +233,11 @@ end
 
 local finish
 
--- Everything but a plain reply: raises, or makes another attempt. `again`: it was sent twice already. `forwards`: so often forwarded.
-local function otherwise(state, target, link, op, deadline, again, forwards, reply, status, at, bits, ...)
+-- What anything but a plain reply means. Raises; or another attempt is to be made: -> whether it may be sent twice no more, so often forwarded.
+-- nil: it was posted.
+local function judge(target, link, op, deadline, again, forwards, reply, status, at, bits)
   if not reply then
-    if status == "posted" then return end
+    if status == "posted" then return nil end
     if status ~= "turned" then
       if status ~= "again" or again then failed(target, link, op, status) end
       again = true
@@ -238,9 +254,16 @@ local function otherwise(state, target, link, op, deadline, again, forwards, rep
     elseif status == 3 or status == 4 then forward(target, reply, status, at, codec)
     else error(system("MARSHAL", 0, "COMPLETED_MAYBE", ("a reply with status %d"):format(status)), 0) end
   end
+  return again, forwards
+end
+
+-- Everything but a plain reply: raises, or makes another attempt. `again`: it was sent twice already. `forwards`: so often forwarded.
+local function otherwise(state, target, link, op, deadline, again, forwards, reply, status, at, bits, ...)
+  again, forwards = judge(target, link, op, deadline, again, forwards, reply, status, at, bits)
+  if again == nil then return end
   link = link_of(target, clock(), deadline)
   if target.entry then return invoke.direct(target, op, ...) end
-  return finish(state, target, link, op, deadline, again, forwards, { n = select("#", ...), ... }, attempt(target, link, op, deadline, ...))
+  return finish(state, target, link, op, deadline, again, forwards, { n = select("#", ...), ... }, attempt(target, link, op, nil, deadline, ...))
 end
 
 function finish(state, target, link, op, deadline, again, forwards, args, reply, status, at, bits)
@@ -259,7 +282,7 @@ local function verify(state)
     return
   end
   local asking = { broker = state.broker, target = target, timeout = state.timeout }
-  local ok, is = pcall(invoke.run, asking, target.broker:operation("_is_a"), id)
+  local ok, is = pcall(target.broker.invoke, asking, target.broker:operation("_is_a"), id)
   if not ok and not exception.is(is, "IDL:omg.org/CORBA/BAD_OPERATION:1.0") then error(is, 0) end
   if ok and not is then
     error(system("INV_OBJREF", 0, "COMPLETED_NO", ("the object is no '%s'"):format(state.def.scoped or state.def.name)), 0)
@@ -296,7 +319,7 @@ function invoke.run(state, op, ...)
     reply, status, at, bits = exchange(link, id, message, deadline)
     if called then replied(link, id) end
   else
-    reply, status, at, bits = attempt(target, link, op, deadline, ...)
+    reply, status, at, bits = attempt(target, link, op, nil, deadline, ...)
   end
   if status == 0 then
     local decode = op.decode
@@ -316,5 +339,8 @@ function invoke.resume(state, op, link, id, deadline, rest, sent, ...)
   end
   return otherwise(state, state.target, link, op, deadline, false, 0, reply, status, at, bits, ...)
 end
+
+-- For calls with interceptors (mare.orb.intercept.client), which are told of each attempt.
+invoke.verify, invoke.link_of, invoke.attempt, invoke.judge, invoke.RESULTS, invoke.FORWARDS = verify, link_of, attempt, judge, RESULTS, FORWARDS
 
 return invoke

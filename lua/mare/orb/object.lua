@@ -4,7 +4,6 @@ _interface, _is_a over the wire and _non_existent are ordinary operations (inter
 ]]
 local ior = require "mare.orb.giop.ior"
 local exception = require "mare.orb.exception"
-local invoke = require "mare.orb.invoke"
 local near = require "mare.orb.near"
 local proxy = require "mare.orb.proxy"
 
@@ -53,7 +52,7 @@ function methods._is_a(self, name)
   local state = open_state(self)
   local id = id_of(state.broker, name)
   if id == "IDL:omg.org/CORBA/Object:1.0" or is_known(state, id) then return true end
-  local is = invoke.run({ broker = state.broker, target = state.target, timeout = state.timeout }, state.broker:operation("_is_a"), id)
+  local is = state.broker.invoke({ broker = state.broker, target = state.target, timeout = state.timeout }, state.broker:operation("_is_a"), id)
   if is then state.target.verified[id] = true end
   return is
 end
@@ -79,7 +78,7 @@ end
 --- obj:_non_existent() -> true if its server says that there is no such object. _not_existent is its name in older servers.
 function methods._non_existent(self)
   local state = proxy.state(self)
-  local ok, gone = pcall(invoke.run, { broker = state.broker, target = state.target, timeout = state.timeout },
+  local ok, gone = pcall(state.broker.invoke, { broker = state.broker, target = state.target, timeout = state.timeout },
                          state.broker:operation("_non_existent"))
   if ok then return gone end
   if exception.is(gone, "IDL:omg.org/CORBA/OBJECT_NOT_EXIST:1.0") then return true end

@@ -12,10 +12,12 @@ local mare = require "mare"
 local errors = require "mare.error"
 local basic = require "mare.orb.idl.basic"
 local adapter = require "mare.orb.adapter"
+local core = require "mare.orb.giop.core"
 local dispatch = require "mare.orb.dispatch"
 local door = require "mare.orb.door"
 local endpoint = require "mare.orb.endpoint"
 local exception = require "mare.orb.exception"
+local intercept = require "mare.orb.intercept"
 local straight = require "mare.orb.core"
 local members = require "mare.orb.members"
 local pool = require "mare.orb.pool"
@@ -63,10 +65,20 @@ function server.new(broker)
   self.limits = limits_of(broker.options)
   self.pool = pool.new(self.dispatch, function(level, text) self.dispatch:note(level, text) end, self.limits, broker.capture, broker.native,
                        broker.offered)
+  if broker.server_list then self:intercept(broker.server_list) end
   if broker.options.authenticate then self.pool.serve = door.guard(self.pool.serve, broker.options.authenticate) end
   self.door = door.new(self.pool, broker.options, self.limits, function(level, text) self.dispatch:note(level, text) end)
   self.adapter.removed = self.pool.record and function() straight.forget(self.pool.record) end
   return self
+end
+
+--- Requests are told to interceptors from now on: see mare.orb.intercept.server.
+function server:intercept(list)
+  local flow, requests, own = require "mare.orb.intercept.server", self.dispatch, self.pool.serve == self.dispatch.serve
+  self.flow, requests.intercept, requests.interceptors, requests.serve = flow, flow, list, flow.serve
+  list.peer, list.parse = door.peer, function(message) return (select(9, core.parse(message))) end
+  if own then self.pool.serve = flow.serve end
+  if self.pool.record then straight.stop(self.pool.record) end
 end
 
 local function admit(self, socket)
@@ -136,10 +148,19 @@ end
 
 --------------------------------------------------------------------------------------------------------------- references
 
+--- What references say of who made them, and what IOR interceptors add.
+function server:components()
+  if not self.own_components then
+    self.own_components = intercept.components(self.broker, function(level, text) self.dispatch:note(level, text) end,
+                                               { { ior.TAG_ORB_TYPE, ior.MARE } })
+  end
+  return self.own_components
+end
+
 local function make_ior(self, entry)
   local addresses = entry.addresses or self.addresses
   return ior.iiop { type_id = entry.id, addresses = addresses, key = entry.key, minor = 2,
-                    components = { { ior.TAG_ORB_TYPE, ior.MARE } }, codeset = self.broker.offered, tls = self.broker.secure:offer(addresses) }
+                    components = self:components(), codeset = self.broker.offered, tls = self.broker.secure:offer(addresses) }
 end
 
 --- The canonical IOR of an object.
