@@ -87,7 +87,8 @@ function info.new(class, list)
   return setmetatable({
     operation = "", request_id = 0, response_expected = false, sync_scope = "SYNC_WITH_TARGET",
     _points = class.points, _point = 0, _reached = 0, _list = list, _args = false, _results = false, _status = false, _error = false,
-    _exception = false, _forward = false, _contexts = false, _heard = false, _message = false, _slots = false, _state = false, _target = false, _op = false,
+    _exception = false, _forward = false, _contexts = false, _heard = false, _message = false, _slots = false, _state = false, _target = false,
+    _op = false,
     _job = false, _entry = false, _call = false, _key = false, _answered = false, _def = false,
   }, class.metatable)
 end

@@ -1,8 +1,9 @@
 --[[
 mare.orb.intercept.server: requests of a server with interceptors: what stands in the place of dispatch.serve.
 
-The object is looked for between receive_request_service_contexts and receive_request, by dispatch.lua as ever: its `execute` gives what it found to `run` below, or to `forwarded`. Results stay values until the last interceptor has been told; then they become the reply, with the service
-contexts that were added. If they can't be sent after all, the client gets that exception, and no interceptor hears of it.
+The object is looked for between receive_request_service_contexts and receive_request, by dispatch.lua as ever: its `execute` gives what it found
+to `run` below, or to `forwarded`. Results stay values until the last interceptor has been told; then they become the reply, with the service contexts
+that were added. If they can't be sent after all, the client gets that exception, and no interceptor hears of it.
 
 A one-way request ends with send_other, SUCCESSFUL: there is no reply to be sent.
 ]]

@@ -3,8 +3,8 @@ mare.orb.intercept.slots: PICurrent of a broker (CORBA 3.3 part 1, 21.4): values
 
 Each fiber has a table of slots, its *thread scope*. A request that begins takes that of its fiber as its *request scope*, which is what
 interceptors read by get_slot. At the other end what the interceptors have set in the request's scope is copied into that of the fiber that runs
-the servant, so the servant's own calls carry it on. While an interceptor runs, its fiber's scope is an empty one (but for receive_request, which shares the servant's): calls
-that it makes itself don't look like the program's.
+the servant, so the servant's own calls carry it on. While an interceptor runs, its fiber's scope is an empty one (but for receive_request, which
+shares the servant's): calls that it makes itself don't look like the program's.
 
 Nobody pays for slots before the first one is allocated: `n` is 0 then.
 ]]
