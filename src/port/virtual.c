@@ -107,6 +107,8 @@ void *port_virtual_place(size_t len, size_t align) {
 
 /* ---- malloc ---- */
 
+static int malloc_is_bound;
+
 /*
  * The system begins a program's break somewhere behind its data, in a range of up to 1 GiB. So the break is moved to an address above that range -
  * nothing of what lies in between is ever touched -, and what malloc had before is used up: from then on it takes from there.
@@ -119,6 +121,7 @@ void port_virtual_memory(void) {
   enum { ABOVE = 0x60000000, ENOUGH = 100000 };
   void **spent = NULL;
   if (PORT_SANITIZED) return;
+  malloc_is_bound = 1;
   mallopt(M_ARENA_MAX, 1);
   mallopt(M_MMAP_MAX, 0);
   char *now = sbrk(0);
@@ -148,7 +151,7 @@ void port_virtual_begin(void) {
 void port_virtual_end(void) {
   atomic_store(&port_virtual.on, 0);
 #ifdef __GLIBC__
-  if (PORT_SANITIZED) return;
+  if (!malloc_is_bound) return;                  /* whoever calls mallopt has each large block mapped and unmapped from then on */
   mallopt(M_ARENA_MAX, 0);
   mallopt(M_MMAP_MAX, 65536);
 #endif
