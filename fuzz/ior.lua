@@ -1,4 +1,5 @@
 -- References (pure Lua): as text and as bytes; what can be read must survive being made anew, and be shown by mare ior.
+local bidir = require "mare.orb.giop.bidir"
 local gssup = require "mare.orb.giop.gssup"
 local ior = require "mare.orb.giop.ior"
 local security = require "mare.orb.giop.security"
@@ -43,8 +44,19 @@ local function check_user(data)
   end
 end
 
+-- What says where somebody serves who offers his connection.
+local function check_points(data)
+  local list, err = bidir.read(data)
+  if not list then return assert(type(err) == "string") end
+  assert(#list <= bidir.MOST)
+  local again = bidir.read(bidir.make(list))
+  assert(#again == #list)
+  for i, p in ipairs(list) do assert(p[1] ~= "" and again[i][1] == p[1] and again[i][2] == p[2]) end
+end
+
 return function(data)
   check_user(data)
+  check_points(data)
   local canonical, err = ior.canonical(data)
   if canonical then check(canonical) else assert(type(err) == "string") end
   canonical, err = ior.destring(data)

@@ -1,6 +1,7 @@
 -- seeds.lua: makes the corpora that fuzzing begins with, fuzz/corpus/<target>/, out of the peers' captures and of examples.
 --   bin/mare run fuzz/seeds.lua           in the project's folder, after a change of the captures or of a target
 local core = require "mare.orb.giop.core"
+local bidir = require "mare.orb.giop.bidir"
 local gssup = require "mare.orb.giop.gssup"
 local ior = require "mare.orb.giop.ior"
 
@@ -145,6 +146,8 @@ for _, canonical in ipairs(references) do
 end
 seed("ior", "\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\20\0\1\2\0\0\0\0\2h\0\0\5\0\0\0\1k\0\0\0")
 
+seed("ior", bidir.make { { "host", 2809 }, { "::1", 1 } })
+seed("ior", "\0\0\0\0\0\0\0\1\0\0\0\2h\0\10\249")    -- in the other order
 seed("ior", gssup.establish("ann", "secret", gssup.exported "h"))
 seed("ior", string.pack("<!8I1xi2I8I1", 1, 5, 7, 0))
 

@@ -11,6 +11,7 @@ local idl = require "mare.orb.idl"
 local basic = require "mare.orb.idl.basic"
 local codesets = require "mare.orb.giop.codesets"
 local ior = require "mare.orb.giop.ior"
+local duplex = require "mare.orb.duplex"
 local exception = require "mare.orb.exception"
 local intercept = require "mare.orb.intercept"
 local interface = require "mare.orb.interface"
@@ -67,6 +68,7 @@ function broker.new(options, log, capture)
                                 limits = client_limits(options) },
     references = reference.initial(options),
   }, broker)
+  self.transport.duplex = duplex.new(self)
   self.sources = {}                                    -- what was loaded, for processes that serve the same: { method, text or path, options }
   self.env = environment(self)
   local env = self.env

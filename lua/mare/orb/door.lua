@@ -25,10 +25,7 @@ door.__index = door
 ---@param note fun(level: integer, text: string)
 function door.new(pool, options, limits, note)
   local self = setmetatable({ pool = pool, limits = limits, note = note, allow = options.allow, hosts = {}, inside = {} }, door)
-  if options.serverTransportRule then
-    self.rules = {}
-    for i, text in ipairs(options.serverTransportRule) do self.rules[i] = rules.read(text) end
-  end
+  self.rules = rules.list(options.serverTransportRule)
   function pool.left(host) self:leave(host) end
   return self
 end

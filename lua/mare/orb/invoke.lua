@@ -15,6 +15,7 @@ passes through as it is. So it costs nothing where there is none, masks hold, an
 local mare = require "mare"
 local core = require "mare.orb.giop.core"
 local addressing = require "mare.orb.addressing"
+local bidir = require "mare.orb.giop.bidir"
 local exception = require "mare.orb.exception"
 local gssup = require "mare.orb.giop.gssup"
 local links = require "mare.orb.link"
@@ -121,17 +122,25 @@ local function encode(target, conn, op, head, idat, id, ...)
   return message
 end
 
--- The first request on a connection says which code sets will be used. If it can't be made nothing has been said. -> message, does it say so
-local function introduce(target, conn, op, own, id, ...)
-  local before = conn.codec
+-- The first request on a connection says which code sets will be used, and whether the other side may call by it, too (see duplex.lua). If it can't
+-- be made nothing has been said. -> message, does it say so
+local function introduce(target, link, op, own, id, ...)
+  local conn = link.conn
+  local before, chosen = conn.codec, conn.chosen
   local contexts = conn:contexts(target.endpoint.codesets, target.endpoint.kin)
+  local offer = target.endpoint.minor == 2 and link.offer
+  if offer then
+    contexts = contexts or {}
+    contexts[#contexts + 1] = { bidir.CONTEXT, offer }
+  end
   local head, idat = make_head(target, op, both(contexts, own))
   local ok, message = pcall(encode, target, conn, op, head, idat, id, ...)
   if ok then
     target.ready = conn
+    if offer then link.offer = false end
     return message, contexts ~= nil
   end
-  conn.chosen, conn.codec = nil, before
+  conn.chosen, conn.codec = chosen, before
   error(message, 0)
 end
 
@@ -148,13 +157,13 @@ local function attempt(target, link, op, contexts, deadline, ...)
   if id > LAST_ID or link.wrapped then id = link:fresh() end
   link.id = id
   local message, first
-  if conn.chosen or not target.endpoint.codesets then
+  if not link.offer and (conn.chosen or not target.endpoint.codesets) then
     target.ready = conn
     local head, idat = not contexts and target.heads[op], target.idat
     if not head then head, idat = make_head(target, op, contexts) end
     message = encode(target, conn, op, head, idat, id, ...)
   else
-    message, first = introduce(target, conn, op, contexts, id, ...)
+    message, first = introduce(target, link, op, contexts, id, ...)
   end
   if op.response ~= 0 then
     if called then

@@ -114,6 +114,7 @@ end
 
 -- A client that takes no replies: nobody reads there, and what this one was begun with nothing can follow.
 local function give(peer, reply)
+  if peer.link then peer.link:hurry() end
   if send(peer.connection, reply) or peer.gone then return end
   peer.gone = true
   peer.connection:close(0)
@@ -131,7 +132,7 @@ local function finish(self, job, peer, reply)
     local size, purse = #reply, peer.purse
     job.size = job.size + size
     purse:charge(size)
-    if purse:over() and relief() then peer.full = true end   -- nobody reads while this one waits
+    if purse:over() and not peer.link and relief() then peer.full = true end   -- nobody reads while this one waits
     peer.writing = peer.writing + 1
     give(peer, reply)
     peer.writing = peer.writing - 1
@@ -171,6 +172,20 @@ local function locate(self, job, peer, bits, key)
   finish(self, job, peer, core.locate_reply(bits >> 1, bits & 1, job.id, status, body))
 end
 
+-- A request for which there is no room, on a connection from which must be read on: replies come by it, too.
+local function turn_away(self, job, peer, kind, bits, id, response, key, operation)
+  local reply
+  if kind == LOCATE then
+    reply = core.locate_reply(bits >> 1, bits & 1, id, core.OBJECT_HERE)
+  else
+    job.id, job.response, job.codec = id, response, bits | peer.connection.codec
+    job.call, job.key, job.operation = nil, key, operation
+    reply = self.dispatch:refuse(job, "TRANSIENT", 0, "too many requests of this connection are in progress")
+    job.id = false
+  end
+  if reply then give(peer, reply) end
+end
+
 ------------------------------------------------------------------------------------------------------------------ leading
 
 -- What is no request: true to go on.
@@ -180,6 +195,7 @@ local function other(self, peer, kind, id)
     return true
   end
   if kind == CLOSE or kind == ERROR then
+    if peer.link and kind == CLOSE then peer.link:sever("again", "the other side closed the connection") end
     peer.gone = true
     settle(self, peer)
   elseif kind == REPLY or kind == LOCATED then
@@ -193,10 +209,11 @@ end
 -- Nothing more came: true to go on. Half a closed connection is still open for the replies.
 local function silent(self, peer, err, code)
   if err == "timeout" and not peer.gone then
-    if peer.n == 0 then part(self, peer) end
+    if peer.n == 0 and (peer.closing or not peer.link) then part(self, peer) end
     peer.patience = peer.closing and self.limits.linger or peer.patience
     return not peer.gone
   end
+  if peer.link then peer.link:sever("lost", code == "EOF" and "the other side closed the connection without a word" or err) end
   if code == "EPROTO" or code == "EMSGSIZE" then
     self.log(2, ("a client was refused: %s"):format(err))
     drop(self, peer)
@@ -263,15 +280,21 @@ local function lead(self, job, peer)
     elseif how == LATE then
       if not silent(self, peer, "timeout") then return true end
     elseif how ~= SERVED then
-      local message, kind, bits, id, response, key, operation, at = receive(connection_, peer.patience)
+      local message, kind, bits, id, response, key, operation, at, contexts = receive(connection_, peer.patience)
+      if contexts and kind == REQUEST and self.duplex then self.duplex:offered(self, peer, bits, contexts) end
+      local link = peer.link
       if not message then
         if not silent(self, peer, kind, bits) then return true end
+      elseif link and (kind == REPLY or kind == LOCATED) then
+        if not link:answered(message, kind, bits, id, response, key, operation) then return true end
+      elseif link and (kind == REQUEST or kind == LOCATE) and (peer.n >= most or peer.purse:over()) then
+        if not peer.closing then turn_away(self, job, peer, kind, bits, id, response, key, operation) end
       elseif kind == REQUEST or kind == LOCATE then
         if not peer.closing and admit(job, peer, message) then   -- else it is not served: the client reads CloseConnection and asks elsewhere
           local n = peer.n + 1
           job.id, job.slot = id, n
           peer.n, peer[n] = n, job
-          if n < most and not peer.purse:over() then arm(self, peer) else peer.full = true end
+          if link or n < most and not peer.purse:over() then arm(self, peer) else peer.full = true end
           if kind == REQUEST then request(self, job, peer, message, bits, response, key, operation, at)
           else locate(self, job, peer, bits, response) end
           if job.cancelled then return false end

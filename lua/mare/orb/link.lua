@@ -49,6 +49,7 @@ function waiter.__close(w, err)
   if link.waiting[w.id] == w then
     link.waiting[w.id] = nil
     link.count = link.count - 1
+    if link.count == 0 then link:idled() end
   end
   if link.leader == w then link:leave() end
   if err ~= nil and not w.message then cancel(link, w.id) end
@@ -104,7 +105,8 @@ function link:fresh()
   return id
 end
 
-local function deliver(self, id, message, kind, bits, status, at, contexts)
+--- Hands a reply to who waits for it.
+function link:deliver(id, message, kind, bits, status, at, contexts)
   local w = self.waiting[id]
   if not w then
     self.abandoned[id] = nil
@@ -114,6 +116,24 @@ local function deliver(self, id, message, kind, bits, status, at, contexts)
   self.count = self.count - 1
   w.message, w.kind, w.bits, w.status, w.at, w.contexts = message, kind, bits, status, at, contexts
   tell(w, "reply")
+  if self.count == 0 then self:idled() end
+end
+
+--- The last follower has his reply, or has left: nothing to do here, see duplex.lua.
+function link.idled() end
+
+local deliver = link.deliver
+
+--- All who wait learn why they get no reply. Takes no memory.
+function link:wake(why)
+  local waiting = self.waiting
+  self.count = 0
+  for id, w in next, waiting do
+    waiting[id] = nil
+    w.failed = why
+    w.channel:close()
+  end
+  if self.ended then self.ended:close() end
 end
 
 --- The connection is over; why: "again" if the server has not touched what is unanswered, else "lost".
@@ -122,14 +142,7 @@ function link:fail(why, text)
   self.dead, self.over, self.text = why, true, self.text or text
   self.transport:forget(self)
   self.conn:close()                               -- first: who waits for his turn to write must not add to half a message
-  local waiting = self.waiting
-  self.count = 0
-  for id, w in next, waiting do                   -- all this takes no memory
-    waiting[id] = nil
-    w.failed = why
-    w.channel:close()
-  end
-  if self.ended then self.ended:close() end
+  self:wake(why)
 end
 
 -- Waits for those who wait for replies.
@@ -369,9 +382,9 @@ function link.new(transport, address, conn, minor)
     transport = transport, address = address, conn = conn, socket = conn.socket, tap = conn.tap or false, minor = minor,
     id = 0, waiting = {}, count = 0, abandoned = {}, nabandoned = 0, spare = {}, used = clock(),
     -- All others are here, too, so that setting one takes no memory.
-    dead = false, over = false, text = false, leader = false, leading = false, hurried = false, ended = false,
+    dead = false, over = false, text = false, leader = false, leading = false, hurried = false, ended = false, offer = false,
   }, link)
 end
 
-link.IDLE, link.remaining = IDLE, remaining
+link.IDLE, link.LAST_ID, link.remaining = IDLE, LAST_ID, remaining
 return link

@@ -53,7 +53,8 @@ local function inherited(server)
   copy.tls, copy.interceptors = server.broker.secure:copy(), server.broker.registered
   for _, name in ipairs { "InitRef", "DefaultInitRef", "giopMaxMsgSize", "maxGIOPVersion", "inConScanPeriod", "outConScanPeriod",
                           "maxServerThreadPerConnection", "maxMessageMemory", "maxMessageMemoryPerConnection", "nativeCharCodeSet", "traceLevel",
-                          "traceFile", "verifyObjectExistsAndType", "serverTransportRule", "clientTransportRule" } do
+                          "traceFile", "verifyObjectExistsAndType", "serverTransportRule", "clientTransportRule", "acceptBiDirectionalGIOP",
+                          "offerBiDirectionalGIOP" } do
     copy["ORB" .. name] = options[name]
   end
   if options.InitRef then

@@ -72,17 +72,18 @@ local known = {
   sslCAFile = { text }, sslCAPath = { text }, sslKeyFile = { text }, sslCipherList = { text }, sslVerifyMode = { verify_mode },
   user = { text }, passwordFile = { text },
   serverTransportRule = { rule, many = true }, clientTransportRule = { rule, many = true },
+  acceptBiDirectionalGIOP = { flag }, offerBiDirectionalGIOP = { flag },
   listenBacklog = { number }, maxMessageMemory = { bytes }, maxMessageMemoryPerConnection = { bytes },
 }
 
 -- omniORB's other options. All take a value.
 local ignored = {}
 for name in ([[
-  abortOnInternalError abortOnNativeException acceptBiDirectionalGIOP acceptMisalignedTcIndirections bootstrapAgentHostname bootstrapAgentPort
+  abortOnInternalError abortOnNativeException acceptMisalignedTcIndirections bootstrapAgentHostname bootstrapAgentPort
   endPointNoPublish endPointPublishAllIFs maxServerThreadPoolSize scanGranularity
   serverCallTimeOutPeriod configFile connectionWatchImmediate connectionWatchPeriod copyValuesInLocalCalls diiThrowsSysExceptions dumpConfiguration
   giopBufferSize giopTargetAddressMode idleThreadTimeout immediateAddressSwitch lcdMode maxGIOPConnectionPerServer maxSocketRecv maxSocketSend
-  nativeWCharCodeSet objectTableSize offerBiDirectionalGIOP oneCallPerConnection poaHoldRequestTimeout
+  nativeWCharCodeSet objectTableSize oneCallPerConnection poaHoldRequestTimeout
   poaUniquePersistentSystemIds principal resetTimeOutOnRetries retainAddressOrder socketSendBuffer strictIIOP
   supportBootstrapAgent supportCurrent supportPerThreadTimeOut tcAliasExpand threadPerConnectionLowerLimit threadPerConnectionPolicy
   threadPerConnectionUpperLimit threadPoolWatchConnection throwTransientOnTimeOut traceExceptions traceInvocationReturns traceInvocations

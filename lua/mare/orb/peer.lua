@@ -26,6 +26,7 @@ local function drop(self, peer)
   self.keeper:released(peer.connection.pending)
   peer.connection:close(0)
   remove(self, peer)
+  if peer.link then peer.link:sever("lost", "the connection was closed") end
 end
 
 -- A client that doesn't close after a CloseConnection is closed: soon if it was quiet, as then it reads nothing before its next call.
@@ -38,8 +39,11 @@ local function settle(self, peer, quiet)
   if peer.n > 0 then return end
   if peer.gone then return drop(self, peer) end
   if not peer.closing or peer.parted then return end
+  local link = peer.link
+  if link and link.count > 0 then return end     -- it says when it isn't waited for any more
   peer.parted = true
   local connection_ = peer.connection
+  if link then link:hurry() end
   if connection_:goodbye() then connection_.socket:shutdown("write") end
   fiber.spawn(lingering, self, peer, quiet)
 end
@@ -47,6 +51,7 @@ end
 -- Accepts no more from a client, and says so when all it asked is answered.
 local function part(self, peer)
   peer.closing = true
+  if peer.link then peer.link:retire() end
   if not peer.counted then
     peer.counted, self.parting = true, self.parting + 1
   end

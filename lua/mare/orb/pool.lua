@@ -7,7 +7,8 @@ A *job* is a fiber's own record, for all its life: the request it serves, `slot`
 ANSWERED once its reply has gone ahead of the servant, false when there is none that could be cancelled.
 A *peer* is a connection's record: `n` requests in progress, whose jobs are peer[1..n]; `closing` no more is accepted; `gone` the client
 has ended. `full`: n has reached the limit, or what its requests and replies hold has, so its leader serves and nobody reads: what the client
-sends, also that it cancels something, waits in its socket, until the first who has finished, and leaves little enough, takes the lead.
+sends, also that it cancels something, waits in its socket, until the first who has finished, and leaves little enough, takes the lead. `link`:
+requests go both ways (see duplex); then it is never full, as the replies must be read, and what is too much is turned away.
 
 What counts of a connection is in its `purse` (see budget): `size` bytes for each job, its message and from when it is made its reply. Requests
 are not read beyond that; and while others wait for room, a keeper looks for clients who don't take their replies or don't finish what
@@ -48,32 +49,42 @@ end
 
 ---------------------------------------------------------------------------------------------------------------- accepting
 
---- A new connection. `host`: if those from one address are counted, see door.
-function pool:add(socket, host)
+--- The record of a connection, of which nothing is read before pool:begin. `role`: "client" if we opened it.
+function pool:peer(socket, role)
   socket:timeout(self.limits.reply)
   local purse = self.budget:purse()
-  local options = { role = "server", limits = self.limits, tap = self.capture and self.capture:tap(socket, "server"), native = self.native,
+  local options = { role = role, limits = self.limits, tap = self.capture and self.capture:tap(socket, role), native = self.native,
                     codeset = self.offered, purse = purse }
   local peer = { n = 0, writing = 0, purse = purse, moved = 0, still = 0, over = channel.new(),
                  patience = self.limits.idle or math.huge, connection = connection.new(socket, options), host = false,
+                 link = false, points = false, ours = false,
                  gone = false, closing = false, counted = false, parted = false, full = false }   -- so that setting one takes no memory
   self.peers[peer] = true
   self.count = self.count + 1
-  self.accepted = self.accepted + 1
+  return peer
+end
+
+--- From now on somebody reads from it.
+function pool:begin(peer)
   local fine, why = pcall(self.give, self, peer)
-  if fine then
-    peer.host = host or false
-    return
-  end
+  if fine then return end
   peers.drop(self, peer)
   error(why, 0)
+end
+
+--- A new connection. `host`: if those from one address are counted, see door.
+function pool:add(socket, host)
+  local peer = self:peer(socket, "server")
+  self.accepted = self.accepted + 1
+  self:begin(peer)
+  peer.host = host or false
 end
 
 -- One that has nothing to do gives its place to a newcomer; its client connects again when it needs to.
 local function make_room(self)
   if self.count + self.waiting - self.parting < self.limits.connections then return end
   for peer in pairs(self.peers) do
-    if peer.n == 0 and not peer.closing then return peers.part(self, peer) end
+    if peer.n == 0 and not peer.closing and not peer.link then return peers.part(self, peer) end
   end
 end
 

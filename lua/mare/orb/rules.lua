@@ -111,13 +111,26 @@ local function fits(rule, bytes, own)
   return #bytes == #rule.address and same_bits(bytes, rule.address, rule.bits)
 end
 
+--- The rules of a list of texts; nil: there are none.
+function rules.list(texts)
+  if not texts then return nil end
+  local list = {}
+  for i, text in ipairs(texts) do list[i] = rules.read(text) end
+  return list
+end
+
+--- The first rule that fits an address that is connected to ours, and its place; nil: none does. One that says "none" allows nothing else.
+function rules.find(list, host, own)
+  local bytes, here = rules.address(host or ""), rules.address(own or "")
+  for i, rule in ipairs(list) do
+    if fits(rule, bytes, here) then return rule, i end
+  end
+end
+
 --- May who comes from this address to that of ours use "tcp" or "ssl"?
 function rules.allow(list, host, own, transport)
-  local bytes, here = rules.address(host or ""), rules.address(own or "")
-  for _, rule in ipairs(list) do
-    if fits(rule, bytes, here) then return not rule.none and rule[transport] == true end
-  end
-  return false
+  local rule = rules.find(list, host, own)
+  return rule ~= nil and not rule.none and rule[transport] == true
 end
 
 return rules

@@ -66,6 +66,7 @@ function server.new(broker)
   self.pool = pool.new(self.dispatch, function(level, text) self.dispatch:note(level, text) end, self.limits, broker.capture, broker.native,
                        broker.offered)
   if broker.server_list then self:intercept(broker.server_list) end
+  self.pool.duplex = broker.options.acceptBiDirectionalGIOP and broker.transport.duplex
   if broker.options.authenticate then self.pool.serve = door.guard(self.pool.serve, broker.options.authenticate) end
   self.door = door.new(self.pool, broker.options, self.limits, function(level, text) self.dispatch:note(level, text) end)
   self.adapter.removed = self.pool.record and function() straight.forget(self.pool.record) end

@@ -65,8 +65,19 @@ local function connect(self, host, port, deadline, tls)
   return options.secure:client(sock, host, sooner(options.connect_timeout, remaining(deadline)))
 end
 
-local function open(self, address, host, port, deadline, tls)
+-- The link over a connection that was just made. `offer`: the other side may call by it, too.
+local function link_over(self, sock, address, offer)
   local options = self.options
+  if offer then return self.duplex:open(self, address, sock, offer) end
+  local tap = options.capture and options.capture:tap(sock, "client")
+  local conn = connection.new(sock, { role = "client", limits = options.limits, tap = tap, native = options.native, codeset = options.codeset,
+                                      purse = self.budget:purse() })
+  return link.new(self, address, conn, options.max_minor or 2)
+end
+
+local function open(self, address, host, port, minor, deadline, tls)
+  local options = self.options
+  local offer = self.duplex and minor == 2 and self.duplex:offer(host) or nil
   local a <close> = setmetatable({ transport = self, address = address, over = channel.new() }, attempt)
   self.attempts[address] = a
   local sock, err, code = connect(self, host, port, deadline, tls)
@@ -79,10 +90,7 @@ local function open(self, address, host, port, deadline, tls)
     return nil, "the broker is closed", "EBADF"
   end
   self.opened = self.opened + 1
-  local tap = options.capture and options.capture:tap(sock, "client")
-  local conn = connection.new(sock, { role = "client", limits = options.limits, tap = tap, native = options.native, codeset = options.codeset,
-                                      purse = self.budget:purse() })
-  local l = link.new(self, address, conn, options.max_minor or 2)
+  local l = link_over(self, sock, address, offer)
   self.links[address] = l
   if options.unused and not self.sweeping then
     self.sweeping = true
@@ -91,19 +99,22 @@ local function open(self, address, host, port, deadline, tls)
   return l
 end
 
+--- What links to an address are known by. GIOP 1.0 knows no code sets, so it has connections of its own; and so has TLS.
+function transport.name(host, port, minor, tls)
+  return (host:find(":", 1, true) and "[" .. host .. "]" or host) .. ":" .. port .. (minor == 0 and " (GIOP 1.0)" or "") .. (tls and " (TLS)" or "")
+end
+
 --- The link to an address; connects if there is none. -> link | nil, message, code
---- GIOP 1.0 knows no code sets, so it has connections of its own; and so has TLS.
 function transport:link(host, port, minor, deadline, tls)
-  local address = (host:find(":", 1, true) and "[" .. host .. "]" or host) .. ":" .. port .. (minor == 0 and " (GIOP 1.0)" or "") ..
-    (tls and " (TLS)" or "")
+  local address = transport.name(host, port, minor, tls)
   while true do
-    local l = self.links[address]
+    local l = self.links[address] or self.duplex and self.duplex:find(address)
     if l then
       local now = clock()
       if l.leader or now - l.used < IDLE or l:alive() then return l end
     end
     local a = self.attempts[address]
-    if not a then return open(self, address, host, port, deadline, tls) end
+    if not a then return open(self, address, host, port, minor, deadline, tls) end
     local _, err = a.over:receive(remaining(deadline))
     if err == "timeout" then return nil, "timeout" end
     if a.err then return nil, a.err, a.code end
@@ -115,6 +126,7 @@ function transport:close()
   self.closed = true
   self.closing:close()
   for _, l in pairs(self.links) do l:fail("lost", "the broker was closed") end
+  if self.duplex then self.duplex:close() end
 end
 
 return transport
