@@ -1,15 +1,21 @@
 --[[
-mare.orb.adapter: the objects of a server.
+mare.orb.adapter: the objects of a server, whatever object adapter (poa.lua) they belong to.
 
 An entry is an object: `key`, `servant`, `interface` (its definition), `id` (of the interface), `calls` (operation -> how it is called, made by
-dispatch and shared by all objects of the interface), `ior` (made when somebody needs it). An entry is in `objects` by its key until it is
-deactivated, and its servant is held so long: an object lives until the program says that it is gone.
+dispatch and shared by all objects of the interface), `ior` (made when somebody needs it), `poa`. An entry is in its adapter's `entries` by its key
+until it is deactivated, and its servant is held so long: an object lives until the program says that it is gone.
+
+`objects` has those that a request needs no more for than its key: their adapter only looks objects up, and its manager is active. Whatever else is
+called gets a *ticket* in place of an entry, which goes by poa/scope.lua.
+
+What broker:serve makes is an object of omniINSPOA, if it has a key, or of RootPOA. The broker's locator and default servant are asked for keys of
+omniINSPOA that belong to no object.
 
 `by_servant[table]` is the entry that stands for a table when the table is passed as a reference: the first one made, or the one served
 by the program. A table may be several objects, one for each interface that has nothing to do with the others, or for each key.
 
-Keys: those the program chose are what they are. The others begin with the adapter's stamp, eight random bytes; so a reference that
-outlived its server finds no object in the next one, and numbers are never used again within one.
+Keys: those the program chose are what they are. Those of transient objects begin with the server's stamp, eight random bytes; so a reference that
+outlived its server finds no object in the next one, and numbers are never used again within one. See poa/key.lua for all others.
 ]]
 local exception = require "mare.orb.exception"
 local core = require "mare.orb.giop.core"
@@ -34,16 +40,27 @@ end
 ---@param is_a fun(interface: table, id: string): boolean
 function adapter.new(calls_of, is_a)
   return setmetatable({
-    objects = {}, by_servant = setmetatable({}, { __mode = "k" }), by_ior = setmetatable({}, { __mode = "v" }), count = 0, serial = 0,
+    objects = {}, by_servant = setmetatable({}, { __mode = "k" }), by_ior = setmetatable({}, { __mode = "v" }), count = 0,
     stamp = TRANSIENT .. random_bytes(), calls_of = calls_of, is_a = is_a,
   }, adapter)
 end
 
 local function is_servant(value) return type(value) == "table" or type(value) == "function" or type(value) == "userdata" end
 
-function adapter:new_key()
-  self.serial = self.serial + 1
-  return self.stamp .. string.pack(">I4", self.serial)
+--- An entry that is in no map.
+function adapter:make(poa, key, servant, interface)
+  return { key = key, poa = poa, servant = servant, interface = interface, id = interface.id, calls = self.calls_of(interface),
+           dynamic = type(servant) == "function", forward = false }
+end
+
+--- An entry becomes an object of its adapter.
+function adapter:add(entry)
+  local poa = entry.poa
+  entry.gone = not poa.open
+  poa.entries[entry.key] = entry
+  if poa.open then self.objects[entry.key] = entry end
+  self.count = self.count + 1
+  return entry
 end
 
 --- Makes an object. `key`: a text of the program's choice, else a transient one.
@@ -52,15 +69,19 @@ function adapter:activate(servant, interface, key)
     error(("serve: a servant is a table or a function, not a %s"):format(type(servant)), 0)
   end
   if key ~= nil and type(key) ~= "string" or key == "" then error("serve: the key of an object is a text that is not empty", 0) end
-  if key and self.objects[key] then
+  local poa = key and self.tree.plain or self.tree.root
+  if key and poa.entries[key] then
     error(("serve: there is an object with the key '%s' already; deactivate it first"):format(key), 0)
   end
-  key = key or self:new_key()
-  local entry = { key = key, servant = servant, interface = interface, id = interface.id, calls = self.calls_of(interface),
-                  dynamic = type(servant) == "function", forward = false }
-  self.objects[key] = entry
-  self.count = self.count + 1
-  return entry
+  return self:add(self:make(poa, key or poa:new_key(), servant, interface))
+end
+
+--- The object with a key, called at once or not; nil: there is none.
+function adapter:entry(key)
+  local entry = self.objects[key]
+  if entry then return entry end
+  local poa = self.tree:owner(key)
+  return poa and poa.entries[key]
 end
 
 --- The object that stands for a servant where its interface, or one it inherits, is expected. nil: none yet.
@@ -88,37 +109,69 @@ local function unlink(self, entry)
   if first then first.other = entry.other end
 end
 
+--- Is called when requests must look their objects up anew.
+function adapter:changed()
+  if self.removed then self.removed() end
+end
+
 function adapter:remove(entry)
-  if self.objects[entry.key] ~= entry then return false end
-  self.objects[entry.key] = nil
+  local key, poa = entry.key, entry.poa
+  if poa.entries[key] ~= entry then return false end
+  poa.entries[key], self.objects[key] = nil, nil
   self.count = self.count - 1
   unlink(self, entry)
   if entry.ior then self.by_ior[entry.ior] = nil end
   entry.gone = true
-  if self.removed then self.removed() end
+  self:changed()
   return true
 end
 
---- Does this key come from a server that is gone (or was made up)?
-function adapter:stale(key)
-  return key:sub(1, #TRANSIENT) == TRANSIENT and key:sub(1, #self.stamp) ~= self.stamp
-end
+--- Is it a transient object's, of this server or another?
+function adapter.transient(key) return key:sub(1, #TRANSIENT) == TRANSIENT end
 
---- The entry for a request: an active object, else what the locator or the default servant gives; nil: there is none.
-function adapter:find(key, operation)
-  local entry = self.objects[key]
-  if entry then return entry end
-  if key:sub(1, #TRANSIENT) == TRANSIENT then return nil end    -- a number that is gone stays gone
+--- Does this key come from a server that is gone (or was made up)?
+function adapter:stale(key) return adapter.transient(key) and key:sub(1, #self.stamp) ~= self.stamp end
+
+-- A text that is no object's key: what the locator or the default servant gives; nil: nothing.
+local function elsewhere(self, key, operation)
   if self.locator then
     local located = self:located(key, operation)
     if located then return located end
   end
-  return self.default
+  return self.tree.plain.default
+end
+
+-- What goes in place of an entry: the tree of adapters takes the request.
+local function ticket(key) return { key = key, ticket = true } end
+
+--- The entry for a request: an active object, else what the locator or the default servant gives, or a ticket; nil: there is none. Without an
+--- operation somebody only wants to know whether there is an object.
+function adapter:find(key, operation)
+  local entry = self.objects[key]
+  if entry then return entry end
+  local tree = self.tree
+  local poa = tree:owner(key)
+  if poa == tree.plain and poa.open then return elsewhere(self, key, operation) end
+  if poa and not operation and not poa:known(key) or not poa and self:stale(key) then return nil end
+  if poa == tree.root and poa.open then return nil end         -- a number that is gone stays gone
+  if not operation and not tree:known(key) then return nil end
+  return ticket(key)
+end
+
+--- What a call within this process finds: an entry, or a ticket where its adapter does more than look it up; nil: it goes over the network.
+function adapter:here(key)
+  local entry = self.objects[key]
+  if entry and not (entry.poa.several and entry.poa ~= self.tree.plain) then return not entry.forward and entry or nil end
+  local poa = self.tree:owner(key)
+  if not poa or poa.lasting and not poa.entries[key] then return nil end
+  entry = poa.entries[key]
+  return not (entry and entry.forward) and ticket(key) or nil
 end
 
 --- The entry of a key without asking the program: an active object, else the default's; nil: there is none.
 function adapter:known(key)
-  return self.objects[key] or key:sub(1, #TRANSIENT) ~= TRANSIENT and self.default or nil
+  local poa = self.tree:owner(key)
+  return poa and (poa.entries[key] or poa.default) or nil
 end
 
 -- What the program's locator says: a servant and its interface, for this request alone.
@@ -132,9 +185,7 @@ function adapter:located(key, operation)
   if not is_servant(servant) then
     error(exception.system("OBJ_ADAPTER", 2, "COMPLETED_NO", ("the locator gave a %s for '%s'"):format(type(servant), key)), 0)
   end
-  interface = self.interface_of(interface)
-  return { key = key, servant = servant, interface = interface, id = interface.id, calls = self.calls_of(interface),
-           dynamic = type(servant) == "function" }
+  return self:make(self.tree.plain, key, servant, self.interface_of(interface))
 end
 
 return adapter

@@ -340,8 +340,18 @@ function broker:object_to_string(value)
   return ior.stringify(bytes)
 end
 
---- The object of a name given by -ORBInitRef, -ORBDefaultInitRef or register_initial_reference.
+--- The object adapter from which all others come.
+function broker:poa() return self:need_server().tree.root end
+
+local own = {                                    -- objects of the broker's, which have no reference
+  RootPOA = broker.poa,
+  omniINSPOA = function(self) return self:need_server().tree.plain end,
+  POACurrent = function(self) return self:need_server().tree.current end,
+}
+
+--- The object of a name given by -ORBInitRef, -ORBDefaultInitRef or register_initial_reference, or one of the broker's own.
 function broker:resolve_initial_references(name, interface_name)
+  if own[name] then return own[name](self) end
   return self:proxy(reference.resolve(self, name), interface_name)
 end
 
@@ -353,6 +363,7 @@ end
 function broker:list_initial_services()
   local names = {}
   for name in pairs(self.references.list) do names[#names + 1] = name end
+  for name in pairs(own) do names[#names + 1] = name end
   table.sort(names)
   return names
 end
@@ -432,7 +443,7 @@ broker.__close = broker.shutdown
 for _, name in ipairs { "load", "loadfile", "type", "factory",
                         "interface", "proxy", "string_to_object", "object_to_string", "resolve_initial_references",
                         "register_initial_reference", "list_initial_services", "servant", "serve", "deactivate", "forward", "objects", "default",
-                        "locator", "current", "address", "intercept", "allocate_slot", "pi_current" } do
+                        "locator", "current", "address", "intercept", "allocate_slot", "pi_current", "poa" } do
   local f = broker[name]
   broker[name] = function(self, ...)
     if self.closed then ended() end

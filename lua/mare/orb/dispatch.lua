@@ -223,7 +223,7 @@ local accident_class = { __tostring = function(e) return e.text end }
 
 -- What is raised: exceptions as they are; of the rest the text and where it was raised, while its stack still stands. `kind`: an error of mare's.
 local function trace(err)
-  if type(err) == "table" and rawget(err, "_repid") then return err end
+  if type(err) == "table" and (rawget(err, "_repid") or getmetatable(err) == accident_class) then return err end
   local fine, text = pcall(tostring, err)
   if not fine then text = ("(error object is a %s value)"):format(type(err)) end
   return setmetatable({ text = text, traceback = debug.traceback(text, 2), kind = errors.is(err) and err.kind }, accident_class)
@@ -353,9 +353,8 @@ end
 --- What an object has under an operation's name; raises if that is nothing.
 function dispatch.call_of(_, entry, operation) return entry.calls[operation] or no_operation(entry, operation) end
 
---- From a request to its reply, or, with interceptors, to where they are told of it (`job.info`).
-function dispatch:execute(job, message, at, key, operation)
-  local entry = self.objects[key] or find(self, key, operation)
+--- Goes on with a request whose entry was found: its reply, or, with interceptors, to where they are told of it (`job.info`).
+function dispatch:proceed(job, entry, message, at, operation)
   if entry.forward then
     if job.info then return self.intercept.forwarded(job, entry.forward) end
     return self:forward_reply(job, entry.forward)
@@ -370,6 +369,16 @@ function dispatch:execute(job, message, at, key, operation)
   if job.info then return self.intercept.run(job, call, entry, message, at) end
   if entry.dynamic then return call.dynamic(job, call, entry, message, at) end
   return call.run(job, call, entry, message, at)
+end
+
+--- From a request to its reply.
+function dispatch:execute(job, message, at, key, operation)
+  local entry = self.objects[key]
+  if not entry then
+    entry = find(self, key, operation)
+    if entry.ticket then return self.adapter.tree:serve(job, message, at) end
+  end
+  return self:proceed(job, entry, message, at, operation)
 end
 
 --- Serves a request: the reply, or nil if there is to be none. Raises nothing, unless there is no memory even to say that.
@@ -439,6 +448,7 @@ function dispatch:forget() self.operations = {} end
 
 --- Calls an object of this process directly: results, or the servant's own error.
 function dispatch:call(entry, operation, ...)
+  if entry.ticket then return self.adapter.tree:call(entry.key, operation, ...) end
   if entry.gone then error(system("OBJECT_NOT_EXIST", 1, "COMPLETED_NO", "the object was deactivated"), 0) end
   return self:perform(entry, entry.calls[operation] or no_operation(entry, operation), ...)
 end

@@ -96,6 +96,7 @@ local function leave(job, peer)
   last.slot = slot
   peer[n] = nil
   peer.n = n - 1
+  if job.pool.left then job.pool.left() end      -- somebody waits for the end of requests: poa/tree.lua
 end
 
 -- The client doesn't want the reply any more. Its fiber ends wherever it waits; it is forgotten here, as it may end without a word.
@@ -323,6 +324,7 @@ function Job:__close()
   forget(self.pool, self)
   self.peer.n = 0
   drop(self.pool, self.peer)
+  if self.pool.left then self.pool.left() end
 end
 
 return { lend = lend, forget = forget, arrived = arrived }

@@ -264,8 +264,10 @@ end
 --- Begins to end all groups of a server: a function that waits for it.
 function members.stop_all(server, seconds)
   local groups = {}
-  for _, entry in pairs(server.adapter.objects) do
-    if entry.group then groups[#groups + 1] = entry.group end
+  for _, poa in ipairs { server.tree.root, server.tree.plain } do
+    for _, entry in pairs(poa.entries) do
+      if entry.group then groups[#groups + 1] = entry.group end
+    end
   end
   for _, one in ipairs(groups) do one:stop(seconds) end
   return function()

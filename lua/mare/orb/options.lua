@@ -67,7 +67,7 @@ local known = {
   endPoint = { text, many = true }, endPointPublish = { text, many = true }, endPointNoListen = { text, many = true },
   clientCallTimeOutPeriod = { number }, clientConnectTimeOutPeriod = { number },
   giopMaxMsgSize = { number }, maxGIOPVersion = { giop_version }, verifyObjectExistsAndType = { flag },
-  nativeCharCodeSet = { code_set }, codeset = { code_set },
+  nativeCharCodeSet = { code_set }, poaHoldRequestTimeout = { number }, codeset = { code_set },
   inConScanPeriod = { number }, outConScanPeriod = { number }, maxServerThreadPerConnection = { number },
   sslCAFile = { text }, sslCAPath = { text }, sslKeyFile = { text }, sslCipherList = { text }, sslVerifyMode = { verify_mode },
   user = { text }, passwordFile = { text },
@@ -83,7 +83,7 @@ for name in ([[
   endPointNoPublish endPointPublishAllIFs maxServerThreadPoolSize scanGranularity
   serverCallTimeOutPeriod configFile connectionWatchImmediate connectionWatchPeriod copyValuesInLocalCalls diiThrowsSysExceptions dumpConfiguration
   giopBufferSize giopTargetAddressMode idleThreadTimeout immediateAddressSwitch lcdMode maxGIOPConnectionPerServer maxSocketRecv maxSocketSend
-  nativeWCharCodeSet objectTableSize oneCallPerConnection poaHoldRequestTimeout
+  nativeWCharCodeSet objectTableSize oneCallPerConnection
   poaUniquePersistentSystemIds principal resetTimeOutOnRetries retainAddressOrder socketSendBuffer strictIIOP
   supportBootstrapAgent supportCurrent supportPerThreadTimeOut tcAliasExpand threadPerConnectionLowerLimit threadPerConnectionPolicy
   threadPerConnectionUpperLimit threadPoolWatchConnection throwTransientOnTimeOut traceExceptions traceInvocationReturns traceInvocations
@@ -99,7 +99,7 @@ local own = { args = true, port = true, host = true, timeout = true, connect_tim
               authenticate = true, interceptors = true }
 
 -- Of `limits`: what there may be.
-options.limits = { "arrive", "connections", "handshake", "idle", "linger", "memory", "message", "peer", "pending", "reply",
+options.limits = { "arrive", "connections", "handshake", "held", "idle", "linger", "memory", "message", "peer", "pending", "reply",
                    "requests", "resting", "share", "stall", "unfinished", "unused" }
 
 local function all_names()

@@ -124,6 +124,16 @@ function pool:serving()
   return job and job.id and job or nil
 end
 
+--- Is this true of a request in progress?
+function pool:any(f)
+  for peer in pairs(self.peers) do
+    for i = 1, peer.n do
+      if f(peer[i]) then return true end
+    end
+  end
+  return false
+end
+
 --- Ends what still runs: no replies.
 function pool:abort()
   local me = fiber.self()
@@ -139,6 +149,7 @@ function pool:abort()
     peer.n = 0
     peers.drop(self, peer)
   end
+  if self.left then self.left() end
 end
 
 --- Lets the fibers that rest end.

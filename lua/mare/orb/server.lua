@@ -23,6 +23,7 @@ local members = require "mare.orb.members"
 local pool = require "mare.orb.pool"
 local proxy = require "mare.orb.proxy"
 local reference = require "mare.orb.reference"
+local tree = require "mare.orb.poa.tree"
 local ior = require "mare.orb.giop.ior"
 
 local fiber, channel = mare.fiber, mare.channel
@@ -35,7 +36,7 @@ server.__index = server
 ---------------------------------------------------------------------------------------------------------------- limits
 
 local LIMITS = { connections = 10000, handshake = 10, peer = false, requests = 100, message = 64 << 20, pending = 64 << 20, unfinished = 64,
-                 idle = false, linger = 2, reply = 60, resting = 256, memory = 64 << 20, share = 16 << 20, stall = 5, arrive = 60 }
+                 idle = false, linger = 2, reply = 60, resting = 256, held = 1000, memory = 64 << 20, share = 16 << 20, stall = 5, arrive = 60 }
 
 -- options.limits, then omniORB's names for the same.
 local function limits_of(options)
@@ -69,6 +70,8 @@ function server.new(broker)
   self.pool.duplex = broker.options.acceptBiDirectionalGIOP and broker.transport.duplex
   if broker.options.authenticate then self.pool.serve = door.guard(self.pool.serve, broker.options.authenticate) end
   self.door = door.new(self.pool, broker.options, self.limits, function(level, text) self.dispatch:note(level, text) end)
+  self.tree = tree.new(self)
+  self.adapter.tree = self.tree
   self.adapter.removed = self.pool.record and function() straight.forget(self.pool.record) end
   return self
 end
@@ -199,8 +202,7 @@ end
 --- The object that an address and a key mean, if it is one of this server's: then a call needs no connection.
 function server:locate(host, port, key)
   if self.state == "new" or not self.here or not self.here[host .. "\0" .. port] then return nil end
-  local entry = self.adapter.objects[key]
-  return entry and not entry.forward and entry or nil
+  return self.adapter:here(key)
 end
 
 --- The interface of the object that a value is the servant of, or nil. Of several it is the one that stands for it.
@@ -222,6 +224,15 @@ function server:servant_of(bytes, endpoints)
   return entry.servant
 end
 
+--- The key of a reference that leads to this server, or nil.
+function server:key_of(ref)
+  local bytes
+  if type(ref) == "string" then bytes = reference.read(self.broker, ref) else bytes = self.broker:ior_of(ref) end
+  for _, e in ipairs(bytes and self.broker:endpoints(bytes) or {}) do
+    if self.here and self.here[e.host .. "\0" .. e.port] then return e.key end
+  end
+end
+
 --- Calls an object that locate gave; the arguments themselves are passed.
 function server:direct(entry, op, ...)
   return self.dispatch:call(entry, op.name, ...)
@@ -234,8 +245,8 @@ function server:forward(key, ref)
   if type(ref) == "string" then bytes = reference.read(self.broker, ref)
   elseif ref ~= nil then bytes, why = self.broker:ior_of(ref) end
   if ref ~= nil and not bytes then error(system("BAD_PARAM", 0, "COMPLETED_NO", why), 0) end
-  local entry = self.adapter.objects[key]
-  if entry then self.adapter:remove(entry) end
+  local entry = self.adapter:entry(key)
+  if entry then entry.poa:leave(entry) end
   if ref == nil then return end
   entry = self.adapter:activate({}, basic.object, key)
   entry.forward = bytes
@@ -293,7 +304,7 @@ function server:objects() return self.adapter.count end
 local function meant(self, what)
   local found = {}
   if type(what) == "string" then
-    found[1] = self.adapter.objects[what]
+    found[1] = self.adapter:entry(what)
   else
     local bytes = self.broker.env.iors[what]
     found[1] = bytes and self.adapter.by_ior[bytes]
@@ -311,7 +322,7 @@ end
 function server:deactivate(what)
   local found = meant(self, what)
   for _, entry in ipairs(found) do
-    self.adapter:remove(entry)
+    entry.poa:leave(entry)
     if entry.group then entry.group:stop() end
   end
   return #found > 0
@@ -319,14 +330,11 @@ end
 
 --- Serves every key that belongs to no object (but transient ones, whose object is gone). nil: nobody does.
 function server:default(servant, interface)
-  if servant == nil then
-    self.adapter.default = nil
-    return
+  if servant ~= nil then
+    interface = proxy.interface(self.broker, interface)
+    self:open()
   end
-  local def = proxy.interface(self.broker, interface)
-  self:open()
-  self.adapter.default = { key = "", servant = servant, interface = def, id = def.id, calls = self.dispatch:calls_of(def),
-                           dynamic = type(servant) == "function" }
+  self.tree.plain:set_servant(servant, interface)
 end
 
 --- f(key, operation) -> servant, interface | a reference to forward to | nil: is asked for keys that belong to no object. `operation` is nil when a
@@ -348,6 +356,7 @@ end
 local function drain(self, seconds)
   self.pool.emptied:receive(seconds)
   if self.pool.count > 0 then self.pool:abort() end
+  self.tree:finish(seconds)
   self.pool:dismiss()
   self.state = "closed"
   self.broker:close()
@@ -358,6 +367,7 @@ local function begin(self)
   self.state = "stopping"
   for _, e in ipairs(self.opened) do e.listener:close() end
   self.door:shut()
+  self.tree:close()
   self.pool:stop()
 end
 

@@ -26,6 +26,7 @@ local broker = {}
 ---@field share? integer bytes of these of one connection, 16 MiB
 ---@field handshake? number seconds of a handshake of TLS, 10
 ---@field peer? integer connections from one address; without it any number
+---@field held? integer requests that wait for a POA manager that holds, 1000
 ---@field stall? number seconds without progress after which a client that holds memory others wait for is closed, 5
 ---@field arrive? number seconds a long message may take to arrive, and one more for each 64 KiB, 60
 ---@field resting? integer fibers kept for the next requests, 256

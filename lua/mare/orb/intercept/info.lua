@@ -270,7 +270,7 @@ attribute(server, "operation_context", "23", function(self)
 end)
 attribute(server, "sending_exception", "4", raised)
 attribute(server, "object_id", "2345", function(self) return self._key end)
-attribute(server, "adapter_id", "2345", function(self) return self._entry and self._entry.adapter_id or "" end)
+attribute(server, "adapter_id", "2345", function(self) return self._entry and self._entry.poa.id or "" end)
 
 local function entry_of(self)
   return self._entry or error(system("NO_RESOURCES", 1, "COMPLETED_NO", "there is no object"), 0)

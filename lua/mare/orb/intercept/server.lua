@@ -126,7 +126,14 @@ end
 
 ---------------------------------------------------------------------------------------------------------- local callers
 
-local function call_directly(list, dispatch, self, job, entry, operation, args)
+local call_directly
+function call_directly(list, dispatch, self, job, entry, operation, args)
+  if entry.ticket then                           -- its adapter says who the servant is
+    return dispatch.adapter.tree:with(entry.key, operation, function(found)
+      call_directly(list, dispatch, self, job, found, operation, args)
+    end)
+  end
+  if entry.forward then return flow.forward(self, entry.forward) end
   if entry.gone then error(system("OBJECT_NOT_EXIST", 1, "COMPLETED_NO", "the object was deactivated"), 0) end
   local call = dispatch:call_of(entry, operation)
   self._entry, self._call, self._def = entry, call, call.def or false

@@ -1,0 +1,250 @@
+--[[
+mare.orb.poa.tree: the object adapters of a broker, from the root down, and how a key leads to one of them.
+
+`by_prefix` has the adapters below the root by the beginning of their objects' keys. RootPOA and omniINSPOA are always there. An adapter that a key
+names and that does not exist may be made by the activator of its parent (`unknown_adapter`), one request at a time for each name.
+
+Waiting for the end of requests: those that went through a scope are counted by their adapter (`active`), the others are jobs of the pool, known by
+their keys. Both report to `beat`, which wakes those who look again.
+]]
+local mare = require "mare"
+local activation = require "mare.orb.poa.activation"
+local current = require "mare.orb.poa.current"
+local exception = require "mare.orb.exception"
+local keys = require "mare.orb.poa.key"
+local lock = require "mare.orb.poa.lock"
+local manager = require "mare.orb.poa.manager"
+local poa = require "mare.orb.poa"
+local scope = require "mare.orb.poa.scope"
+
+local fiber, channel = mare.fiber, mare.channel
+local system = exception.system
+
+local tree = {}
+tree.__index = tree
+
+---@param server table
+function tree.new(server)
+  local limits, options = server.limits, server.broker.options
+  local hold = options.poaHoldRequestTimeout
+  local self = setmetatable({
+    server = server, adapter = server.adapter, dispatch = server.dispatch, trace = server.dispatch.trace, held = limits.held,
+    patience = hold and hold > 0 and hold / 1000 or nil,
+    by_prefix = {}, making = {}, closed = false, numbers = 0, through = {}, watchers = 0, pulse = false, main = lock.new(),
+  }, tree)
+  self.root = poa.root(self, "RootPOA", manager.new(self, "ACTIVE"), { "SYSTEM_ID", "IMPLICIT_ACTIVATION" }, server.adapter.stamp)
+  self.plain = poa.root(self, "omniINSPOA", manager.new(self, "ACTIVE"),
+                        { "PERSISTENT", "USER_ID", "MULTIPLE_ID", "USE_DEFAULT_SERVANT" }, "")
+  self.current = current.new(self)
+  return self
+end
+
+function tree:note(text) self.dispatch:note(1, text) end
+
+--- The canonical IOR of what a servant manager gave, if that is a reference; else nil.
+function tree:forward_of(value)
+  if value == nil or type(value) == "function" then return nil end
+  return self.server.broker.env.iors[value]
+end
+
+---------------------------------------------------------------------------------------------------------------- by key
+
+local function no_adapter() error(system("OBJECT_NOT_EXIST", 2, "COMPLETED_NO", "there is no object adapter for this key"), 0) end
+
+-- The adapter of a key if it is there; else nil, the path in the key, or nil if it names no adapter.
+local function look(self, key)
+  local prefix, path, lasting = keys.split(key, self.adapter.stamp)
+  if prefix then return self.by_prefix[prefix], path, lasting end
+  local root = self.root
+  if #key == #root.prefix + 4 and key:sub(1, #root.prefix) == root.prefix then return root end
+  return not self.adapter.transient(key) and self.plain or nil
+end
+
+--- The adapter that a key belongs to, without asking activators.
+function tree:owner(key) return (look(self, key)) end
+
+--- Would a request with this key find an adapter, perhaps with an activator's help, and perhaps an object there?
+function tree:known(key)
+  local found, path, lasting = look(self, key)
+  if found then return not found.destroyed and found:known(key) end
+  local names = lasting and keys.names(path)
+  local at = names and self.root
+  for _, name in ipairs(names or {}) do
+    local child = at.children[name]
+    if not child then return at.the_activator ~= nil end
+    at = child
+  end
+  return false
+end
+
+local making = {}
+
+function making:__close()
+  self.tree.making[self.path] = nil
+  self.over:close()
+end
+
+--- The child of an adapter that isn't there: its activator is asked. nil: it makes none.
+function tree:unknown(parent, name, path)
+  local busy = self.making[path]
+  if busy then
+    busy.over:receive()
+    return parent.children[name]
+  end
+  local activator = parent.the_activator
+  if not activator then return nil end
+  local guard <close> = setmetatable({ tree = self, path = path, over = channel.new() }, making)
+  self.making[path] = guard
+  local fine, made = pcall(activator.unknown_adapter, activator, parent, name)
+  if not fine then
+    if activation.is_own_end(made) then error(made, 0) end
+    self:note(("unknown_adapter of '%s' in %s failed: %s"):format(name, tostring(parent), tostring(made)))
+    error(system("OBJ_ADAPTER", 1, "COMPLETED_NO", "the adapter activator failed"), 0)
+  end
+  return made and parent.children[name] or nil
+end
+
+--- The adapter that a key belongs to; what is missing on the way is made by activators. Raises what a client gets if there is none.
+function tree:reach(key)
+  local found, path, lasting = look(self, key)
+  if found then return found end
+  local names = lasting and keys.names(path)
+  local at, way = self.root, ""
+  for _, name in ipairs(names or {}) do
+    way = keys.path(way, name)
+    local child = at.children[name]
+    if not child then
+      at.manager:pass(at)
+      child = at.children[name] or self:unknown(at, name, way)
+    end
+    at = child or no_adapter()
+  end
+  if not names or at.prefix ~= key:sub(1, #at.prefix) then no_adapter() end
+  return at
+end
+
+------------------------------------------------------------------------------------------------------ until it is over
+
+--- Something that others may wait for has happened.
+function tree:beat()
+  local pulse = self.pulse
+  if not pulse then return end
+  self.pulse = false
+  pulse:close()
+end
+
+-- By the prefix alone: the adapter may be gone already.
+local function prefix_of(self, key) return keys.split(key, self.adapter.stamp) or (self:owner(key) or self.plain).prefix end
+
+--- Is a request of one of these adapters in progress that went the short way?
+function tree:in_progress(adapters)
+  local wanted = {}
+  for _, one in ipairs(adapters) do wanted[one.prefix] = true end
+  return self.server.pool:any(function(job) return not self.through[job] and job.key and wanted[prefix_of(self, job.key)] end)
+end
+
+--- Does the calling fiber serve a request of this adapter that went the short way?
+function tree:serving(one)
+  local job = self.server.pool:serving()
+  return job and job.key and prefix_of(self, job.key) == one.prefix
+end
+
+local watching = {}
+
+function watching:__close()
+  local t = self[1]
+  t.watchers = t.watchers - 1
+  if t.watchers == 0 then t.server.pool.left = nil end
+end
+
+--- Waits until no request is in progress in these adapters, or `enough()` is true.
+function tree:complete(adapters, enough)
+  local function busy()
+    for _, one in ipairs(adapters) do
+      if one.active > 0 then return true end
+    end
+    return self:in_progress(adapters)
+  end
+  self.watchers = self.watchers + 1
+  local guard <close> = setmetatable({ self }, watching)
+  self.server.pool.left = function() self:beat() end
+  while busy() and not (enough and enough()) do
+    self.pulse = self.pulse or channel.new()
+    self.pulse:receive()
+  end
+  return guard
+end
+
+-- All managers of adapters there are.
+local function managers_of(self)
+  local found, list, i = {}, { self.root, self.plain }, 1
+  while list[i] do
+    found[list[i].manager] = true
+    for _, child in pairs(list[i].children) do list[#list + 1] = child end
+    i = i + 1
+  end
+  return found
+end
+
+--- The server stops: no request waits for its adapter any more.
+function tree:close()
+  self.closed = true
+  for one in pairs(managers_of(self)) do one:stir() end
+end
+
+--- No request is in progress any more: activators get their objects back; `seconds`: at most so long.
+function tree:finish(seconds)
+  if not next(self.root.children) then return end
+  local over = channel.new()
+  fiber.spawn { name = "orb adapters' end", main = function()
+    for _, child in ipairs(self.root.the_children) do child:destroy(true, true) end
+    over:close()
+  end }
+  over:receive(seconds)
+end
+
+--- In a request nobody can wait for the end of requests.
+function tree:check_wait()
+  if scope.current() or self.server.pool:serving() then
+    error(system("BAD_INV_ORDER", 3, "COMPLETED_NO", "a servant can't wait for the end of requests: it would wait for itself"), 0)
+  end
+end
+
+--- f now, or in a fiber of its own if nobody waits for it.
+function tree.later(now, f)
+  if now then return f() end
+  fiber.spawn { name = "orb adapter", main = f }
+end
+
+--------------------------------------------------------------------------------------------------------------- requests
+
+--- f(entry, …) for the object of a key in this process whose adapter does more than look it up.
+function tree:with(key, operation, f, ...)
+  local taken <close> = scope.new(self, key, operation)
+  return f(taken:open(), ...)
+end
+
+local function call(entry, self, operation, ...)
+  if not entry.forward then return self.dispatch:perform(entry, self.dispatch:call_of(entry, operation), ...) end
+  local broker = self.server.broker
+  local object = broker:bind(entry.forward, broker:interface_in(entry.forward) or broker:interface "Object")
+  return object[operation](object, ...)
+end
+
+--- Calls such an object directly.
+function tree:call(key, operation, ...) return self:with(key, operation, call, self, operation, ...) end
+
+local passing = {}
+
+function passing:__close() self[1].through[self[2]] = nil end
+
+--- Serves a request of such an object: its reply.
+function tree:serve(job, message, at)
+  self.through[job] = true
+  local guard <close> = setmetatable({ self, job }, passing)
+  local taken <close> = scope.new(self, job.key, job.operation)
+  taken.job = job
+  return self.dispatch:proceed(job, taken:open(), message, at, job.operation), guard
+end
+
+return tree
