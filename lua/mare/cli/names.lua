@@ -8,6 +8,7 @@ local json = require "mare.base.json"
 local naming = require "mare.orb.services.naming"
 local said = require "mare.cli.naming"
 local unknown = require "mare.cli.unknown"
+local words = require "mare.cli.words"
 
 local usage = [==[
   mare names --port 2809 --db names.db                       serves a naming service
@@ -52,68 +53,15 @@ end
 
 -- ---- the command line ----
 
-local function number(text, least)
-  local n = tonumber(text)
-  return n and n >= least and n or nil
-end
-
 local takes = {
-  ["--port"] = function(o, v)
-    o.port = math.tointeger(number(v, 0))
-    if not o.port or o.port > 65535 then return ("--port takes a number from 0 to 65535, not '%s'"):format(v) end
-  end,
+  ["--port"] = words.port,
   ["--host"] = function(o, v) o.host = v end,
   ["--db"] = function(o, v) o.db = v end,
   ["--at"] = function(o, v) o.at = v end,
-  ["--timeout"] = function(o, v)
-    o.timeout = number(v, 0)
-    if not o.timeout then return ("--timeout takes a number of seconds, not '%s'"):format(v) end
-  end,
+  ["--timeout"] = words.timeout,
 }
 local flags = { ["-r"] = "deep", ["--replace"] = "replace", ["--force"] = "force", ["--json"] = "json", ["--help"] = "help", ["-h"] = "help" }
 local long = { "--port", "--host", "--db", "--at", "--timeout", "--replace", "--force", "--json", "--help" }
-
--- One word from i on. -> where the next is | nil, what is wrong
-local function one(o, argv, i)
-  local word = argv[i]
-  local name, value = word:match "^(%-%-%a+)=(.*)$"
-  name = name or word
-  if flags[word] then
-    o[flags[word]] = true
-    return i + 1
-  end
-  if word:find "^%-ORB%a" then
-    if not argv[i + 1] then return nil, ("option '%s' needs a value"):format(word) end
-    table.move(argv, i, i + 1, #o.orb + 1, o.orb)
-    return i + 2
-  end
-  if not takes[name] then return nil, unknown.option(word, long) end
-  if not value then
-    i = i + 1
-    value = argv[i]
-    if not value then return nil, ("option '%s' needs a value"):format(name) end
-  end
-  local err = takes[name](o, value)
-  if err then return nil, err end
-  return i + 1
-end
-
-local function read(argv)
-  local o, i = { orb = {}, words = {} }, 1
-  while argv[i] do
-    if argv[i]:sub(1, 1) ~= "-" or o.plain then
-      table.insert(o.words, argv[i])
-      i = i + 1
-    elseif argv[i] == "--" then
-      o.plain, i = true, i + 1
-    else
-      local after, err = one(o, argv, i)
-      if not after then return nil, err end
-      i = after
-    end
-  end
-  return o
-end
 
 -- ---- asking ----
 
@@ -303,8 +251,8 @@ function verbs.rm(o, broker, word)
 end
 
 -- How many words each takes, and which options beside those of all.
-local words = { ls = { 0, 1, deep = true }, resolve = { 1, 1 }, bind = { 2, 2, replace = true }, mount = { 2, 2, replace = true }, new = { 1, 1 },
-                unbind = { 1, 1, force = true }, rm = { 1, 1 } }
+local counts = { ls = { 0, 1, deep = true }, resolve = { 1, 1 }, bind = { 2, 2, replace = true }, mount = { 2, 2, replace = true }, new = { 1, 1 },
+                 unbind = { 1, 1, force = true }, rm = { 1, 1 } }
 
 local function ask(o, verb)
   local made, broker = pcall(orb.init, { args = o.orb, timeout = o.timeout or 10, connect_timeout = o.timeout or 10 })
@@ -356,7 +304,7 @@ end
 -- Options that this command doesn't have. -> what is wrong | nil
 local function strange(o, verb)
   for _, flag in ipairs { { "deep", "-r" }, { "replace", "--replace" }, { "force", "--force" } } do
-    if o[flag[1]] and not (verb and words[verb][flag[1]]) then return ("%s has no option '%s'"):format(verb or "serving", flag[2]) end
+    if o[flag[1]] and not (verb and counts[verb][flag[1]]) then return ("%s has no option '%s'"):format(verb or "serving", flag[2]) end
   end
   if not verb then return o.at and "--at is for asking; --host and --port say where to serve" or nil end
   if o.db then return "--db is for serving; --at, --host and --port say which service is asked" end
@@ -375,10 +323,10 @@ end
 
 -- -> what is wrong with a command and its words | nil
 local function check(o, verb)
-  local n = words[verb]
+  local n = counts[verb]
   if not n then
     local names = {}
-    for name in pairs(words) do names[#names + 1] = name end
+    for name in pairs(counts) do names[#names + 1] = name end
     return unknown.command(verb, names)
   end
   if #o.words - 1 < n[1] then return ("%s needs a name%s"):format(verb, n[1] == 2 and " and a reference" or "") end
@@ -387,7 +335,7 @@ local function check(o, verb)
 end
 
 return function(...)
-  local o, err = read { ... }
+  local o, err = words.read({ ... }, takes, flags, long)
   if not o then return mistake(err) end
   if o.help then
     io.stdout:write(usage)

@@ -30,6 +30,7 @@ usage: mare run [-w N] script.lua [args]     see mare run --help
        mare idl check|show FILE...           IDL files, see mare idl --help
        mare ior REFERENCE...                 what a CORBA reference says, see mare ior --help
        mare names [ls|resolve|bind...]       a naming service, and looking into one, see mare names --help
+       mare events [ls|push|listen...]       event channels, and publishing and listening, see mare events --help
        mare profile show FILE                where a program's time or memory went, see mare profile --help
        mare trace FILE.rings|PID [-o FILE]   what a traced program has left, or has so far
        mare lab COMMAND [args]               the memory laboratory, see mare lab --help
@@ -106,9 +107,9 @@ Exit codes: 0 if no run failed, 1 if one did, 2 for a mistake on the command lin
 ]==]
 
 -- Subcommands that are modules: mare.cli.<name> gives a function that takes the arguments and returns the exit code.
-local commands = { call = true, idl = true, ior = true, names = true, top = true, profile = true, trace = true }
+local commands = { call = true, idl = true, ior = true, names = true, events = true, top = true, profile = true, trace = true }
 
-local words = { "run", "explore", "call", "idl", "ior", "names", "lab", "top", "profile", "trace", "help", "version" }
+local words = { "run", "explore", "call", "idl", "ior", "names", "events", "lab", "top", "profile", "trace", "help", "version" }
 local long = { "--help", "--version", "--strict", "--observe", "--metrics", "--workers", "--execute", "--interactive", "--require", "--warnings",
   "--profile", "--profile-rate", "--heap-profile", "--heap-profile-rate", "--trace", "--trace-size",
   "--seed", "--runs", "--timeout", "--jobs", "--json" }

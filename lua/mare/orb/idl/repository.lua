@@ -12,6 +12,10 @@ local same = require "mare.orb.idl.same"
 
 preprocessor.builtin["orb.idl"] = require "mare.orb.idl.builtin"
 preprocessor.builtin["CosNaming.idl"] = require "mare.orb.services.cosnaming"
+-- Those of events are many, and read when one is included.
+setmetatable(preprocessor.builtin, { __index = function(_, name)
+  return (name:find "^Cos" or name:find "Events%.idl$") and require "mare.orb.services.events.idl"[name] or nil
+end })
 
 local repository = {}
 repository.__index = repository

@@ -8,76 +8,40 @@ mare.orb.services.store: names on disk, in a file of SQLite (the library LuaSQL)
 The file is written before the reply goes out, and read only when it is opened: what lives in memory is the same. One program has it open at a
 time. Names and references are bytes, so they are written as literals of bytes: nothing in them is SQL. Without a path nothing is kept.
 ]]
+local database = require "mare.orb.services.database"
+
 local store = {}
 store.__index = store
 
+local bytes = database.bytes
+
 local SCHEMA = {
-  "PRAGMA locking_mode = EXCLUSIVE", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL",
   "CREATE TABLE IF NOT EXISTS contexts (id INTEGER PRIMARY KEY AUTOINCREMENT)",
   "CREATE TABLE IF NOT EXISTS bindings (context INTEGER NOT NULL, id BLOB NOT NULL, kind BLOB NOT NULL, type INTEGER NOT NULL, " ..
     "child INTEGER, reference BLOB, PRIMARY KEY (context, id, kind)) WITHOUT ROWID",
   "INSERT OR IGNORE INTO contexts (id) VALUES (1)",
 }
 
-local function bytes(text)
-  return "X'" .. text:gsub(".", function(c) return ("%02x"):format(c:byte()) end) .. "'"
-end
-
--- -> what it gives | nil, message
-local function run(connection, sql)
-  local result, err = connection:execute(sql)
-  if result == nil then return nil, (tostring(err):gsub("^LuaSQL: ", "")) end
-  if type(result) ~= "userdata" then return result end
-  local rows, row = {}, result:fetch({}, "n")
-  while row do
-    rows[#rows + 1] = row
-    row = result:fetch({}, "n")
-  end
-  result:close()
-  return rows
-end
-
--- -> the library | nil, message
-local function library()
-  local fine, luasql = pcall(require, "luasql.sqlite3")
-  if fine then return luasql end
-  return nil, "names are kept by LuaSQL's SQLite, which is not here (Debian: lua-sql-sqlite3): " .. tostring(luasql):match("^[^\n]*")
-end
-
 --- -> store | nil, message
 function store.open(path)
   local self = setmetatable({ last = 1 }, store)
   if not path then return self end
-  local luasql, err = library()
-  if not luasql then return nil, err end
-  self.environment = luasql.sqlite3()
-  self.connection, err = self.environment:connect(path)
-  if not self.connection then
-    self.environment:close()
-    return nil, ("%s: %s"):format(path, (tostring(err):gsub("^LuaSQL: ", "")))
-  end
-  for _, sql in ipairs(SCHEMA) do
-    local done
-    done, err = run(self.connection, sql)
-    if not done then
-      self:close()
-      if err:find("locked", 1, true) then err = "another program has it open (" .. err .. ")" end
-      return nil, ("%s: %s"):format(path, err)
-    end
-  end
+  local opened, err = database.open(path, SCHEMA, "names are")
+  if not opened then return nil, err end
+  self.database = opened
   return self
 end
 
 --- Calls context(id) for each, then binding(context, id, kind, is it a context?, child | nil, reference | nil). -> true | nil, message
 function store:load(context, binding)
-  if not self.connection then
+  if not self.database then
     context(1)
     return true
   end
-  local rows, err = run(self.connection, "SELECT id FROM contexts")
+  local rows, err = self.database:run("SELECT id FROM contexts")
   if not rows then return nil, err end
   for _, row in ipairs(rows) do context(math.tointeger(row[1])) end
-  rows, err = run(self.connection, "SELECT context, id, kind, type, child, reference FROM bindings")
+  rows, err = self.database:run("SELECT context, id, kind, type, child, reference FROM bindings")
   if not rows then return nil, err end
   for _, row in ipairs(rows) do
     binding(math.tointeger(row[1]), row[2], row[3], row[4] == 1, row[5] and math.tointeger(row[5]), row[6])
@@ -87,16 +51,16 @@ end
 
 -- All of it or nothing. -> true | nil, message
 local function change(self, ...)
-  if not self.connection then return true end
+  if not self.database then return true end
   local list = { ... }
   if #list > 1 then
     table.insert(list, 1, "BEGIN IMMEDIATE")
     table.insert(list, "COMMIT")
   end
   for _, sql in ipairs(list) do
-    local done, err = run(self.connection, sql)
+    local done, err = self.database:run(sql)
     if not done then
-      if #list > 1 then run(self.connection, "ROLLBACK") end
+      if #list > 1 then self.database:run("ROLLBACK") end
       return nil, err
     end
   end
@@ -117,12 +81,12 @@ end
 
 --- A new context, and perhaps its name in another one: its id | nil, message
 function store:create(context, b)
-  if not self.connection then
+  if not self.database then
     self.last = self.last + 1
     if b then b.child = self.last end
     return self.last
   end
-  local rows, err = run(self.connection, "SELECT coalesce(max(seq), 1) FROM sqlite_sequence WHERE name = 'contexts'")
+  local rows, err = self.database:run("SELECT coalesce(max(seq), 1) FROM sqlite_sequence WHERE name = 'contexts'")
   if not rows then return nil, err end
   local id = math.tointeger(rows[1][1]) + 1
   local list = { ("INSERT INTO contexts (id) VALUES (%d)"):format(id) }
@@ -139,9 +103,8 @@ end
 function store:destroy(id) return change(self, ("DELETE FROM contexts WHERE id = %d"):format(id)) end
 
 function store:close()
-  if self.connection then self.connection:close() end
-  if self.environment then self.environment:close() end
-  self.connection, self.environment = nil, nil
+  if self.database then self.database:close() end
+  self.database = nil
 end
 
 return store

@@ -1,0 +1,193 @@
+--[[
+mare.orb.services.events.consumers: the proxies that lead to consumers: ProxyPushSupplier and ProxyPullSupplier.
+
+Each has a queue of its own. That of a push consumer is served by a fiber, which begins with the first event and ends when the queue is empty
+(`busy`): one event after the other, the next when the last one was answered. A pull consumer's calls wait at `signal`, of which there is one token
+as long as there are events; who takes it, and leaves events, puts it back.
+
+A push consumer whose queue is full is dropped, unless DiscardPolicy or the service's `slow` says which events give way; so is one that doesn't
+answer an event within `limits.answer` seconds, and one that can't be reached for `limits.gone` seconds. Of an event it isn't known then whether it
+arrived: it is not given again. A pull consumer's queue loses the oldest events.
+]]
+local mare = require "mare"
+local event = require "mare.orb.services.events.event"
+local exception = require "mare.orb.exception"
+local part = require "mare.orb.services.events.part"
+local patterns = require "mare.orb.services.events.patterns"
+local qos = require "mare.orb.services.events.qos"
+local queue = require "mare.orb.services.events.queue"
+
+local consumers = part.class "consumers"
+part.add_disconnect(consumers)
+
+function consumers.new(admin, form, way, notification) return part.new(consumers, admin, form, way, notification) end
+
+function consumers:made() self.queue = queue.new(self.service.account) end
+
+local function rules_of(self)
+  local channel = self.channel
+  if not self.rules or self.version ~= channel.version then
+    local usual = self.way == "pull" and "fifo" or self.service.slow
+    self.rules = qos.rules(self.qos, math.min(channel.queue or self.service.limits.queue, self.service.limits.queue), usual)
+    self.version = channel.version
+  end
+  return self.rules
+end
+
+-- ---- push ----
+
+-- An event that its consumer couldn't take. -> seconds to wait | nil
+local function failed(self, e, err)
+  local verdict = part.verdict(err)
+  if verdict == "gone" then
+    self.service:log(2, ("a consumer of channel '%s' is gone: %s"):format(self.channel.name or self.channel.id, tostring(err)))
+    self:finish(false)
+  elseif verdict == "slow" then
+    self:drop(("it didn't answer for %g seconds"):format(self.service.limits.answer))
+  elseif verdict == "unreachable" then
+    if err.completed == "COMPLETED_NO" and not self.gone then self.queue:put_back(e) else self.queue.discarded = self.queue.discarded + 1 end
+    return part.unreachable(self, err)
+  else
+    self.queue.discarded = self.queue.discarded + 1
+    self.service:log(2, ("a consumer of channel '%s' raised: %s"):format(self.channel.name or self.channel.id, tostring(err)))
+  end
+end
+
+local function give(self, e)
+  local client = self.client
+  local done, err
+  if self.form == "structured" then done, err = pcall(client.push_structured_event, client, event.as_structured(e))
+  else done, err = pcall(client.push, client, event.as_any(e)) end
+  if done then
+    self.channel.delivered = self.channel.delivered + 1
+    self.failing, self.tries = nil, nil
+    return
+  end
+  local pause = failed(self, e, err)
+  if pause then mare.sleep(pause) end
+end
+
+local function serve(self)
+  while not self.gone and not self.suspended do
+    local e = self.queue:take(rules_of(self))
+    if not e then break end
+    give(self, e)
+  end
+  self.busy = false
+end
+
+local function start(self)
+  if self.busy or self.suspended or self.queue:count() == 0 then return end
+  self.busy = true
+  mare.fiber.spawn { main = serve, args = { self }, daemon = true }
+end
+
+-- ---- both ----
+
+-- What a queue loses is said once.
+local function say_lost(self)
+  self.said = true
+  self.service:log(1, ("a consumer of channel '%s' is slow: of %d events that wait for it some are discarded"):format(
+    self.channel.name or self.channel.id, self.queue:count()))
+end
+
+--- The channel has an event for it.
+function consumers:take(e)
+  local q = self.queue
+  if not q:put(e, rules_of(self)) then return self:drop(("%d events wait for it"):format(q:count())) end
+  if q.discarded > 0 and not self.said then say_lost(self) end
+  if self.way == "push" then
+    if not self.busy then start(self) end
+  elseif self.waiting then
+    self.signal:try_send(true)
+  end
+end
+
+--- Memory is short, and this queue is the longest.
+function consumers:squeeze()
+  if rules_of(self).discard == "drop" then return self:drop(("%d events wait for it, and memory is short"):format(self.queue:count())) end
+  self.queue:halve()
+  if not self.said then say_lost(self) end
+end
+
+function consumers:begin() part.join(self) end
+
+consumers.resumed = start
+
+function consumers:ended()
+  part.leave(self)
+  self.channel.discarded = self.channel.discarded + self.queue.discarded
+  self.queue:clear()
+  if self.signal then self.signal:close() end
+end
+
+local function connect(needed)
+  return function(self, client) part.connect(self, client, needed) end
+end
+
+consumers.connect_push_consumer, consumers.connect_any_push_consumer, consumers.connect_structured_push_consumer = connect(true), connect(true),
+  connect(true)
+consumers.connect_pull_consumer, consumers.connect_any_pull_consumer, consumers.connect_structured_pull_consumer = connect(false), connect(false),
+  connect(false)
+
+function consumers:subscription_change(added, removed)
+  self.types = patterns.changed(self.types, added, removed)
+  self.wanted = patterns.subscribed(self.types)
+  if self.connected then self.service:save(self) end
+end
+
+-- ---- pull ----
+
+local function check(self)
+  if not self.connected or self.gone then part.raise "CosEventComm/Disconnected" end
+  self.used = mare.clock()
+end
+
+local function taken(self)
+  local e = self.queue:take(rules_of(self))
+  if e then self.channel.delivered = self.channel.delivered + 1 end
+  return e
+end
+
+-- One less waits; what is there is for the next, also if this one was cancelled.
+local function leave(self)
+  self.waiting = self.waiting > 1 and self.waiting - 1 or nil
+  if self.waiting and self.queue:count() > 0 then self.signal:try_send(true) end
+end
+
+local function wait(self)
+  local most = self.service.limits.pulls
+  if (self.waiting or 0) >= most then error(exception.system("NO_RESOURCES", 0, "COMPLETED_NO", ("%d pulls wait already"):format(most)), 0) end
+  self.signal = self.signal or mare.channel.new(1)
+  self.waiting = (self.waiting or 0) + 1
+  local guard <close> = setmetatable({}, { __close = function() leave(self) end })       -- luacheck: ignore guard
+  while true do
+    local e = taken(self)
+    if e then return e end
+    if not self.signal:receive() then part.raise "CosEventComm/Disconnected" end
+  end
+end
+
+local function pull(self)
+  check(self)
+  return taken(self) or wait(self)
+end
+
+function consumers:pull() return event.as_any(pull(self)) end
+function consumers:pull_structured_event() return event.as_structured(pull(self)) end
+
+function consumers:try_pull()
+  check(self)
+  local e = taken(self)
+  if e then return event.as_any(e), true end
+  return { _anytype = self.service.broker:type "long", _anyval = 0 }, false
+end
+
+function consumers:try_pull_structured_event()
+  check(self)
+  local e = taken(self)
+  if e then return event.as_structured(e), true end
+  return event.as_structured { any = { _anytype = self.service.broker:type "long", _anyval = 0 } }, false
+end
+
+return consumers

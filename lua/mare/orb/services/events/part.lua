@@ -1,0 +1,237 @@
+--[[
+mare.orb.services.events.part: a channel's proxies: what those of all kinds have in common. `consumers` are those that lead to consumers
+(ProxyPushSupplier, ProxyPullSupplier …), `suppliers` those that take from suppliers.
+
+A proxy is { side =, way = "push" | "pull" (who acts at the client's end of it), form = "any" | "structured", notification = is it of the notification
+service?, connected =, client = a reference | nil, gone = }. It is kept from the time when it is connected. It ends once: by the client's word, by its
+admin's end, or because the client is dropped; then it is no object any more, and the client is told, whatever comes of that.
+]]
+local mare = require "mare"
+local channel                                     -- it needs this module: see settle
+local exception = require "mare.orb.exception"
+local filter = require "mare.orb.services.events.filter"
+local patterns = require "mare.orb.services.events.patterns"
+local qos = require "mare.orb.services.events.qos"
+
+local part = {}
+
+-- What a client is on the other end: its interface by form, and the operation that tells it of the end.
+local CLIENTS = {
+  consumers = { push = { "PushConsumer", "push_consumer" }, pull = { "PullConsumer", "pull_consumer" } },
+  suppliers = { push = { "PushSupplier", "push_supplier" }, pull = { "PullSupplier", "pull_supplier" } },
+}
+-- What a proxy is: the opposite.
+local PROXIES = {
+  consumers = { push = { "ProxyPushSupplier", "push_supplier" }, pull = { "ProxyPullSupplier", "pull_supplier" } },
+  suppliers = { push = { "ProxyPushConsumer", "push_consumer" }, pull = { "ProxyPullConsumer", "pull_consumer" } },
+}
+local TYPES = { any = { push = "PUSH_ANY", pull = "PULL_ANY" }, structured = { push = "PUSH_STRUCTURED", pull = "PULL_STRUCTURED" } }
+
+local function client_interface(self)
+  local name = CLIENTS[self.side][self.way][1]
+  return self.form == "any" and "CosEventComm::" .. name or "CosNotifyComm::Structured" .. name
+end
+
+local function interface(self)
+  local name = PROXIES[self.side][self.way][1]
+  if not self.notification then return "CosEventChannelAdmin::" .. name end
+  return "CosNotifyChannelAdmin::" .. (self.form == "structured" and "Structured" or "") .. name
+end
+
+local function raise(name) error(exception.user("IDL:omg.org/" .. name .. ":1.0", {}), 0) end
+
+part.raise = raise
+
+-- ---- connections ----
+
+-- A client in the same program may have given its table.
+local function reference_of(self, client)
+  local broker, name = self.service.broker, client_interface(self)
+  local bytes, why = broker:reference_out(client, broker:interface(name))
+  if not bytes then error(exception.system("BAD_PARAM", 0, "COMPLETED_NO", why), 0) end
+  return broker:bind(bytes, broker:interface(name)):_with { timeout = self.service.limits.answer }
+end
+
+--- Connects a client; `needed`: nil isn't one.
+function part.connect(self, client, needed)
+  if self.connected then raise "CosEventChannelAdmin/AlreadyConnected" end
+  if client == nil and needed then error(exception.system("BAD_PARAM", 0, "COMPLETED_NO", "a nil reference can't be connected here"), 0) end
+  self.client = client ~= nil and reference_of(self, client) or nil
+  self.connected = true
+  local done, err = pcall(self.service.save, self.service, self)
+  if not done then
+    self.connected, self.client = nil, nil
+    error(err, 0)
+  end
+  self.used = mare.clock()
+  self:begin()
+end
+
+-- Tells a client of the end, without waiting for it.
+local function tell(self)
+  local client, operation = self.client, CLIENTS[self.side][self.way][2]
+  operation = "disconnect_" .. (self.form == "structured" and "structured_" or "") .. operation
+  mare.fiber.spawn { main = function() pcall(function() client[operation](client) end) end, daemon = true }
+end
+
+--- The end. `told`: the client is to be told.
+function part.finish(self, told)
+  if self.gone then return end
+  self.gone = true
+  self.admin.proxies[self.number] = nil
+  local counted = self.side == "consumers" and "nconsumers" or "nsuppliers"
+  self.channel[counted] = self.channel[counted] - 1
+  self:ended()
+  if told and self.client and not self.service.closed then tell(self) end
+  self.service:forget(self)
+end
+
+--- The end of a client that is slow, or can't be reached: it is said, and counted.
+function part.drop(self, why)
+  if self.gone then return end
+  self.channel.dropped = self.channel.dropped + 1
+  self.service:log(1, ("a %s of channel '%s' was dropped: %s"):format(CLIENTS[self.side][self.way][1], self.channel.name or self.channel.id, why))
+  self:finish(true)
+end
+
+-- ---- what a client's failure means ----
+
+local GONE = { OBJECT_NOT_EXIST = true, INV_OBJREF = true, NO_PERMISSION = true, BAD_OPERATION = true, NO_IMPLEMENT = true }
+local UNREACHABLE = { TRANSIENT = true, COMM_FAILURE = true, NO_RESOURCES = true }
+
+--- "gone", "slow", "unreachable", or "failed": it is there, but raised something of its own.
+function part.verdict(err)
+  if type(err) == "table" and err.kind == "cancelled" then error(err, 0) end
+  if exception.is(err, "IDL:omg.org/CosEventComm/Disconnected:1.0") then return "gone" end
+  local name = exception.is_system(err)
+  if GONE[name] then return "gone" elseif name == "TIMEOUT" then return "slow" elseif UNREACHABLE[name] then return "unreachable" end
+  return "failed"
+end
+
+--- A client can't be reached: its end after `limits.gone` seconds. -> seconds until the next try | nil
+function part.unreachable(self, err)
+  local now = mare.clock()
+  self.failing = self.failing or now
+  self.tries = (self.tries or 0) + 1
+  if now - self.failing >= self.service.limits.gone then
+    self:drop(("it can't be reached for %g seconds: %s"):format(self.service.limits.gone, tostring(err)))
+    return nil
+  end
+  return math.min(2, 0.05 * 2 ^ math.min(self.tries, 10))
+end
+
+-- ---- operations of all proxies ----
+
+local operations = {}
+
+function operations._get_MyAdmin(self) return self.admin.proxy end
+
+function operations.suspend_connection(self)
+  if not self.connected then raise "CosNotifyChannelAdmin/NotConnected" end
+  if self.suspended then raise "CosNotifyChannelAdmin/ConnectionAlreadyInactive" end
+  self.suspended = true
+end
+
+function operations.resume_connection(self)
+  if not self.connected then raise "CosNotifyChannelAdmin/NotConnected" end
+  if not self.suspended then raise "CosNotifyChannelAdmin/ConnectionAlreadyActive" end
+  self.suspended = nil
+  self:resumed()
+end
+
+function operations.validate_event_qos(self, list) return self:validate_qos(list) end
+
+function operations.describe(self)
+  if not self.connected then return nil end
+  local filters = {}
+  for i, a in ipairs(self.filters) do filters[i] = { id = a.id, filter = a.filter.id } end
+  return { admin = self.admin.id, side = self.side, way = self.way, form = self.form, notification = self.notification, number = self.number,
+           client = self.client and self.service.broker:object_to_string(self.client), types = self.types, filters = filters, last = self.last_filter,
+           qos = qos.own(self.qos) }
+end
+
+-- The types of a list that its peers offer, or subscribe to.
+local function peers_types(side)
+  return function(self, mode)
+    if mode:find "UPDATES_ON$" then
+      error(exception.system("NO_IMPLEMENT", 0, "COMPLETED_NO", "changes are not told; ask by ALL_NOW_UPDATES_OFF"), 0)
+    end
+    local list = {}
+    if mode ~= "ALL_NOW_UPDATES_OFF" then return list end
+    for _, admin in pairs(self.channel.admins) do
+      if admin.kind == side then
+        for _, other in pairs(admin.proxies) do list = patterns.changed(list, other.connected and other.types or {}, { patterns.ALL }) end
+      end
+    end
+    return list
+  end
+end
+
+operations.obtain_subscription_types, operations.obtain_offered_types = peers_types "consumers", peers_types "suppliers"
+
+--- A class of proxies: with `begin`, `ended`, `resumed` and the operations of its own added later.
+function part.class(side)
+  local class = { kind = "proxy", side = side, finish = part.finish, drop = part.drop }
+  class.__index = class
+  for name, f in pairs(operations) do class[name] = f end
+  filter.add(class)
+  qos.add(class, function(self)
+    self.rules = nil
+    self.service:save(self)
+  end)
+  return class
+end
+
+--- Gives a class the operations by which its clients leave.
+function part.add_disconnect(class)
+  for _, way in ipairs { "push", "pull" } do
+    local name = PROXIES[class.side][way][2]
+    class["disconnect_" .. name] = function(self) self:finish(true) end
+    class["disconnect_structured_" .. name] = class["disconnect_" .. name]
+  end
+end
+
+-- ---- making one ----
+
+local function make(class, admin, id, number, form, way, notification)
+  local self = setmetatable({
+    service = admin.service, admin = admin, channel = admin.channel, id = id, number = number, form = form, way = way, notification = notification,
+    MyType = TYPES[form][way], types = { patterns.ALL }, filters = {}, last_filter = 0, qos = qos.below(admin.qos),
+  }, class)
+  admin.proxies[number] = self
+  local counted = class.side == "consumers" and "nconsumers" or "nsuppliers"
+  self.channel[counted] = self.channel[counted] + 1
+  self:made()
+  return self
+end
+
+function part.new(class, admin, form, way, notification)
+  admin.last_proxy = admin.last_proxy + 1
+  local self = make(class, admin, admin.service:new_id(), admin.last_proxy, form, way, notification)
+  self.used = mare.clock()
+  admin.service:serve(self, interface(self))
+  return self
+end
+
+--- One of the store, connected as it was; it begins when all is there.
+function part.restore(class, service, id, data)
+  local admin = service.parts[data.admin]
+  if not admin then return nil end
+  admin.last_proxy = math.max(admin.last_proxy, data.number)
+  local self = make(class, admin, id, data.number, data.form, data.way, data.notification)
+  for name, value in pairs(data.qos or {}) do self.qos[name] = value end
+  self.types, self.last_filter = data.types, data.last
+  self.wanted = class.side == "consumers" and patterns.subscribed(data.types) or nil
+  service:attach(self, data.filters)
+  if data.client then self.client = reference_of(self, service.broker:proxy(data.client, client_interface(self))) end
+  self.connected, self.used = true, mare.clock()
+  return self, interface(self), function() self:begin() end
+end
+
+--- The channel's module, which needs this one.
+function part.settle(module) channel = module end
+function part.join(self) channel.join(self.channel, self) end
+function part.leave(self) channel.leave(self.channel, self) end
+function part.offer(self, e) channel.offer(self.channel, self, e) end
+
+return part
