@@ -154,15 +154,16 @@ local function know_names(self)
 end
 
 -- So for those of event channels.
-local function know_events(self)
-  if not self.repository:lookup "CosEventComm" then self:load("#include <CosNotifyChannelAdmin.idl>", { name = "events" }) end
+local function know_events(self, module)
+  if not self.repository:lookup(module) then self:load("#include <CosNotifyChannelAdmin.idl>", { name = "events" }) end
 end
 
 --- The definition of an interface by its name or repository id; raises what is none, and says what may have been meant.
 function broker:interface(name)
   if name == "Object" or name == "CORBA::Object" or name == OBJECT then return basic.object end
   if tostring(name):find "^CosNaming::" then know_names(self) end
-  if tostring(name):find "^CosEvent%a+::" or tostring(name):find "^CosNoti%a+::" then know_events(self) end
+  local of_events = tostring(name):match "^(CosEvent%a+)::" or tostring(name):match "^(CosNoti%a+)::"
+  if of_events then know_events(self, of_events) end
   local def = self.repository:lookup(name)
   if def and def.kind == "interface" then return def end
   local meant = near(tostring(name), interfaces(self.repository.contents, {}))

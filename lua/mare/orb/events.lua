@@ -166,7 +166,7 @@ function channel:subscribe(options, f)
   check_options(options)
   if type(f) ~= "function" then error("subscribe takes a function that gets the events", 2) end
   local made = setmetatable({ options = options, broker = self.broker }, subscription)
-  made.servant = servant(self_, f)
+  made.servant = servant(made, f)
   if not (options.structured or options.filter or options.types) then
     made.proxy = self.object:for_consumers():obtain_push_supplier()
     made.proxy:connect_push_consumer(made.servant)

@@ -183,7 +183,9 @@ local OPTIONS = { db = "string", limits = "table", channels = "table", slow = "s
 
 local function check_options(options)
   for name, value in pairs(options) do
-    if not OPTIONS[name] then error(("events.serve: there is no option '%s'; there are channels, db, keys, limits, slow"):format(tostring(name)), 3) end
+    if not OPTIONS[name] then
+      error(("events.serve: there is no option '%s'; there are channels, db, keys, limits, slow"):format(tostring(name)), 3)
+    end
     if type(value) ~= OPTIONS[name] then error(("events.serve: option '%s' is a %s"):format(name, OPTIONS[name]), 3) end
   end
   for name, value in pairs(options.limits or {}) do

@@ -243,8 +243,9 @@ local function proxies()
   for _, kind in ipairs { { "", "any" }, { "Structured", "structured" }, { "Sequence", "sequence" } } do
     local name, word = table.unpack(kind)
     local function one(proxy, base, comm, operation, peer, raises, more)
-      text[#text + 1] = ("  interface %s%s : %s, CosNotifyComm::%s%s {\n    void connect_%s_%s(in %s::%s%s client) raises(%s);\n%s  };\n"):format(name,
-        proxy, base, name, comm, word, operation, name == "" and "CosEventComm" or "CosNotifyComm", name, peer, raises, more or "")
+      local module = name == "" and "CosEventComm" or "CosNotifyComm"
+      text[#text + 1] = ("  interface %s%s : %s, CosNotifyComm::%s%s {\n"):format(name, proxy, base, name, comm)
+      text[#text + 1] = ("    void connect_%s_%s(in %s::%s%s client) raises(%s);\n%s  };\n"):format(word, operation, module, name, peer, raises, more or "")
     end
     local connected = "CosEventChannelAdmin::AlreadyConnected"
     local typed = connected .. ", CosEventChannelAdmin::TypeError"
