@@ -317,7 +317,7 @@ describe("a naming service with a file", function()
     with({ db = file }, function(root, service, client)
       root:bind(n "x", object(client, "x"))
       local bytes = service.bytes
-      local connection = service.store.connection
+      local connection = service.store.database.connection
       assert(connection:execute "PRAGMA query_only = 1")
       for _, f in ipairs { function() root:bind(n "y", object(client, "y")) end, function() root:unbind(n "x") end, function() root:new_context() end,
                            function() root:bind_new_context(n "z") end, function() root:rebind(n "x", object(client, "other")) end } do

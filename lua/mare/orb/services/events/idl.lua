@@ -245,7 +245,8 @@ local function proxies()
     local function one(proxy, base, comm, operation, peer, raises, more)
       local module = name == "" and "CosEventComm" or "CosNotifyComm"
       text[#text + 1] = ("  interface %s%s : %s, CosNotifyComm::%s%s {\n"):format(name, proxy, base, name, comm)
-      text[#text + 1] = ("    void connect_%s_%s(in %s::%s%s client) raises(%s);\n%s  };\n"):format(word, operation, module, name, peer, raises, more or "")
+      text[#text + 1] = ("    void connect_%s_%s(in %s::%s%s client) raises(%s);\n"):format(word, operation, module, name, peer, raises)
+      text[#text + 1] = (more or "") .. "  };\n"
     end
     local connected = "CosEventChannelAdmin::AlreadyConnected"
     local typed = connected .. ", CosEventChannelAdmin::TypeError"
