@@ -76,6 +76,13 @@ function adapter:activate(servant, interface, key)
   return self:add(self:make(poa, key or poa:new_key(), servant, interface))
 end
 
+--- Makes an object that is the broker's own: it is called at once whatever the managers say, and isn't counted.
+function adapter:resident(servant, interface, key)
+  local entry = self:make(self.tree.plain, key or self.tree.root:new_key(), servant, interface)
+  self.objects[entry.key] = entry
+  return entry
+end
+
 --- The object with a key, called at once or not; nil: there is none.
 function adapter:entry(key)
   local entry = self.objects[key]
@@ -147,7 +154,7 @@ local function ticket(key) return { key = key, ticket = true } end
 --- The entry for a request: an active object, else what the locator or the default servant gives, or a ticket; nil: there is none. Without an
 --- operation somebody only wants to know whether there is an object.
 function adapter:find(key, operation)
-  local entry = self.objects[key]
+  local entry = self.objects[key] or self.residents and self.residents(key)
   if entry then return entry end
   local tree = self.tree
   local poa = tree:owner(key)

@@ -77,6 +77,7 @@ function broker.new(options, log, capture)
                     object = env:program { basic.object }, short = env:program { basic.short } }
   self.types = types.view(self)
   for _, interceptor in ipairs(options.interceptors or {}) do intercept.add(self, interceptor) end
+  if options.repository then self.teacher = require "mare.orb.repository.learn".new(self) end
   proxy.settle(self)
   return self
 end
@@ -165,6 +166,9 @@ function broker:interface(name)
   local of_events = tostring(name):match "^(CosEvent%a+)::" or tostring(name):match "^(CosNoti%a+)::"
   if of_events then know_events(self, of_events) end
   local def = self.repository:lookup(name)
+  if def and def.kind == "interface" and not (def.forward and self.teacher) then return def end
+  local learned = self.teacher and type(name) == "string" and self.teacher:named(name)
+  if learned then return learned end
   if def and def.kind == "interface" then return def end
   local meant = near(tostring(name), interfaces(self.repository.contents, {}))
   local what = def and ("'%s' is a %s, not an interface"):format(name, def.kind) or ("no interface '%s' was loaded"):format(tostring(name))
@@ -259,11 +263,27 @@ function broker:bind(bytes, def)
   return p
 end
 
+--- What an object can do has been found out: its proxy goes on with that interface.
+function broker:become(p, def)
+  local state, bytes = proxy.state(p), rawget(p, "_ior")
+  local typed = self.typed[state.def.id]
+  if typed and typed[bytes] == p then typed[bytes] = nil end
+  state.target.verified[def.id] = true
+  state.def, state.class, state.check = def, self:class_of(def), nil
+  rawset(p, "_type", def.id)
+  if self:interface_in(bytes) == def then
+    self.proxies[bytes] = p
+  else
+    self.typed[def.id] = self.typed[def.id] or setmetatable({}, { __mode = "v" })
+    self.typed[def.id][bytes] = p
+  end
+end
+
 --- A proxy that came from another process gets its state.
 function broker:adopt(p)
   local bytes, id = rawget(p, "_ior"), rawget(p, "_type")
   local def = self:interface_in(bytes)
-  if not def or not self:is_a(def, id) then def = self:interface(id) end
+  if not def or not self:is_a(def, id) then def = self.teacher and (self.repository:lookup(id) or basic.object) or self:interface(id) end
   self.iors[p] = bytes
   return { broker = self, target = self:target_of(bytes), def = def, class = self:class_of(def), timeout = self.options.timeout }
 end
@@ -334,7 +354,9 @@ function broker:proxy(ref, name)
   if proxy.is(ref) then bytes, def = rawget(ref, "_ior"), not name and seen_through(self, ref) else bytes = reference.read(self, ref) end
   if bytes == ior.null then return nil end
   def = name and proxy.interface(self, name) or def or self:interface_in(bytes) or basic.object
-  return self:bind(bytes, def)
+  local p = self:bind(bytes, def)
+  if self.teacher and not name then self.teacher:learn(p) end
+  return p
 end
 
 --- As broker:proxy, by its CORBA name.
@@ -420,6 +442,9 @@ for _, name in ipairs { "serve", "deactivate", "forward", "objects", "default", 
     return server[name](server, ...)
   end
 end
+
+-- The interface repository of what was loaded, or nil.
+function broker:definitions() return self:need_server():definitions() end
 
 --- Waits until the server has been shut down.
 function broker:run()

@@ -113,8 +113,10 @@ local implicit = {
   _is_a = { params = { { kind = "string", bound = 0 } }, result = { kind = "boolean" },
             give = function(self, entry, id) return self:is_a(entry.interface, id) end },
   _non_existent = { result = { kind = "boolean" }, give = function() return false end },
-  _interface = { result = OBJECT, give = function()
-    error(system("INTF_REPOS", 1, "COMPLETED_NO", "there is no interface repository"), 0)
+  _interface = { result = OBJECT, give = function(self, entry)
+    local repository = self.broker:definitions()
+    if not repository then error(system("INTF_REPOS", 1, "COMPLETED_NO", "there is no interface repository"), 0) end
+    return repository:interface(entry.interface)
   end },
   _repository_id = { result = { kind = "string", bound = 0 }, give = function(_, entry) return entry.id end },
   _component = { result = OBJECT, give = function() return nil end },

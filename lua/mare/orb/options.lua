@@ -96,7 +96,7 @@ local defaults = { traceLevel = 1, giopMaxMsgSize = 64 << 20, maxGIOPVersion = "
 -- Fields of orb.init's table that are not omniORB's.
 local own = { args = true, port = true, host = true, timeout = true, connect_timeout = true, log = true, pcap = true, limits = true,
               include = true, codeset = true, octets = true, tls = true, allow = true, user = true, password = true,
-              authenticate = true, interceptors = true }
+              authenticate = true, interceptors = true, repository = true }
 
 -- Of `limits`: what there may be.
 options.limits = { "arrive", "connections", "handshake", "held", "idle", "linger", "memory", "message", "peer", "pending", "reply",
@@ -191,6 +191,25 @@ local function check_limits(limits)
   end
 end
 
+local REPOSITORY = { at = true, definitions = true, bytes = true, depth = true, time = true }
+
+local function check_repository(value)
+  if type(value) == "table" then
+    for name, v in pairs(value) do
+      if not REPOSITORY[name] then
+        error(("orb.init: repository has no '%s'; there are at, bytes, definitions, depth, time"):format(tostring(name)), 0)
+      end
+      if name ~= "at" and not (type(v) == "number" and v > 0) then
+        error(("orb.init: the repository's %s is a number above 0, not '%s'"):format(name, tostring(v)), 0)
+      end
+    end
+    value = value.at
+  end
+  if value ~= nil and type(value) ~= "boolean" and type(value) ~= "string" then
+    error("orb.init: repository is true (ask each server), a reference of an interface repository, or false (serve none, either)", 0)
+  end
+end
+
 local function check_own(given)
   if given.host ~= nil and type(given.host) ~= "string" then error(("orb.init: host is a text, not '%s'"):format(tostring(given.host)), 0) end
   check_limits(given.limits)
@@ -218,6 +237,7 @@ local function check_own(given)
     if given[name] ~= nil and type(given[name]) ~= "string" then error(("orb.init: %s is a text"):format(name), 0) end
   end
   if given.interceptors ~= nil and type(given.interceptors) ~= "table" then error("orb.init: interceptors is a list of them", 0) end
+  check_repository(given.repository)
   if given.allow ~= nil and type(given.allow) ~= "function" then error("orb.init: allow is a function(peer)", 0) end
 end
 

@@ -73,8 +73,8 @@ end
 -- What the program wrote is wrong: `level` leads to it, counted from the caller.
 local function unknown(state, key, what, level)
   local meant = type(key) == "string" and near(key, names_of(state))
-  error(("interface '%s' has no %s '%s'%s"):format(state.def.scoped or state.def.name, what, tostring(key),
-    meant and "; did you mean " .. meant .. "?" or ""), level + 1)
+  error(("interface '%s' has no %s '%s'%s%s"):format(state.def.scoped or state.def.name, what, tostring(key),
+    meant and "; did you mean " .. meant .. "?" or "", state.unlearned and ": " .. state.unlearned or ""), level + 1)
 end
 
 local async = {}
@@ -101,7 +101,10 @@ local function other(self, state, key)
     class[key] = class[word]
     return class[key]
   end
-  if not fields[key] then unknown(state, key, "operation or attribute", 3 + ABOVE) end
+  if fields[key] then return nil end
+  local teacher = state.broker.teacher
+  if teacher and type(key) == "string" and teacher:learn(self) then return self[key] end
+  unknown(state, key, "operation or attribute", 3 + ABOVE)
 end
 
 local function index(self, key)
@@ -119,6 +122,8 @@ function proxy.__newindex(self, key, value)
     set(self, value)
   elseif type(key) == "string" and class["_get_" .. key] then
     error(("attribute '%s' is readonly"):format(key), 2)
+  elseif state.broker.teacher and type(key) == "string" and state.broker.teacher:learn(self) then
+    self[key] = value
   else
     unknown(state, key, "attribute", 2)
   end

@@ -72,6 +72,7 @@ function server.new(broker)
   self.door = door.new(self.pool, broker.options, self.limits, function(level, text) self.dispatch:note(level, text) end)
   self.tree = tree.new(self)
   self.adapter.tree = self.tree
+  if broker.options.repository ~= false then self.adapter.residents = function(key) return self:definitions():find(key) end end
   self.adapter.removed = self.pool.record and function() straight.forget(self.pool.record) end
   return self
 end
@@ -295,6 +296,13 @@ function server:address()
   self:open()
   local host, port = table.unpack(self.addresses[1])
   return ("%s:%d"):format(host:find(":", 1, true) and "[" .. host .. "]" or host, port)
+end
+
+--- The interface repository of what the broker has loaded; nil: the program wants none.
+function server:definitions()
+  if self.broker.options.repository == false then return nil end
+  if not self.interfaces then self.interfaces = require "mare.orb.repository.serve".new(self) end
+  return self.interfaces
 end
 
 --- How many objects there are.

@@ -16,6 +16,7 @@ preprocessor.builtin["CosNaming.idl"] = require "mare.orb.services.cosnaming"
 setmetatable(preprocessor.builtin, { __index = function(_, name)
   return (name:find "^Cos" or name:find "Events%.idl$") and require "mare.orb.services.events.idl"[name] or nil
 end })
+preprocessor.builtin["ir.idl"] = require "mare.orb.repository.definitions"
 
 local repository = {}
 repository.__index = repository
@@ -41,6 +42,7 @@ local function add_corba(repo)
     scope.names[name:lower()] = { name = name, definition = definition }
     repo.ids[definition.id] = definition
   end
+  repo.ids[corba.id] = corba
   repo.root.names.corba = { name = "CORBA", definition = corba }
   repo.scopes[corba] = scope
 end

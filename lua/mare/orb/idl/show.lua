@@ -16,6 +16,12 @@ for word in pairs(keywords) do escaped[word:lower()] = true end
 
 local function name_text(name) return escaped[name:lower()] and "_" .. name or name end
 
+--- A name as IDL writes it: with an underscore where it is a keyword.
+show.name = name_text
+
+-- While show.lines runs: which first words of names mean several things.
+local ambiguous
+
 -- A definition's name as seen from the scope `from`.
 local function scoped_text(definition, from)
   if definition.scoped == "CORBA::Object" then return "Object" end
@@ -28,6 +34,7 @@ local function scoped_text(definition, from)
     end
     from = from:match("^(.*)::[^:]*$") or ""
   end
+  if ambiguous and ambiguous(scoped:match "^[^:]+") then scoped = "::" .. definition.scoped end
   return (scoped:gsub("[^:]+", name_text))
 end
 
@@ -39,7 +46,7 @@ local function type_text(t, from)
   if t.kind == "sequence" then
     local element, inner = type_text(t.element, from)
     local bound = t.bound > 0 and (", %d"):format(t.bound) or ""
-    text = ("sequence<%s%s%s>"):format(element, inner, bound):gsub(">>$", "> >")
+    text = ("sequence<%s%s%s>"):format(element, inner, bound):gsub(">>$", "> >"):gsub("<::", "< ::")
   elseif t.kind == "string" or t.kind == "wstring" then
     text = t.kind .. (t.bound > 0 and ("<%d>"):format(t.bound) or "")
   elseif t.kind == "fixed" then
@@ -70,8 +77,11 @@ local function quoted(value, quote, wide)
   return "L" .. quote .. table.concat(parts) .. quote
 end
 
-local function value_text(type, value)
-  local kind = constant.resolve(type).kind
+-- `from`: the scope in which a label must be found.
+local function value_text(type, value, from)
+  local T = constant.resolve(type)
+  local kind = T.kind
+  if kind == "enum" and from then return scoped_text({ scoped = (T.scoped:match "^.*::" or "") .. value }, from) end
   if kind == "boolean" then return value and "TRUE" or "FALSE" end
   if kind == "string" or kind == "wstring" then return quoted(value, '"', kind == "wstring") end
   if kind == "char" or kind == "wchar" then return quoted(value, "'", kind == "wchar") end
@@ -213,7 +223,7 @@ function write.alias(self, d) self:line(("typedef %s;"):format(declared(self, d.
 
 function write.const(self, d)
   local type = d.type.kind == "fixed" and "fixed" or type_text(d.type, self.from)
-  self:line(("const %s %s = %s;"):format(type, name_text(d.name), value_text(d.type, d.value)), d)
+  self:line(("const %s %s = %s;"):format(type, name_text(d.name), value_text(d.type, d.value, self.from)), d)
 end
 
 local function labels_text(d)
@@ -249,7 +259,7 @@ local function member_lines(self, d)
   local list = {}
   for i, m in ipairs(d.members) do
     local following = d.members[i + 1]
-    local label = d.kind ~= "union" and "" or i == d.default and "default: " or ("case %s: "):format(value_text(d.discriminator, m.label))
+    local label = d.kind ~= "union" and "" or i == d.default and "default: " or ("case %s: "):format(value_text(d.discriminator, m.label, d.scoped))
     if d.kind == "union" and following and following.name == m.name then
       list[i] = { label:sub(1, -2) }
     else
@@ -280,6 +290,25 @@ local function structure(self, d)
   end, d.scoped)
 end
 write.struct, write.except, write.union = structure, structure, structure
+
+--- How a definition is declared before it is defined: "abstract interface"; nil: it can't be.
+function show.forward(d) return can_forward[d.kind] and forward_text(d) or nil end
+
+--- The lines of one definition that stands in `scope`, "A::B"; what it refers to has been declared.
+---@param d mare.orb.Definition
+---@param scope string
+---@param indent string
+---@param is_ambiguous fun(name: string): boolean   whether the word means several things, so that names that begin with it are written whole
+---@return string[]
+function show.lines(d, scope, indent, is_ambiguous)
+  local function inside(other) return other.scoped:sub(1, #d.scoped + 2) == d.scoped .. "::" or other == d end
+  local w = setmetatable({ lines = {}, indent = indent, from = scope, shown = inside, written = {}, begun = {} }, writer)
+  ambiguous = is_ambiguous
+  local fine, err = pcall(w.all, w, { d })
+  ambiguous = nil
+  if not fine then error(err, 0) end
+  return w.lines
+end
 
 ---@param definitions mare.orb.Definition[]
 ---@param shown? fun(definition: mare.orb.Definition): boolean
