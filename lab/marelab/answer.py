@@ -82,9 +82,13 @@ def mood(rows: list[dict[str, str]], response: str = "wall") -> list[str]:
 
 def tag(row: dict, result: dict) -> str:
     """A row's word, to be read beside its interval."""
-    words = {recommend.SAME: f"within {result['margin'] * 100:g} % of the best", recommend.WORSE: f"worse by at least {verdict.share(row['low'] - 1)}",
+    words = {recommend.SAME: f"within {result['margin'] * 100:g} % of the best", recommend.WORSE: worse_by(row["low"] - 1),
              recommend.UNDECIDED: "undecided"}[row["word"]]
     return words + (", used today" if row["name"] == result["present"] else "")
+
+
+def worse_by(low: float) -> str:
+    return f"worse by at least {verdict.share(low)}" if low >= 0.001 else "worse, perhaps by less than 0.1 %"
 
 
 def legend(result: dict) -> list[str]:
@@ -104,12 +108,13 @@ def text(result: dict, place: Path) -> str:
     lines += [f"  {r}" for r in v["reasons"] + result["gain"]]
     found = paste.lines(result)
     lines += ["", paste.text(found), ""] if found else [""]
-    lines.append(f"{'allocator':<16} {'wall s':>9} {'CPU s':>9} {'peak MiB':>9} {'faults':>9}   "
+    width = max(16, *(len(r["name"]) for r in main["allocators"]))
+    lines.append(f"{'allocator':<{width}} {'wall s':>9} {'CPU s':>9} {'peak MiB':>9} {'faults':>9}   "
                  f"{result['response']}, times the best ({result['margin'] * 100:g} % margin)")
     by = {k: {r["name"]: r for r in s["allocators"]} for k, s in result["standings"].items()}
     for r in main["allocators"]:
         n = r["name"]
-        lines.append(f"{n:<16} {by['wall'][n]['typical']:>9.3f} {by['cpu'][n]['typical']:>9.3f} "
+        lines.append(f"{n:<{width}} {by['wall'][n]['typical']:>9.3f} {by['cpu'][n]['typical']:>9.3f} "
                      f"{by['peak'][n]['typical'] / 1024:>9.1f} {by['faults'][n]['typical']:>9.0f}   "
                      f"{r['ratio']:.3f} [{r['low']:.3f}, {r['high']:.3f}]  {tag(r, result)}")
     lines += legend(result)

@@ -21,8 +21,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from marelab import (allocators, answer, apply, blocks, env, explain, flaky, measure, native, output, progress, proof, recommend, report, responses,
-                     share, target)
+from marelab import (allocators, answer, apply, blocks, env, explain, flaky, knobs, measure, native, output, progress, proof, recommend, report,
+                     responses, share, target)
 from marelab.allocators import Allocator
 from marelab.blocks import Plan
 from marelab.errors import LabError
@@ -53,13 +53,20 @@ ENDS = "choose needs a program that ends by itself, within seconds: a service ne
 
 def add_arguments(parser) -> None:
     parser.add_argument("--quick", action="store_true", help=f"no more blocks than must be, {recommend.LEAST} or those of --blocks; and a short trace")
+    parser.add_argument("--blocks", type=int, metavar="N", help=f"at least N blocks (default, and least: {recommend.LEAST})")
+    parser.add_argument("--budget", type=float, default=120, metavar="S",
+                        help="after these blocks, go on for up to S seconds in all while intervals are wide")
+    add_run_arguments(parser)
+    parser.add_argument("--no-trace", action="store_true", help="don't explain by a trace; only measure")
+    parser.add_argument("--keep-trace", action="store_true", help="leave the trace in DIR/trace; else only its description stays")
+
+
+def add_run_arguments(parser) -> None:
+    """What is run and how, what decides, and what becomes of the answer; for tune, too."""
     parser.add_argument("-o", dest="out", metavar="DIR", help="where the results go (default: mare-lab-PROGRAM-TIME)")
     parser.add_argument("--response", choices=list(responses.DECIDING), default="wall",
                         help="what decides: wall time, CPU time or peak memory (default: wall)")
     parser.add_argument("--margin", type=float, default=5, metavar="PERCENT", help="differences up to this don't matter (default: 5)")
-    parser.add_argument("--blocks", type=int, metavar="N", help=f"at least N blocks (default, and least: {recommend.LEAST})")
-    parser.add_argument("--budget", type=float, default=120, metavar="S",
-                        help="after these blocks, go on for up to S seconds in all while intervals are wide")
     parser.add_argument("--seed", type=int, help="of the order of runs (default: from the clock; it is written down)")
     parser.add_argument("--stdin", metavar="FILE", help="the program's standard input (default: empty)")
     parser.add_argument("--cpus", metavar="LIST", help="run on these CPUs only, as in 0,2-3")
@@ -68,8 +75,6 @@ def add_arguments(parser) -> None:
     parser.add_argument("--codes", metavar="WORD=N,…", help="exit codes by the verdict: better, same, undecided (default: 0 for each), as in undecided=4")
     parser.add_argument("--json", action="store_true", help="the result as JSON on standard output")
     apply.add_apply_argument(parser)
-    parser.add_argument("--no-trace", action="store_true", help="don't explain by a trace; only measure")
-    parser.add_argument("--keep-trace", action="store_true", help="leave the trace in DIR/trace; else only its description stays")
     allocators.add_catalogue_arguments(parser)
     parser.add_argument("program", nargs="*", help="after `--`: the program and its arguments")
 
@@ -77,6 +82,13 @@ def add_arguments(parser) -> None:
 # ---- preparation ----
 
 def plan_from(args) -> Plan:
+    number = args.blocks or recommend.LEAST
+    if number < recommend.LEAST:
+        raise LabError(f"--blocks: at least {recommend.LEAST} are needed for a verdict")
+    return plan_of(args, number, 0.0 if args.quick else args.budget)
+
+
+def plan_of(args, number: int, budget: float) -> Plan:
     if not 0 < args.margin < 100:
         raise LabError("--margin is a percentage between 0 and 100, as in 5")
     if args.stdin and not os.path.isfile(args.stdin):
@@ -85,14 +97,11 @@ def plan_from(args) -> Plan:
         raise LabError(f"--cpus {args.cpus}: write a list like 0,2-3")
     if not re.fullmatch(r"\d+(,\d+)*", args.exit):
         raise LabError(f"--exit {args.exit}: write exit codes like 0,1")
-    number = args.blocks or recommend.LEAST
-    if number < recommend.LEAST:
-        raise LabError(f"--blocks: at least {recommend.LEAST} are needed for a verdict")
     target.check(args.program)
     goal = measure.Target(tuple(args.program), stdin=args.stdin, timeout=args.timeout, cpus=args.cpus, spare_kib=env.spare_kib(),
                           good=tuple(map(int, args.exit.split(","))))
     seed = args.seed if args.seed is not None else int(time.time()) % 1_000_000
-    return Plan(goal, args.response, args.margin / 100, seed, number, 0.0 if args.quick else args.budget)
+    return Plan(goal, args.response, args.margin / 100, seed, number, budget)
 
 
 def folder(args) -> Path:
@@ -176,7 +185,7 @@ def why_not(a: Allocator, p: proof.Proof, present: Allocator, goal: measure.Targ
     return "it does not serve the program's malloc"
 
 
-def treatments(args, goal: measure.Target):
+def treatments(args, goal: measure.Target, least: int = 2):
     """Who takes part: allocators with their proofs, who uses what today, and who was left out and why."""
     found = allocators.load(args.catalogue, args.allocator)
     wanted = allocators.select(found, args.allocators)
@@ -190,6 +199,10 @@ def treatments(args, goal: measure.Target):
     out = {a.name: a.missing for a in found.values() if a.missing and not args.allocators}
     proofs, usable = {}, []
     for a in wanted:
+        why = knobs.refused(a)
+        if why:
+            out[a.name] = why
+            continue
         progress.note(f"proving that {a.name} serves it")
         p = proof.prove(a, goal, usual)
         proofs[a.name] = p
@@ -197,7 +210,7 @@ def treatments(args, goal: measure.Target):
             usable.append(a)
         else:
             out[a.name] = why_not(a, p, present, goal)
-    if len(usable) < 2:
+    if len(usable) < least:
         raise LabError("fewer than two allocators serve this program: " + "; ".join(f"{n}: {w}" for n, w in out.items()), code=1)
     return usable, present, proofs, out
 
@@ -239,13 +252,19 @@ def measured(args, plan: Plan, place: Path, rows: Rows) -> tuple[dict, list[Allo
     """The result without its explanation, and the allocators that it is about."""
     usable, present, proofs, out = treatments(args, plan.target)
     begin(place, plan, usable, args.seed)
+    return judged(plan, usable, present, proofs, out, rows, command_line(args, plan.seed), 3 if args.quick else 10)
+
+
+def judged(plan: Plan, usable: list[Allocator], present: Allocator, proofs: dict[str, proof.Proof], out: dict[str, str], rows: Rows, command: str,
+           sampling: float) -> tuple[dict, list[Allocator]]:
+    """Measures these in whole blocks, and judges. `sampling`: seconds for finding out where the program's time goes."""
     progress.note("sampling where its time goes")
-    sampled = share.record(plan.target, allocators.AS_IS, present.objects, seconds=3 if args.quick else 10)
+    sampled = share.record(plan.target, allocators.AS_IS, present.objects, seconds=sampling)
     shared = sampled if isinstance(sampled, str) else sampled.as_dict()
     left, plan.present = {a.name: a for a in usable}, present.name
     stopped = blocks.make(plan, left, rows, out)
     result = {
-        "kind": "choose", "version": answer.VERSION, "command": command_line(args, plan.seed), "program": list(args.program), "response": plan.response,
+        "kind": "choose", "version": answer.VERSION, "command": command, "program": list(plan.target.argv), "response": plan.response,
         "margin": plan.margin, "seed": plan.seed, "stopped": stopped, "machine": env.machine(), "share": shared, "out": out,
         "present": present.name, "repeated": blocks.repeated(rows.kept),
         "allocators": [{"name": a.name, "library": a.library, "version": allocators.version(a), "sha256": allocators.fingerprint(a.objects[0]),

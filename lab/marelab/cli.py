@@ -12,6 +12,7 @@ from marelab.errors import LabError
 # name, module, what it does; in the order in which `--help` shows them
 COMMANDS = [
     ("choose", "marelab.choose", "which allocator serves a program best: measures the program itself, explains, recommends"),
+    ("tune", "marelab.tune", "the same with the allocators' settings: searches, proves that each took effect, confirms the winner"),
     ("apply", "marelab.apply", "write a choice's answer into a Dockerfile, a systemd unit or an environment file"),
     ("allocators", "marelab.proof", "the allocators of the catalogue: which are here, and proof that they serve a program"),
     ("trace", "marelab.trace", "record every allocation of a program"),

@@ -105,6 +105,25 @@ def front(time: list[dict], memory: list[dict], on_front: list[str], colour: dic
         return svg(fig, "time against memory; filled: nobody beats it in both")
 
 
+def search(candidates: list[dict], by: list[str], words: dict[str, str], final: list[str], colour: dict[str, str]) -> str:
+    """Every candidate by two responses, in times of today's allocator: small and hollow, but for those that were measured afresh."""
+    found = [c for c in candidates if all(r in c for r in by)]
+    marker = markers(list(colour))
+    with plt.rc_context(STYLE):
+        fig, ax = plt.subplots(figsize=(6.8, 3.9))
+        rest = [c for c in found if c["name"] not in final]
+        ax.plot([c[by[0]] for c in rest], [c[by[1]] for c in rest], "o", ms=4, mfc="none", mec="#8a94a3", mew=1, ls="", label="others")
+        for c in found:
+            if c["name"] in final:
+                ax.plot(c[by[0]], c[by[1]], marker[c["name"]], ms=8, color=colour[c["name"]], ls="", label=c["name"])
+        ax.axvline(1, lw=0.8, color="#8a94a3")
+        ax.axhline(1, lw=0.8, color="#8a94a3")
+        ax.set_xlabel(f"{words[by[0]]}, times today's")
+        ax.set_ylabel(f"{words[by[1]]}, times today's")
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        return svg(fig, "all candidates of the search")
+
+
 def runs(values: dict[str, list[float]], label: str, colour: dict[str, str]) -> str:
     """Every run, block by block: shows the machine's mood, which the pairing takes out."""
     marker = markers(list(colour))

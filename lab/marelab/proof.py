@@ -41,6 +41,7 @@ class Proof:
     images: int | None = None  # programs started, as the kernel saw; None: perf could not be used
     without: Counter = field(default_factory=Counter)  # programs that ran without the allocator's object
     problem: str | None = None  # the program itself failed under it
+    settings: str = ""  # of its knobs, as it says itself
 
     @property
     def serves(self) -> bool:
@@ -60,6 +61,8 @@ class Proof:
         out = []
         if self.problem:
             out.append(f"the program failed: {self.problem}")
+        if self.settings:
+            out.append(f"it says itself: {self.settings}")
         seen = ", ".join(f"{k} {self.count(k)}" for k in ("malloc", "free", "operator new", "aligned") if self.count(k))
         out.append(f"references bound to it: {seen or 'none'}; in {self.processes} process{'es' if self.processes != 1 else ''}")
         for (routine, by, to), n in self.wrong.most_common(4):

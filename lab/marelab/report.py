@@ -59,6 +59,8 @@ def choose_page(r: results.Results) -> tuple[str, dict]:
     scale = 1024 if main == "peak" else 1
     figures["runs"] = plots.runs({n: (cube[:, i] / scale).tolist() for i, n in enumerate(r.allocators)},
                                  f"{responses.NAMES[main]}, {'MiB' if main == 'peak' else 's'}", colour)
+    if result.get("tuning"):
+        figures["search"] = plots.search(result["tuning"]["candidates"], result["tuning"]["responses"], responses.NAMES, list(colour), colour)
     by = {k: {x["name"]: x for x in v["allocators"]} for k, v in s.items()}
     for x in s[main]["allocators"]:
         x["tag"] = answer.tag(x, result)
