@@ -7,6 +7,7 @@ local security = require "mare.orb.giop.security"
 -- Where a profile says that a server listens: its own port, or the one for TLS.
 local function leads_to(p, a)
   if a.kind == "iiop" then return p.port == a.port end
+  if a.kind == "omniunix" then return p.port == 0 and ior.unix_addresses(p)[1].path == a.path end
   local ways = security.ways(p)
   return a.kind == "ssliop" and p.port == 0 and #ways == 1 and ways[1].host == a.host and ways[1].port == a.port
 end

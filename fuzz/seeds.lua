@@ -146,6 +146,7 @@ for _, canonical in ipairs(references) do
 end
 seed("ior", "\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\20\0\1\2\0\0\0\0\2h\0\0\5\0\0\0\1k\0\0\0")
 
+seed("ior", ior.iiop { type_id = "IDL:A:1.0", addresses = { { "unix:/s", 0, unix = "/s", machine = "m" }, { "h", 1 } }, key = "k" })
 seed("ior", bidir.make { { "host", 2809 }, { "::1", 1 } })
 seed("ior", "\0\0\0\0\0\0\0\1\0\0\0\2h\0\10\249")    -- in the other order
 seed("ior", gssup.establish("ann", "secret", gssup.exported "h"))
@@ -154,6 +155,7 @@ seed("ior", string.pack("<!8I1xi2I8I1", 1, 5, 7, 0))
 for _, text in ipairs {
   "corbaloc::host/key", "corbaloc:iiop:1.2@[::1]:2809,:backup:1/a%20b", "corbaloc:rir:/NameService", "corbaloc:rir:", "corbaname::h:2809#a/b",
   ":1.1@127.0.0.1:0/%00%ff", "corbaloc:ssliop:1.1@h:443/k", "corbaloc::a,iiop:b,:1.0@c/key", "corbaloc::[fe80::1%eth0]/k",
+  "corbaloc:omniunix:/tmp/s%3a:/key", "corbaloc:omniunix:1.2@/a,:b,omniunix:/c/d:/k%2fl",
 } do seed("corbaloc", text) end
 
 -- ---- IDL ----

@@ -122,7 +122,8 @@ describe("net.listen", function()
     -- A program that was killed leaves the file.
     local text = ("require 'mare.net'.listen 'unix:%s' os.execute('kill -9 $PPID')"):format(path)
     proc.lua(text, {}, { timeout = 20 })
-    server = assert(net.listen("unix:" .. path))
+    server = assert(net.listen("unix:" .. path, { mode = tonumber("640", 8) }))
+    assert.equal(tonumber("640", 8), mare.file.stat(path).mode)
     server:close()
     assert.is_nil(io.open(path))
     -- What is no socket is left alone.

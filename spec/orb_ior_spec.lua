@@ -155,9 +155,9 @@ describe("a corbaloc", function()
   it("that is wrong is refused with the place", function()
     for text, message in pairs {
       ["host:1/k"] = "a corbaloc begins with corbaloc:",
-      ["corbaloc:"] = "at character 10: an address begins with iiop:, :, ssliop: or rir:",
+      ["corbaloc:"] = "at character 10: an address begins with iiop:, :, ssliop:, omniunix: or rir:",
       ["corbaloc::/k"] = "at character 11: a host is missing",
-      ["corbaloc::a,/k"] = "at character 13: an address begins with iiop:, :, ssliop: or rir:",
+      ["corbaloc::a,/k"] = "at character 13: an address begins with iiop:, :, ssliop:, omniunix: or rir:",
       ["corbaloc::a:99999/k"] = "at character 13: a port is 0 to 65535",
       ["corbaloc::a:1x/k"] = "at character 12: after the host comes : and a port, or a comma, or / and the key",
       ["corbaloc:iiop:2.0@a/k"] = "at character 15: IIOP 2.0 is not known, only 1.x",
@@ -165,7 +165,7 @@ describe("a corbaloc", function()
       ["corbaloc::[::1/k"] = "at character 11: an IPv6 address is written as [::1]",
       ["corbaloc::a/k y"] = 'at character 14: " " is not allowed in a key, write %20',
       ["corbaloc::a/%4"] = "at character 13: % is followed by two hexadecimal digits",
-      ["corbaloc:uipmc:a/k"] = "at character 10: the protocol uipmc is not known here; iiop, ssliop and rir are",
+      ["corbaloc:uipmc:a/k"] = "at character 10: the protocol uipmc is not known here; iiop, ssliop, omniunix and rir are",
       ["corbaloc:ssliop:1.0@a/k"] = "at character 17: over TLS it is IIOP 1.1 or 1.2",
       ["corbaloc:ssliop:a:0/k"] = "at character 17: nothing listens for TLS at port 0",
       ["corbaloc:rir:x/k"] = "at character 14: nothing follows rir: but / and a name",
@@ -198,7 +198,7 @@ describe("a corbaloc", function()
     assert.same("rir", corbaname.parse("corbaname:rir:#a")[1].kind)
     for text, message in pairs {
       ["corbaloc::h"] = "a corbaname begins with corbaname:",
-      ["corbaname:"] = "corbaname:: at character 11: an address begins with iiop:, :, ssliop: or rir:",
+      ["corbaname:"] = "corbaname:: at character 11: an address begins with iiop:, :, ssliop:, omniunix: or rir:",
       ["corbaname::h#a b"] = 'corbaname::h#a b: at character 15: " " is not allowed in a corbaname, write %20',
       ["corbaname::h#a.b.c"] = "a.b.c: at character 4 of the name: a component has one dot, between id and kind; another is written \\.",
       ["corbaname::h#a//b"] = "a//b: at character 3 of the name: a component is missing; one of which both parts are empty is written as a dot",

@@ -48,7 +48,8 @@ mr_listener *mr_listener_open(const port_addr *at, const mr_listening *how, int 
   *err = prepare(fd, family, how);
   if (!*err) *err = port_net_bind(fd, at);
   if (*err) return port_net_close(fd), NULL;
-  *err = port_net_listen(fd, how->backlog);
+  if (how->mode >= 0) *err = port_net_permit(at, (unsigned)how->mode);   /* before anybody can connect */
+  if (!*err) *err = port_net_listen(fd, how->backlog);
   mr_listener *l = *err ? (port_net_close(fd), NULL) : new(fd, err);
   if (!l) port_net_unlink_own(at);
   else if (family == PORT_UNIX) l->path = *at;

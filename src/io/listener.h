@@ -29,7 +29,7 @@ typedef struct mr_listener {
 extern const mr_sharetype *mr_listener_type;      /* set by module/ */
 
 /* How to listen. */
-typedef struct mr_listening { int backlog, reuseport, v6only; } mr_listening;
+typedef struct mr_listening { int backlog, reuseport, v6only, mode; } mr_listening;   /* mode: of the file of a Unix socket, -1: as it is made */
 
 /* A server at an address, or at a port of every interface, of both families where the system can. NULL: *err, and nothing is left. */
 mr_listener *mr_listener_open(const port_addr *at, const mr_listening *how, int *err);

@@ -218,7 +218,8 @@ static void server_push(lua_State *L, mr_shared *o) { mr_shared_push(L, o, &clas
 
 static void setup_get(lua_State *L, int idx, mr_listening *s) {
   if (!lua_istable(L, idx)) return;
-  mr_options_check(L, idx, idx == 1 ? "host, port, path, backlog, reuseport, v6only" : "backlog, reuseport, v6only");
+  mr_options_check(L, idx, idx == 1 ? "host, port, path, backlog, reuseport, v6only, mode" : "backlog, reuseport, v6only, mode");
+  s->mode = mr_integer_field(L, idx, "listen", "mode", 0, 07777, s->mode);
   s->backlog = mr_integer_field(L, idx, "listen", "backlog", 1, INT_MAX, s->backlog);
   s->reuseport = mr_boolean_field(L, idx, "listen", "reuseport", s->reuseport);
   s->v6only = mr_boolean_field(L, idx, "listen", "v6only", s->v6only);
@@ -226,7 +227,7 @@ static void setup_get(lua_State *L, int idx, mr_listening *s) {
 
 /* Where and how, from the arguments. */
 static mr_listening arguments(lua_State *L, mr_where *w) {
-  mr_listening how = { .backlog = 4096 };
+  mr_listening how = { .backlog = 4096, .mode = -1 };
   mr_where_get(L, 1, w);
   setup_get(L, 1, &how);
   setup_get(L, 2, &how);

@@ -372,6 +372,12 @@ int port_net_unlink_stale(const port_addr *a) {
   return err == ECONNREFUSED ? result(unlink(path)) : EADDRINUSE;
 }
 
+int port_net_permit(const port_addr *a, unsigned mode) {
+  char path[PORT_ADDR_TEXT];
+  if (port_sim_on || port_addr_family(a) != PORT_UNIX || !port_addr_text(a, path) || !path[0]) return 0;
+  return result(chmod(path, (mode_t)mode));
+}
+
 void port_net_unlink_own(const port_addr *a) {
   char path[PORT_ADDR_TEXT];
   if (!port_sim_on && port_addr_family(a) == PORT_UNIX && port_addr_text(a, path) && path[0]) unlink(path);

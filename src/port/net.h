@@ -60,6 +60,7 @@ int  port_net_local(int fd, port_addr *a);
 int  port_net_peer(int fd, port_addr *a);
 int  port_net_disconnect(int fd);            /* of a datagram socket */
 int  port_net_unlink_stale(const port_addr *a);   /* the file of a Unix socket that nobody listens on any more; else nothing */
+int  port_net_permit(const port_addr *a, unsigned mode);   /* permission bits of the file of a Unix socket; of others nothing */
 void port_net_unlink_own(const port_addr *a);     /* the file of a Unix socket; of others nothing */
 
 /* ---- options ---- */

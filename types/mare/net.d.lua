@@ -20,7 +20,7 @@ local connection = {}
 ---@class mare.udp
 local udp = {}
 
----@overload fun(host: string, port: integer, options?: { backlog?: integer, reuseport?: boolean, v6only?: boolean }): mare.server?, string?, string?
+---@overload fun(host: string, port: integer, options?: { backlog?: integer, reuseport?: boolean, v6only?: boolean, mode?: integer }): mare.server?, string?, string?
 ---@param where mare.where port 0: any free one; without a host: every interface
 ---@param options? { backlog?: integer, reuseport?: boolean, v6only?: boolean }
 ---@return mare.server? server

@@ -41,6 +41,7 @@ local orblib = {}
 ---@class mare.orb.peer who sent a request
 ---@field host string
 ---@field port integer
+---@field unix? string of a Unix socket: its file
 ---@field tls? table what connection:tls() gives
 
 ---@param options? mare.orb.options

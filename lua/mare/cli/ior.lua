@@ -57,8 +57,7 @@ local tags = {
   [27] = "TAG_FT_GROUP", [28] = "TAG_FT_PRIMARY", [29] = "TAG_FT_HEARTBEAT_ENABLED", [30] = "TAG_MESSAGE_ROUTERS", [31] = "TAG_OTS_POLICY",
   [32] = "TAG_INV_POLICY", [34] = "TAG_NULL_TAG", [35] = "TAG_SECIOP_SEC_TRANS",
   [37] = "TAG_ACTIVITY_POLICY", [38] = "TAG_RMI_CUSTOM_MAX_STREAM_FORMAT", [100] = "TAG_DCE_STRING_BINDING", [101] = "TAG_DCE_BINDING_NAME",
-  [0x41545402] = "TAG_OMNIORB_BIDIR", [0x41545403] = "TAG_OMNIORB_PERSISTENT_ID", [0x41545404] = "TAG_OMNIORB_RESTRICTED_CONNECTION",
-  [0x41545405] = "TAG_OMNIORB_UNIX_TRANS",
+  [0x41545401] = "TAG_OMNIORB_BIDIR", [0x41545403] = "TAG_OMNIORB_PERSISTENT_ID", [0x41545404] = "TAG_OMNIORB_RESTRICTED_CONNECTION",
 }
 local profiles = { [2] = "TAG_SCCP_IOP", [3] = "TAG_UIPMC" }
 
@@ -94,6 +93,8 @@ show[ior.TAG_POLICIES] = function(list)
 end
 
 show[ior.TAG_ALTERNATE_IIOP_ADDRESS] = function(a) return { ("TAG_ALTERNATE_IIOP_ADDRESS %s %d"):format(a.host, a.port) } end
+
+show[ior.TAG_OMNIORB_UNIX_TRANS] = function(a) return { ("TAG_OMNIORB_UNIX_TRANS %s %s"):format(a.host, a.path) } end
 
 show[ior.TAG_SSL_SEC_TRANS] = function(s)
   return { ("TAG_SSL_SEC_TRANS port = %d supports %d requires %d"):format(s.port, s.supports, s.requires) }
@@ -178,6 +179,7 @@ local data = {
     c.policies = array(v, function(policy) return { type = policy[1], value = hex(policy[2]) } end)
   end,
   [ior.TAG_ALTERNATE_IIOP_ADDRESS] = function(v, c) c.host, c.port = v.host, v.port end,
+  [ior.TAG_OMNIORB_UNIX_TRANS] = function(v, c) c.host, c.path = v.host, v.path end,
   [ior.TAG_SSL_SEC_TRANS] = function(v, c) c.port, c.supports, c.requires = v.port, v.supports, v.requires end,
 }
 

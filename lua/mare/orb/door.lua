@@ -36,19 +36,28 @@ function door:leave(host)
   if n then self.hosts[host] = n > 1 and n - 1 or nil end
 end
 
+--- Whose address a connection comes from, which of ours it goes to, and its transport. A Unix socket has none: that is this machine.
+function door.who(socket)
+  local own, port = socket:address()
+  if not port then return "127.0.0.1", "127.0.0.1", "unix" end
+  return socket:peer(), own, socket:tls() and "ssl" or "tcp"
+end
+
 -- Why it may not come in, or nil.
-local function unwelcome(self, socket, host, secured)
+local function unwelcome(self, socket, host)
   if self.rules then
-    local own = socket:address()
-    if not rules.allow(self.rules, host, own, secured and "ssl" or "tcp") then return "no rule of -ORBserverTransportRule lets it in" end
+    local _, own, transport = door.who(socket)
+    if not rules.allow(self.rules, host, own, transport) then return "no rule of -ORBserverTransportRule lets it in" end
   end
   local most = self.limits.peer
   if most and (self.hosts[host] or 0) >= most then return ("it has the %d connections that the limit 'peer' allows"):format(most) end
 end
 
---- Who is at the other end: { host =, port =, tls = what connection:tls() gives, nil without TLS }
+--- Who is at the other end: { host =, port =, tls = what connection:tls() gives, nil without TLS }; of a Unix socket { host = "localhost", port = 0,
+--- unix = its path }
 function door.peer(socket)
   local host, port = socket:peer()
+  if not port then return { host = "localhost", port = 0, unix = (socket:address()) } end
   return { host = host, port = port, tls = (socket:tls()) }
 end
 
@@ -94,9 +103,9 @@ end
 
 --- A new connection, which is the door's from now on. Raises if there is no memory for it; then it is the caller's.
 function door:enter(socket)
-  local name = self.rules and socket:peer() or self.limits.peer and socket:peer() or nil
+  local name = (self.rules or self.limits.peer) and door.who(socket) or nil
   local secured = socket:tls() ~= nil
-  local why = unwelcome(self, socket, name, secured)
+  local why = unwelcome(self, socket, name)
   if why then
     self.note(2, ("a client at %s was refused: %s"):format(tostring(name), why))
     return socket:close(0)
@@ -109,7 +118,7 @@ function door:enter(socket)
     if host then self:leave(host) end
     error(err, 0)
   end
-  local v = setmetatable({ door = self, socket = socket, host = host, name = name or socket:peer(), secured = secured, over = false }, visit)
+  local v = setmetatable({ door = self, socket = socket, host = host, name = name or door.who(socket), secured = secured, over = false }, visit)
   self.pool.waiting = self.pool.waiting + 1
   self.inside[socket] = v
   local fine, err = pcall(fiber.spawn, { name = "orb door", main = receive, args = { self, v } })
@@ -184,7 +193,7 @@ function door.guard(serve, authenticate)
     local user, what = user_of(authenticate, job.peer, contexts)
     job.user = user
     if user then return told((rawget(dispatch, "serve") or serve)(dispatch, job, message, at, key, operation), what) end   -- its own: interceptors
-    dispatch:note(2, ("a request of a client at %s was refused: %s"):format(tostring(job.peer.connection.socket:peer()), what))
+    dispatch:note(2, ("a request of a client at %s was refused: %s"):format(tostring(door.peer(job.peer.connection.socket).host), what))
     job.call, job.key, job.operation = nil, key, operation
     return dispatch:refuse(job, "NO_PERMISSION", 0, "the server does not know who calls")
   end

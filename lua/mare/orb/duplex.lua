@@ -19,6 +19,7 @@ Invariants:
 local mare = require "mare"
 local bidir = require "mare.orb.giop.bidir"
 local core = require "mare.orb.giop.core"
+local door = require "mare.orb.door"
 local links = require "mare.orb.link"
 local peers = require "mare.orb.peer"
 local rules = require "mare.orb.rules"
@@ -110,7 +111,7 @@ function registry.new(broker)
   if not options.offerBiDirectionalGIOP and not options.acceptBiDirectionalGIOP then return nil end
   return setmetatable({ broker = broker, accepts = options.acceptBiDirectionalGIOP or false, claims = {},
                         offers = options.offerBiDirectionalGIOP and options.max_minor >= 2,
-                        client = rules.list(options.clientTransportRule), server = rules.list(options.serverTransportRule) or {} }, registry)
+                        server = rules.list(options.serverTransportRule) or {} }, registry)
 end
 
 local function note(self, level, text) pcall(self.broker.log, level, text) end
@@ -119,9 +120,8 @@ local function note(self, level, text) pcall(self.broker.log, level, text) end
 
 --- Is a connection to this host to be offered? Then the server's half is open, and this is what the request says: the data of the context.
 function registry:offer(host)
-  if not self.offers then return nil end
-  local rule = self.client and rules.find(self.client, host)
-  if self.client and not (rule and rule.bidir and not rule.none) then return nil end
+  local reach = self.broker.secure.reach
+  if not self.offers or reach and not reach:both_ways(host) then return nil end
   local server = self.broker:need_server()
   if server.state == "new" then server:open() end
   if server.state ~= "open" then return nil end
@@ -145,8 +145,8 @@ end
 -- ---- connections that others open ----
 
 local function named(self, socket)
-  local host = socket:peer()
-  local rule = rules.find(self.server, host, (socket:address()))
+  local host, own = door.who(socket)
+  local rule = rules.find(self.server, host, own)
   return rule and rule.bidir and not rule.none, host
 end
 

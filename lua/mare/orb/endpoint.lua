@@ -3,10 +3,12 @@ mare.orb.endpoint: where a server listens, and which addresses its references ca
 
 An endpoint is { host = "", port = 0 } before it is opened: host "" listens on every interface, port 0 is any free one; opened, it also has
 `listener`, and `port` is the real one. It is the server's, which closes it. Published addresses are never a wildcard: what a client can't
-connect to has no place in a reference. Texts are spelled as omniORB spells them: giop:tcp:host:port, giop:tcp::, giop:tcp:[::1]:2809, and
-giop:ssl: for TLS.
+connect to has no place in a reference. Texts are spelled as omniORB spells them: giop:tcp:host:port, giop:tcp::, giop:tcp:[::1]:2809,
+giop:ssl: for TLS, and giop:unix:/path, whose host is "unix:/path" and whose port is 0.
 ]]
+local file = require "mare.file"
 local net = require "mare.net"
+local machine = require "mare.orb.machine"
 local tls = require "mare.tls"
 
 local endpoint = {}
@@ -15,7 +17,7 @@ local WILDCARD = { [""] = true, ["0.0.0.0"] = true, ["::"] = true, ["*"] = true 
 
 local function fail(text, why)
   error(("endpoint '%s': %s; write giop:tcp:host:port, giop:tcp:[ipv6]:port, giop:tcp:host: (any port) or giop:tcp:: (all interfaces), " ..
-    "and ssl for tcp where it is TLS"):format(text, why), 0)
+    "ssl for tcp where it is TLS, or giop:unix:/path"):format(text, why), 0)
 end
 
 local function port_of(text, digits)
@@ -25,13 +27,14 @@ local function port_of(text, digits)
   return port
 end
 
---- "giop:tcp:host:port" -> { host =, port =, tls = true if it is giop:ssl: }; raises for everything else.
+--- "giop:tcp:host:port" -> { host =, port =, tls = true if it is giop:ssl:, unix = path of giop:unix: }; raises for everything else.
 ---@param text string
----@return { host: string, port: integer, tls: true? }
+---@return { host: string, port: integer, tls: true?, unix: string? }
 function endpoint.parse(text)
   local transport, rest = text:match("^giop:(%w+):(.*)$")
   if not transport then fail(text, "it does not begin with giop:tcp:") end
-  if transport ~= "tcp" and transport ~= "ssl" then fail(text, ("there is no transport '%s' yet"):format(transport)) end
+  if transport == "unix" then return { host = "unix:" .. rest, port = 0, unix = rest } end
+  if transport ~= "tcp" and transport ~= "ssl" then fail(text, ("there is no transport '%s'"):format(transport)) end
   local host, digits = rest:match("^%[([%x:.%%%w]*)%]:(%d*)$")
   if not host then host, digits = rest:match("^([^%[%]:]*):([^:]*)$") end
   if not host then fail(text, "it is no host and port") end
@@ -50,8 +53,31 @@ function endpoint.list(options)
   return list
 end
 
+--- "tcp", "ssl" or "unix"
+function endpoint.kind(e) return e.unix and "unix" or e.tls and "ssl" or "tcp" end
+
+-- Of whoever runs this program.
+local function user() return os.getenv "USER" or os.getenv "LOGNAME" or "user" end
+
+-- A file that nobody has, in the folder of -ORBunixTransportDirectory.
+local function any_path(options)
+  local folder = (options.unixTransportDirectory or "/tmp/omni-%u"):gsub("%%u", (user():gsub("%%", "%%%%"))):gsub("/*$", "")
+  local made, err = file.mkdir(folder, "parents")
+  if not made then error(("giop:unix: cannot make the folder '%s': %s"):format(folder, err), 0) end
+  return ("%s/%09d-%d"):format(folder, math.random(0, 999999999), os.time())
+end
+
+local function open_unix(e, options)
+  local path = e.unix ~= "" and e.unix or any_path(options)
+  local how = { backlog = options.listenBacklog, mode = options.unixTransportPermission or tonumber("777", 8) }
+  local listener, err, code = net.listen("unix:" .. path, how)
+  if not listener then error(("cannot listen on giop:unix:%s: %s (%s)"):format(path, err, code), 0) end
+  return { host = "unix:" .. path, port = 0, unix = path, listener = listener, wildcard = false }
+end
+
 --- Listens. Raises with the address when it can't. `secure`: the broker's, for TLS.
 function endpoint.open(e, options, secure)
+  if e.unix then return open_unix(e, options or {}) end
   local where = { port = e.port }
   if not WILDCARD[e.host] then where.host = e.host end
   if e.host == "0.0.0.0" then where.host = e.host end       -- the user means IPv4 alone
@@ -69,7 +95,7 @@ end
 ---------------------------------------------------------------------------------------------------------- own addresses
 
 -- Which of our addresses the system would send from: connecting a datagram socket asks the routing table and sends nothing.
-local function source(target)
+function endpoint.source(target)
   local socket = net.udp()
   if not socket then return nil end
   local host
@@ -81,22 +107,12 @@ end
 local function is_loopback(address) return address:match("^127%.") ~= nil or address == "::1" end
 local function usable(address) return address and not WILDCARD[address] and not is_loopback(address) and not address:match("^[fF][eE]80:") end
 
-local function hostname()
-  for _, path in ipairs { "/proc/sys/kernel/hostname", "/etc/hostname" } do
-    local file = io.open(path)
-    local name = file and file:read("l")
-    if file then file:close() end
-    if name and name ~= "" then return name end
-  end
-  return os.getenv("HOSTNAME")
-end
-
 -- Documentation addresses, which nobody has: only the route to them counts.
-local function ipv4() local a = source("192.0.2.1") return usable(a) and a or nil end
-local function ipv6() local a = source("2001:db8::1") return usable(a) and a or nil end
+local function ipv4() local a = endpoint.source("192.0.2.1") return usable(a) and a or nil end
+local function ipv6() local a = endpoint.source("2001:db8::1") return usable(a) and a or nil end
 
 local function by_name()
-  local name = hostname()
+  local name = machine.name()
   for _, address in ipairs(name and net.resolve(name, 2) or {}) do
     if usable(address) then return address end
   end
@@ -117,10 +133,17 @@ local function add(list, seen, host, port, secured)
   list[#list + 1] = { host, port, tls = secured }
 end
 
+-- Under the name that this machine has: who reads it elsewhere knows that it is not for him.
+local function add_unix(list, seen, e)
+  if seen[e.host] then return end
+  seen[e.host] = true
+  list[#list + 1] = { e.host, 0, unix = e.unix, machine = machine.name() or "localhost" }
+end
+
 -- The port of the first endpoint of this kind.
 local function port_of_kind(opened, secured)
   for _, e in ipairs(opened) do
-    if e.tls == secured then return e.port end
+    if e.tls == secured and not e.unix then return e.port end
   end
   return opened[1].port
 end
@@ -129,8 +152,8 @@ local RULES = {
   addr = function(e) return e.wildcard and own(e.bound) or e.host end,
   ipv4 = function(e) return e.wildcard and ipv4() or not e.host:find(":", 1, true) and e.host or nil end,
   ipv6 = function(e) return e.wildcard and ipv6() or e.host:find(":", 1, true) and e.host or nil end,
-  name = function(e) return e.wildcard and hostname() or e.host end,
-  hostname = hostname,
+  name = function(e) return e.wildcard and machine.name() or e.host end,
+  hostname = machine.name,
 }
 RULES.fqdn = RULES.name
 
@@ -144,12 +167,16 @@ end
 local function publish(list, seen, opened, rule)
   if rule:match("^giop:") then
     local e = endpoint.parse(rule)
+    if e.unix then return add_unix(list, seen, e) end
     if WILDCARD[e.host] then fail(rule, "an address that clients use has a host") end
     add(list, seen, e.host, e.port ~= 0 and e.port or port_of_kind(opened, e.tls), e.tls)
     return
   end
   local all = rule:match("^all%((%w+)%)$")       -- of both families, for we know one address of each
   if all == "addr" then
+    for _, e in ipairs(opened) do
+      if e.unix then add_unix(list, seen, e) end
+    end
     publish(list, seen, opened, "ipv4")
     return publish(list, seen, opened, "ipv6")
   end
@@ -157,7 +184,9 @@ local function publish(list, seen, opened, rule)
   if not find then
     error(("-ORBendPointPublish: there is no rule '%s'; there are giop:tcp:host:port, giop:ssl:host:port, %s"):format(rule, names()), 0)
   end
-  for _, e in ipairs(opened) do add(list, seen, find(e), e.port, e.tls) end
+  for _, e in ipairs(opened) do
+    if not e.unix then add(list, seen, find(e), e.port, e.tls) elseif rule == "addr" then add_unix(list, seen, e) end
+  end
 end
 
 --- The addresses of opened endpoints for references: { { host, port, tls = true? }, … }. options.endPointPublish is a list of what

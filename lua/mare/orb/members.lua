@@ -26,17 +26,18 @@ group.__index = group
 
 ------------------------------------------------------------------------------------------------------- inside a member
 
--- The first endpoint of each kind that the server has, with and without TLS.
+-- The first endpoint of each kind that the server has: TCP, TLS, Unix sockets.
 local function kinds_of(server)
   local list, seen = {}, {}
   for _, e in ipairs(server.opened) do
-    if not seen[e.tls or false] then list[#list + 1] = e end
-    seen[e.tls or false] = true
+    if not seen[endpoint.kind(e)] then list[#list + 1] = e end
+    seen[endpoint.kind(e)] = true
   end
   return list
 end
 
 local function any_port(e)
+  if e.unix then return "giop:unix:" end
   return ("giop:%s:%s:"):format(e.tls and "ssl" or "tcp", e.host:find(":", 1, true) and "[" .. e.host .. "]" or e.host)
 end
 
@@ -54,7 +55,7 @@ local function inherited(server)
   for _, name in ipairs { "InitRef", "DefaultInitRef", "giopMaxMsgSize", "maxGIOPVersion", "inConScanPeriod", "outConScanPeriod",
                           "maxServerThreadPerConnection", "maxMessageMemory", "maxMessageMemoryPerConnection", "nativeCharCodeSet", "traceLevel",
                           "traceFile", "verifyObjectExistsAndType", "serverTransportRule", "clientTransportRule", "acceptBiDirectionalGIOP",
-                          "offerBiDirectionalGIOP" } do
+                          "offerBiDirectionalGIOP", "unixTransportDirectory" } do
     copy["ORB" .. name] = options[name]
   end
   if options.InitRef then
@@ -202,8 +203,8 @@ end
 local function open_all(self, server)
   local kinds = {}
   for i, e in ipairs(kinds_of(server)) do
-    local opened = endpoint.open({ host = e.host, port = 0, tls = e.tls }, server.broker.options, server.broker.secure)
-    kinds[e.tls or false], self.listeners[i] = opened, opened.listener
+    local opened = endpoint.open({ host = e.host, port = 0, tls = e.tls, unix = e.unix and "" }, server.broker.options, server.broker.secure)
+    kinds[endpoint.kind(e)], self.listeners[i] = opened, opened.listener
   end
   return kinds
 end
@@ -212,11 +213,12 @@ end
 local function addresses_of(server, kinds)
   local list, seen = {}, {}
   for _, address in ipairs(server.addresses) do
-    local e = kinds[address.tls or false]
-    local name = e and address[1] .. "\0" .. e.port
+    local e = kinds[endpoint.kind(address)]
+    local host = e and (e.unix and e.host or address[1])
+    local name = e and host .. "\0" .. e.port
     if name and not seen[name] then
       seen[name] = true
-      list[#list + 1] = { address[1], e.port, tls = address.tls }
+      list[#list + 1] = { host, e.port, tls = address.tls, unix = e.unix, machine = address.machine }
     end
   end
   return list

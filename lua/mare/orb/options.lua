@@ -50,6 +50,12 @@ local function init_ref(value)
   return nil, "Name=reference"
 end
 
+local function permission(value)
+  local n = tostring(value):find "^0?[0-7][0-7][0-7]$" and tonumber(value, 8)
+  if n then return n end
+  return nil, "the permission bits of a file in octal, such as 0770"
+end
+
 local function verify_mode(value)
   if value == "none" or value:find "^peer" and (value:gsub(",fail", ""):gsub(",once", ""):gsub(",clientonce", "")) == "peer" then return value end
   return nil, "none, peer or peer,fail"
@@ -72,6 +78,7 @@ local known = {
   sslCAFile = { text }, sslCAPath = { text }, sslKeyFile = { text }, sslCipherList = { text }, sslVerifyMode = { verify_mode },
   user = { text }, passwordFile = { text },
   serverTransportRule = { rule, many = true }, clientTransportRule = { rule, many = true },
+  unixTransportDirectory = { text }, unixTransportPermission = { permission },
   acceptBiDirectionalGIOP = { flag }, offerBiDirectionalGIOP = { flag },
   listenBacklog = { number }, maxMessageMemory = { bytes }, maxMessageMemoryPerConnection = { bytes },
 }
@@ -87,7 +94,7 @@ for name in ([[
   poaUniquePersistentSystemIds principal resetTimeOutOnRetries retainAddressOrder socketSendBuffer strictIIOP
   supportBootstrapAgent supportCurrent supportPerThreadTimeOut tcAliasExpand threadPerConnectionLowerLimit threadPerConnectionPolicy
   threadPerConnectionUpperLimit threadPoolWatchConnection throwTransientOnTimeOut traceExceptions traceInvocationReturns traceInvocations
-  traceThreadId traceTime traceTimestamp unixTransportDirectory unixTransportPermission useTypeCodeIndirections validateUTF8 id
+  traceThreadId traceTime traceTimestamp useTypeCodeIndirections validateUTF8 id
   sslAcceptTimeOut sslKeyPassword
 ]]):gmatch("%S+") do ignored[name] = true end
 

@@ -100,11 +100,17 @@ function reference.endpoints(bytes, max_minor, secure)
       list[#list + 1] = { host = address.host, port = address.port, tls = address.tls, key = profile.key, minor = minor, profile = profile.data,
                           codesets = minor > 0 and ior.find(profile, ior.TAG_CODE_SETS) or nil,
                           kin = ior.find(profile, ior.TAG_ORB_TYPE) == ior.MARE, sas = address.sas, problem = address.problem,
-                          denied = address.denied }
+                          denied = address.denied, rank = address.rank or math.huge, place = #list }
     end
     if profile.error and profile.tag == ior.TAG_IIOP then
-      list[#list + 1] = { host = "?", port = 0, minor = 0, key = "", problem = profile.error }
+      list[#list + 1] = { host = "?", port = 0, minor = 0, key = "", problem = profile.error, rank = math.huge, place = #list }
     end
+  end
+  if secure.reach then
+    table.sort(list, function(a, b)
+      if a.rank ~= b.rank then return a.rank < b.rank end
+      return a.place < b.place
+    end)
   end
   return list
 end

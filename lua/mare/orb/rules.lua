@@ -3,8 +3,8 @@ mare.orb.rules: who may connect, by address, as omniORB's -ORBserverTransportRul
 
   "10.0.0.0/8 tcp,ssl"    "192.168.1.0/255.255.255.0 ssl"    "fd00::/8 ssl"    "localhost tcp"    "* none"
 
-A rule is a mask and what those may use whom it fits: tcp, ssl, both, or none. The first that fits counts; whom none fits is refused. "localhost" is
-who connects from this machine.
+A rule is a mask and what those may use whom it fits: tcp, ssl, unix, or none; and bidir, see duplex.lua. The first that fits counts; whom none fits
+is refused. "localhost" is who connects from this machine. For what we connect to see reach.lua.
 ]]
 local rules = {}
 
@@ -81,14 +81,17 @@ local function mask_of(text)
   return bits and { address = address, bits = bits } or nil
 end
 
---- { name = "*" or "localhost" | address =, bits =, tcp =, ssl =, none = } | nil, what it should be
+--- { name = "*" or "localhost" | address =, bits =, tcp =, ssl =, unix =, bidir =, none = }, each the place where the rule names it
+--- | nil, what it should be
 function rules.read(text)
   local mask, actions = tostring(text):match "^%s*(%S+)%s+(%S.-)%s*$"
   local rule = mask and mask_of(mask)
   if not rule then return nil, FORM end
+  local n = 0
   for action in actions:gmatch "[^,%s]+" do
     if not ACTIONS[action] then return nil, FORM end
-    rule[action] = true
+    n = n + 1
+    rule[action] = rule[action] or n
   end
   return rule
 end
@@ -127,10 +130,10 @@ function rules.find(list, host, own)
   end
 end
 
---- May who comes from this address to that of ours use "tcp" or "ssl"?
+--- May who comes from this address to that of ours use "tcp", "ssl" or "unix"?
 function rules.allow(list, host, own, transport)
   local rule = rules.find(list, host, own)
-  return rule ~= nil and not rule.none and rule[transport] == true
+  return rule ~= nil and not rule.none and rule[transport] ~= nil
 end
 
 return rules

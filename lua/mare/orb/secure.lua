@@ -6,13 +6,16 @@ that a file that is missing is found at once; else when a reference first needs 
 halves: `verify` is of servers, `client_cert` of clients.
 
 A reference that offers both TLS and plain TCP: TLS if it demands that, or the broker was given options of TLS, and never TCP after TLS has failed, or
-whoever can break connections could choose. With `required` TCP is not used at all, with `plain` TLS is not. Ours demand TLS unless a server has an
-open port for TCP, too: what anybody may call unprotected can't be said to require protection.
+whoever can break connections could choose. With `required` TCP is not used at all; `reach` (-ORBclientTransportRule) says what may be used for which
+host. Ours demand TLS unless a server has an open port for TCP, too: what anybody may call unprotected can't be said to require protection. A Unix
+socket of this machine needs no TLS, as nobody between hears what is said; but `required` leaves it out, too.
 ]]
 local tls = require "mare.tls"
 local gssup = require "mare.orb.giop.gssup"
+local ior = require "mare.orb.giop.ior"
+local machine = require "mare.orb.machine"
 local near = require "mare.orb.near"
-local rules = require "mare.orb.rules"
+local reach = require "mare.orb.reach"
 local security = require "mare.orb.giop.security"
 
 local secure = {}
@@ -67,14 +70,6 @@ local function merge(options)
   return given
 end
 
--- The one transport that a rule for clients leaves: "ssl", "tcp", or nil. Other rules concern transports there are not.
-local function only(list)
-  for _, text in ipairs(list or {}) do
-    local rule = rules.read(text)
-    if rule.name == "*" then return rule.ssl ~= rule.tcp and (rule.ssl and "ssl" or "tcp") or nil end
-  end
-end
-
 --- TLS of a broker with these options; raises what is wrong with them.
 function secure.new(options)
   if options.tls ~= nil then check(options.tls) end
@@ -82,9 +77,7 @@ function secure.new(options)
   if (options.user ~= nil) ~= (options.password ~= nil) then
     error("orb.init: user and password belong together, as do -ORBuser and -ORBpasswordFile", 0)
   end
-  local transport = only(options.clientTransportRule)
-  if transport == "ssl" then given.required = true end
-  local self = setmetatable({ hostname = given.hostname, required = given.required or false, plain = transport == "tcp",
+  local self = setmetatable({ hostname = given.hostname, required = given.required or false, reach = reach.new(options.clientTransportRule),
                               given = next(given) ~= nil,
                               client_cert = given.client_cert or "none", handshake = options.limits and options.limits.handshake or HANDSHAKE,
                               context = given.context, has_cert = given.cert ~= nil or given.context ~= nil,
@@ -108,7 +101,7 @@ end
 
 local function offers_tcp(addresses)
   for _, a in ipairs(addresses) do
-    if not a.tls then return true end
+    if not a.tls and not a.unix then return true end
   end
   return false
 end
@@ -176,26 +169,71 @@ function secure:why_refused(sent)
   return "the reference does not ask for a name and a password, so none were sent; if the server asks for them, use the IOR it gives"
 end
 
---- The addresses of a profile to try, of those without TLS (ior.addresses) and those with it: { { host =, port =, tls =, problem = } … }
-function secure:choose(profile, plain)
-  local ways = security.ways(profile)
+-- May this be used for a host? Then its rank, see reach.lua.
+local function rank(self, host, transport)
+  if not self.reach then return 0 end
+  return self.reach:rank(host, transport)
+end
+
+-- The ways with TLS that may be used.
+local function with_tls(self, ways)
   local list = {}
-  if #ways > 0 and (ways.demanded or self.given) and not self.plain then
-    for i, way in ipairs(ways) do
-      local a = self.user and asks_who(way)
-      list[i] = { host = way.host, port = way.port, tls = true, problem = problem_of(self, way),
-                  sas = a and gssup.establish(self.user, self.password, a.target) or nil }
-      list[i].denied = list[i].problem ~= nil
+  for _, way in ipairs(ways) do
+    local place = rank(self, way.host, "ssl")
+    local a = self.user and asks_who(way)
+    local problem = problem_of(self, way)
+    if place then
+      list[#list + 1] = { host = way.host, port = way.port, tls = true, rank = place, problem = problem, denied = problem ~= nil,
+                          sas = a and gssup.establish(self.user, self.password, a.target) or nil }
     end
-    return list
-  end
-  for i, a in ipairs(plain) do
-    list[i] = { host = a.host, port = a.port }
-    if self.required then list[i].problem, list[i].denied = "it offers no TLS, and this broker requires it", true
-    elseif self.plain and ways.demanded then list[i].problem, list[i].denied = "it demands TLS, which -ORBclientTransportRule leaves out", true
-    elseif a.port == 0 then list[i].problem = "it has port 0" end
   end
   return list
+end
+
+-- Why an address without TLS can't be used, and whether that is forbidden.
+local function objection(self, ways, a)
+  if self.required then return "it offers no TLS, and this broker requires it", true end
+  if #ways > 0 and ways.demanded then return "it demands TLS, which -ORBclientTransportRule leaves out", true end
+  if a.port == 0 then return a.lacks or "it has port 0" end
+  if rank(self, a.host, "tcp") then return nil end
+  if rank(self, a.host, "ssl") then return "it offers no TLS, and -ORBclientTransportRule lets nothing else be used for it", true end
+  return ("no rule of -ORBclientTransportRule lets %s be called"):format(a.host), true
+end
+
+local function without_tls(self, ways, plain)
+  local list = {}
+  for i, a in ipairs(plain) do
+    local problem, denied = objection(self, ways, a)
+    list[i] = { host = a.host, port = a.port, problem = problem, denied = denied, rank = rank(self, a.host, "tcp") }
+  end
+  return list
+end
+
+-- Those of Unix sockets. `here`: the name of this machine.
+local function local_ones(self, profile, here)
+  local list, elsewhere = {}, nil
+  for _, u in ipairs(ior.unix_addresses(profile)) do
+    local place = rank(self, "unix:" .. u.path, "unix")
+    if u.host ~= here then elsewhere = u.host
+    elseif place and not self.required then list[#list + 1] = { host = "unix:" .. u.path, port = 0, rank = place } end
+  end
+  return list, elsewhere
+end
+
+--- The addresses of a profile to try, of those without TLS (ior.addresses), those with it, and Unix sockets:
+--- { { host =, port =, tls =, problem =, denied =, rank = } … }
+function secure:choose(profile, plain)
+  local ways = security.ways(profile)
+  local list, elsewhere = local_ones(self, profile, machine.name())
+  if #list > 0 and plain[1] and plain[1].port == 0 and #ways == 0 then return list end
+  if elsewhere and plain[1] then
+    plain[1].lacks = ("it has port 0, and a Unix socket on the machine '%s', which is not this one"):format(elsewhere)
+  end
+  local secured = with_tls(self, ways)
+  local plainly = (#secured == 0 or not (ways.demanded or self.given)) and without_tls(self, ways, plain) or nil
+  local usable = plainly and plainly[1] and not plainly[1].problem and not (secured[1] and secured[1].rank < plainly[1].rank)
+  local others = plainly and (usable or #secured == 0) and plainly or secured
+  return table.move(others, 1, #others, #list + 1, list)
 end
 
 return secure

@@ -291,10 +291,11 @@ function server:reference(entry, def)
   return self.broker:proxy(ior.stringify(self:ior_of(entry)), def)
 end
 
---- The first address in references: "host:port".
+--- The first address in references: "host:port", or "unix:/path".
 function server:address()
   self:open()
   local host, port = table.unpack(self.addresses[1])
+  if port == 0 then return host end
   return ("%s:%d"):format(host:find(":", 1, true) and "[" .. host .. "]" or host, port)
 end
 

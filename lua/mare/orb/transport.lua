@@ -57,10 +57,12 @@ local function sooner(a, b)
   return a < b and a or b
 end
 
--- A connection, with TLS or without. -> socket | nil, message, code
+-- A connection, with TLS or without; port 0: to a Unix socket, whose host is unix:/path. -> socket | nil, message, code
 local function connect(self, host, port, deadline, tls)
   local options = self.options
-  local sock, err, code = net.connect(host, port, { timeout = sooner(options.connect_timeout, remaining(deadline)) })
+  local how = { timeout = sooner(options.connect_timeout, remaining(deadline)) }
+  local sock, err, code
+  if port == 0 then sock, err, code = net.connect(host, how) else sock, err, code = net.connect(host, port, how) end
   if not sock or not tls then return sock, err, code end
   return options.secure:client(sock, host, sooner(options.connect_timeout, remaining(deadline)))
 end
@@ -101,6 +103,7 @@ end
 
 --- What links to an address are known by. GIOP 1.0 knows no code sets, so it has connections of its own; and so has TLS.
 function transport.name(host, port, minor, tls)
+  if port == 0 then return host .. (minor == 0 and " (GIOP 1.0)" or "") end
   return (host:find(":", 1, true) and "[" .. host .. "]" or host) .. ":" .. port .. (minor == 0 and " (GIOP 1.0)" or "") .. (tls and " (TLS)" or "")
 end
 

@@ -10,6 +10,7 @@
 ---@field TAG_POLICIES integer
 ---@field TAG_ALTERNATE_IIOP_ADDRESS integer
 ---@field TAG_SSL_SEC_TRANS integer
+---@field TAG_OMNIORB_UNIX_TRANS integer
 ---@field null string the nil reference
 local ior = {}
 
@@ -57,6 +58,15 @@ function ior.iiop(t) end
 ---@param profile mare.orb.Profile
 ---@return { host: string, port: integer }[] addresses in the order in which to try them
 function ior.addresses(profile) end
+
+---@param profile mare.orb.Profile
+---@return { host: string, path: string }[] sockets its Unix sockets, each with the name of its machine
+function ior.unix_addresses(profile) end
+
+---@param machine string
+---@param path string
+---@return { [1]: integer, [2]: string } component
+function ior.unix_component(machine, path) end
 
 ---@param profile mare.orb.Profile
 ---@param tag integer

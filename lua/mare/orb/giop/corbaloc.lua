@@ -2,10 +2,12 @@
 --
 --   corbaloc::host:2809/key            corbaloc:iiop:1.2@[::1]:2809,:backup/key            corbaloc:rir:/NameService
 --   corbaloc:ssliop:host:2810/key      over TLS
+--   corbaloc:omniunix:/path:/key       a Unix socket of this machine, as omniORB writes it; a : or , in the path is %xx
 --
 -- Without a version it is IIOP 1.0 (1.2 over TLS: 1.0 can't say so), without a port 2809; both are the specification's. Bytes of a key that are not
 -- allowed in a URL are %xx.
 local ior = require "mare.orb.giop.ior"
+local machine = require "mare.orb.machine"
 local security = require "mare.orb.giop.security"
 
 local corbaloc = { PORT = 2809 }
@@ -77,39 +79,61 @@ local function ssliop(text, at, word)
   return address
 end
 
+-- Where a Unix socket's address ends, which has slashes in it: at a : or a comma, or the end. -> address, that place | nil, message
+local function unix(text, at)
+  local word = text:match("^[^:,]*", at)
+  local address, rest, where = version(text, at, word)
+  if not address then return nil, rest end
+  local path, err = corbaloc.unescape(text:sub(1, at + #word - 1), where or at)
+  if not path then return nil, err end
+  if path == "" or path:find("\0", 1, true) then return mistake(text, at, "the path of a Unix socket is missing") end
+  address.kind, address.minor, address.path, address.host, address.port = "omniunix", 2, path, machine.name() or "localhost", 0
+  local stop = at + #word
+  return address, text:sub(stop, stop) == ":" and stop + 1 or stop
+end
+
 local function one_address(text, at, word)
   local protocol, rest = word:match("^(%a*[%w+.-]*):(.*)$")
-  if not protocol then return mistake(text, at, "an address begins with iiop:, :, ssliop: or rir:") end
+  if not protocol then return mistake(text, at, "an address begins with iiop:, :, ssliop:, omniunix: or rir:") end
   protocol = protocol:lower()
   if protocol == "" or protocol == "iiop" then return iiop(text, at + #word - #rest, rest) end
   if protocol == "ssliop" then return ssliop(text, at + #word - #rest, rest) end
-  if protocol ~= "rir" then return mistake(text, at, ("the protocol %s is not known here; iiop, ssliop and rir are"):format(protocol)) end
+  if protocol ~= "rir" then return mistake(text, at, ("the protocol %s is not known here; iiop, ssliop, omniunix and rir are"):format(protocol)) end
   if rest ~= "" then return mistake(text, at + 4, "nothing follows rir: but / and a name") end
   return { kind = "rir" }
 end
 
+-- The address at `at`, and where it ends: at a comma, a slash or the end. | nil, message
+local function next_address(text, at)
+  if text:sub(at, at + 8):lower() == "omniunix:" then return unix(text, at + 9) end
+  local stop = text:find("[,/]", at) or #text + 1
+  local address, err = one_address(text, at, text:sub(at, stop - 1))
+  return address, address and stop or err
+end
+
 -- corbaloc.addresses(text, at) -> what parse gives, of the part behind the scheme
 function corbaloc.addresses(text, at)
-  local slash = text:find("/", at, true)
-  local list = {}
-  local stop = slash or #text + 1
+  local list, stop = {}
   repeat
-    local comma = text:find(",", at, true)
-    local last = (not comma or comma > stop) and stop or comma
-    local address, err = one_address(text, at, text:sub(at, last - 1))
-    if not address then return nil, err end
+    local address, where = next_address(text, at)
+    if not address then return nil, where end
+    stop = where
+    local more = text:sub(stop, stop) == ","
     list[#list + 1] = address
-    if address.kind == "rir" and (#list > 1 or last < stop) then return mistake(text, at, "rir: stands alone") end
-    if list[1].kind == "rir" and #list > 1 then return mistake(text, at, "rir: stands alone") end
-    at = last + 1
-  until last == stop
+    if list[1].kind == "rir" and (#list > 1 or more) or address.kind == "rir" and #list > 1 then
+      return mistake(text, at, "rir: stands alone")
+    end
+    at = stop + 1
+  until not more
+  if stop <= #text and text:sub(stop, stop) ~= "/" then return mistake(text, stop, "after the addresses comes / and the key") end
   local key, err = corbaloc.unescape(text, stop + 1)
   if not key then return nil, err end
   list.key = (key == "" and list[1].kind == "rir") and "NameService" or key
   return list
 end
 
--- corbaloc.parse(text) -> { { kind = "iiop" | "ssliop", minor =, host =, port = } | { kind = "rir" } …, key = } | nil, message
+-- corbaloc.parse(text) -> { { kind = "iiop" | "ssliop" | "omniunix", minor =, host =, port =, path = of the last } | { kind = "rir" } …, key = }
+-- | nil, message
 function corbaloc.parse(text)
   local scheme = text:match("^(%a+):")
   if not scheme or scheme:lower() ~= "corbaloc" then return nil, "a corbaloc begins with corbaloc:" end
@@ -122,6 +146,7 @@ function corbaloc.reference(list)
   local profiles = {}
   for i, a in ipairs(list) do
     profiles[i] = { tag = ior.TAG_IIOP, minor = a.minor, host = a.host, port = a.port, key = list.key }
+    if a.kind == "omniunix" then profiles[i].components = { ior.unix_component(a.host, a.path) } end
     if a.kind == "ssliop" then
       profiles[i].port = 0
       profiles[i].components = { { ior.TAG_SSL_SEC_TRANS, security.make_ssl(security.TLS, security.INTEGRITY | security.CONFIDENTIALITY, a.port) } }

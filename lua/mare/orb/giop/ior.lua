@@ -14,6 +14,7 @@ local ior = {
   TAG_ORB_TYPE = 0, TAG_CODE_SETS = 1, TAG_POLICIES = 2, TAG_ALTERNATE_IIOP_ADDRESS = 3,         -- components
   TAG_SSL_SEC_TRANS = security.TAG_SSL_SEC_TRANS, TAG_CSI_SEC_MECH_LIST = security.TAG_CSI_SEC_MECH_LIST,
   TAG_TLS_SEC_TRANS = security.TAG_TLS_SEC_TRANS,
+  TAG_OMNIORB_UNIX_TRANS = 0x41545402,           -- a Unix socket: the machine's name, the file's
   MARE = pack("<I1xxxI4", 1, 0x6d617265),        -- TAG_ORB_TYPE of our own: "mare"
 }
 
@@ -71,6 +72,15 @@ local function address(data)
   end)
 end
 
+local function unix_address(data)
+  return within(data, "TAG_OMNIORB_UNIX_TRANS", function(order, at)
+    local host, path
+    host, at = get_string(data, order, at, "a machine's name")
+    path = get_string(data, order, at, "a path")
+    return { host = host, path = path }
+  end)
+end
+
 local function orb_type(data)
   return within(data, "TAG_ORB_TYPE", function(order, at) return (unpack(order .. "I4", data, at)) end)
 end
@@ -82,7 +92,7 @@ end
 local readers = {
   [ior.TAG_ORB_TYPE] = orb_type, [ior.TAG_CODE_SETS] = codesets.parse, [ior.TAG_POLICIES] = policies,
   [ior.TAG_ALTERNATE_IIOP_ADDRESS] = address, [ior.TAG_SSL_SEC_TRANS] = security.ssl, [ior.TAG_TLS_SEC_TRANS] = security.tls,
-  [ior.TAG_CSI_SEC_MECH_LIST] = security.mechanisms,
+  [ior.TAG_CSI_SEC_MECH_LIST] = security.mechanisms, [ior.TAG_OMNIORB_UNIX_TRANS] = unix_address,
 }
 
 -- ior.component(tag, data) -> what it says: a number, a table | nil, message | nil: an unknown one
@@ -107,6 +117,21 @@ function ior.addresses(profile)
     if other then list[#list + 1] = other end
   end
   return list
+end
+
+-- ior.unix_addresses(profile) -> { { host = the machine's name, path = } … }; none of a profile that is not IIOP
+function ior.unix_addresses(profile)
+  local list = {}
+  for _, c in ipairs(profile.host and profile.components or {}) do
+    local one = c[1] == ior.TAG_OMNIORB_UNIX_TRANS and unix_address(c[2])
+    if one and one.path ~= "" then list[#list + 1] = one end
+  end
+  return list
+end
+
+-- ior.unix_component(machine, path) -> a component { tag, data }
+function ior.unix_component(machine, path)
+  return { ior.TAG_OMNIORB_UNIX_TRANS, pack("<!4I1s4s4", 1, machine .. "\0", path .. "\0") }
 end
 
 -- ---- profiles ----
@@ -219,13 +244,24 @@ local function secure(components, t, host, port)
   end
 end
 
+-- A Unix socket stands in the first profile; without another address its host is the machine, and its port 0.
+local function add_unix(t, minor, components, profiles)
+  for _, a in ipairs(t.addresses) do
+    if a.unix and not profiles[1] then
+      profiles[1] = { tag = 0, minor = minor, host = a.machine, port = 0, key = t.key, components = components }
+    end
+    if a.unix then table.insert(profiles[1].components, ior.unix_component(a.machine, a.unix)) end
+  end
+end
+
 -- The first address without TLS is the profile's, the others are alternatives. One with TLS stands in that profile if the host is the same, else it
 -- has a profile of its own, with port 0.
 local function profiles_of(t, minor, components)
   local main, more = nil, {}
   for _, a in ipairs(t.addresses) do
     local host, port = a[1], a[2]
-    if not a.tls and not main then main = { tag = 0, minor = minor, host = host, port = port, key = t.key, components = components }
+    if a.unix then -- luacheck: ignore 542
+    elseif not a.tls and not main then main = { tag = 0, minor = minor, host = host, port = port, key = t.key, components = components }
     elseif not a.tls then table.insert(components, alternative(host, port)) end
   end
   for _, a in ipairs(t.addresses) do
@@ -240,10 +276,12 @@ local function profiles_of(t, minor, components)
     end
   end
   if main then table.insert(more, 1, main) end
+  add_unix(t, minor, components, more)
   return more
 end
 
--- ior.iiop{ type_id =, addresses = { { host, port, tls = true? } … }, key =, minor = 2, components = { { tag, data } … }, codeset = first,
+-- ior.iiop{ type_id =, addresses = { { host, port, tls = true?, unix = path and machine = its name? } … }, key =, minor = 2,
+--           components = { { tag, data } … }, codeset = first,
 --           tls = { supports =, requires =, mechanism = and target = if clients must say who they are } } -> canonical
 -- The further addresses are alternatives, in IIOP 1.0 profiles of their own. Our code sets are added unless the components have some.
 function ior.iiop(t)
