@@ -1,4 +1,4 @@
--- mare with omniORB and JacORB, as client and as server, over one rich interface.
+-- mare with omniORB, JacORB and GlassFish's ORB, as client and as server, over one rich interface.
 -- runs under: mare
 -- runs alone
 local fiber = require "mare".fiber

@@ -63,7 +63,8 @@ local text = broker:object_to_string(me)
 local here = broker.server.opened[1]
 local address = broker:proxy(("corbaloc:%s:127.0.0.1:%d/forward"):format(here.tls and "ssliop" or "", here.port), "Shore::Rich")
 
-function rich.is_myself(_, o) return broker:object_to_string(o) == text end
+-- GlassFish's ORB writes a reference that it passes on anew, in its own byte order.
+function rich.is_myself(_, o) return broker:proxy(text):_is_equivalent(broker:proxy(broker:object_to_string(o))) end
 function rich.more() return more end
 function rich.forwarder() return address end
 

@@ -9,8 +9,8 @@ public final class Server extends SenderPOA {
   static Properties properties() {
     Properties p = new Properties();
     p.putAll(System.getProperties());
-    p.put("org.omg.CORBA.ORBClass", "org.jacorb.orb.ORB");
-    p.put("org.omg.CORBA.ORBSingletonClass", "org.jacorb.orb.ORBSingleton");
+    p.putIfAbsent("org.omg.CORBA.ORBClass", "org.jacorb.orb.ORB");
+    p.putIfAbsent("org.omg.CORBA.ORBSingletonClass", "org.jacorb.orb.ORBSingleton");
     return p;
   }
 

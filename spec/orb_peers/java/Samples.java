@@ -15,6 +15,7 @@ final class Samples {
   private static ORB orb;
 
   static void use(ORB theOrb) { orb = theOrb; }
+  static ORB orb() { return orb; }
 
   /** How many samples t_TYPE is tried with in one go. */
   static int count(String type) {
@@ -213,7 +214,7 @@ final class Samples {
 
   private static Any of(String s) { Any a = orb.create_any(); a.insert_string(s); return a; }
 
-  /** Fills an any by its type, because insert() of an alias or of nil keeps another one. */
+  /** Fills an any by its type: insert() of an alias or of nil keeps another one, and what JacORB's compiler writes for others fills only its own anys. */
   private static void read(Any a, org.omg.CORBA.TypeCode type, java.util.function.Consumer<org.omg.CORBA.portable.OutputStream> write) {
     org.omg.CORBA.portable.OutputStream out = orb.create_any().create_output_stream();
     write.accept(out);
@@ -235,24 +236,24 @@ final class Samples {
       case 10: a.insert_char('z'); break;
       case 11: a.insert_octet((byte) 255); break;
       case 12: a.insert_string(LATIN); break;
-      case 13: Name8Helper.insert(a, "12345678"); break;
-      case 14: MoneyHelper.insert(a, new BigDecimal("12345.67")); break;
-      case 15: TideHelper.insert(a, Tide.RISING); break;
+      case 13: read(a, Name8Helper.type(), out -> Name8Helper.write(out, "12345678")); break;
+      case 14: read(a, MoneyHelper.type(), out -> MoneyHelper.write(out, new BigDecimal("12345.67"))); break;
+      case 15: read(a, TideHelper.type(), out -> TideHelper.write(out, Tide.RISING)); break;
       case 16: read(a, MetresHelper.type(), out -> out.write_long(12)); break;
-      case 17: PointHelper.insert(a, point(0)); break;
-      case 18: DeepHelper.insert(a, deep()); break;
-      case 19: TreeHelper.insert(a, (Tree) structure("tree", 1)); break;
-      case 20: ByTideHelper.insert(a, (ByTide) union("bytide", 3)); break;
-      case 21: ExprHelper.insert(a, (Expr) union("expr", 1)); break;
-      case 22: ShortsHelper.insert(a, new short[] {-1, 0, 1}); break;
-      case 23: MixedsHelper.insert(a, mixeds()); break;
-      case 24: OctetsHelper.insert(a, octets(256, 1)); break;
-      case 25: CubeHelper.insert(a, cube(0)); break;
-      case 26: NamesHelper.insert(a, names()); break;
+      case 17: read(a, PointHelper.type(), out -> PointHelper.write(out, point(0))); break;
+      case 18: read(a, DeepHelper.type(), out -> DeepHelper.write(out, deep())); break;
+      case 19: read(a, TreeHelper.type(), out -> TreeHelper.write(out, (Tree) structure("tree", 1))); break;
+      case 20: read(a, ByTideHelper.type(), out -> ByTideHelper.write(out, (ByTide) union("bytide", 3))); break;
+      case 21: read(a, ExprHelper.type(), out -> ExprHelper.write(out, (Expr) union("expr", 1))); break;
+      case 22: read(a, ShortsHelper.type(), out -> ShortsHelper.write(out, new short[] {-1, 0, 1})); break;
+      case 23: read(a, MixedsHelper.type(), out -> MixedsHelper.write(out, mixeds())); break;
+      case 24: read(a, OctetsHelper.type(), out -> OctetsHelper.write(out, octets(256, 1))); break;
+      case 25: read(a, CubeHelper.type(), out -> CubeHelper.write(out, cube(0))); break;
+      case 26: read(a, NamesHelper.type(), out -> NamesHelper.write(out, names())); break;
       case 27: read(a, BaseHelper.type(), out -> out.write_Object(null)); break;
       case 28: a.insert_any(of("inner")); break;
       case 29: a.insert_TypeCode(TreeHelper.type()); break;
-      case 30: FullHelper.insert(a, new Full(Tide.HIGH, -1, "full", point(0), new String[] {"a"})); break;
+      case 30: read(a, FullHelper.type(), out -> FullHelper.write(out, new Full(Tide.HIGH, -1, "full", point(0), new String[] {"a"}))); break;
       default: a.type(orb.get_primitive_tc(TCKind.tk_null));
     }
     return a;
@@ -260,7 +261,7 @@ final class Samples {
 
   private static Any wideAny(int i) {
     Any a = orb.create_any();
-    if (i == 0) a.insert_wchar('\u2206'); else if (i == 1) a.insert_wstring(WIDE); else Wide8Helper.insert(a, EIGHT);
+    if (i == 0) a.insert_wchar('\u2206'); else if (i == 1) a.insert_wstring(WIDE); else read(a, Wide8Helper.type(), out -> Wide8Helper.write(out, EIGHT));
     return a;
   }
 }

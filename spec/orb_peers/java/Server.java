@@ -8,25 +8,32 @@ import org.omg.CORBA.ORB;
 import org.omg.PortableServer.POA;
 import org.omg.PortableServer.POAHelper;
 
-/** The rich interface served over JacORB. Prints the reference, serves until its standard input ends. */
+/** The rich interface served over JacORB, or over the ORB that the properties name. Prints the reference, serves until its standard input ends. */
 public final class Server implements InvocationHandler {
   private final AtomicInteger sum = new AtomicInteger();
   private volatile String name = "nobody";
   private volatile Point place = new Point((short) 0, 0);
-  private Rich self;
+  private Rich self, forwarder;
+  private final Runnable first;                             // before each call: -Dmare.first=CLASS
+
+  private Server() throws Exception {
+    String name = System.getProperty("mare.first");
+    first = name == null ? () -> {} : (Runnable) Class.forName(name).getConstructor().newInstance();
+  }
 
   static Properties properties() {
     Properties p = new Properties();
     p.putAll(System.getProperties());
-    p.put("org.omg.CORBA.ORBClass", "org.jacorb.orb.ORB");
+    p.putIfAbsent("org.omg.CORBA.ORBClass", "org.jacorb.orb.ORB");
     p.putIfAbsent("jacorb.connection.client.pending_reply_timeout", "20000");
-    p.put("org.omg.CORBA.ORBSingletonClass", "org.jacorb.orb.ORBSingleton");
+    p.putIfAbsent("org.omg.CORBA.ORBSingletonClass", "org.jacorb.orb.ORBSingleton");
     return p;
   }
 
   @Override
   public Object invoke(Object proxy, Method method, Object[] args) throws Throwable {
     String op = method.getName();
+    first.run();
     if (op.startsWith("t_")) return sample(op.substring(2), (Integer) args[0], args[1]);
     if (op.startsWith("swap_")) return swap(args);
     switch (op) {
@@ -45,7 +52,7 @@ public final class Server implements InvocationHandler {
       case "slow": Thread.sleep((Integer) args[0]); return null;
       case "myself": return self;
       case "none": case "more": return null;
-      case "forwarder": return null;                        // a servant manager of JacORB 3.9 that forwards never answers
+      case "forwarder": return forwarder;
       case "is_myself": return self._is_equivalent((org.omg.CORBA.Object) args[0]);
       case "call_back": return ((Base) args[0]).grow((Integer) args[1]);
       case "hashCode": return System.identityHashCode(this);
@@ -79,6 +86,8 @@ public final class Server implements InvocationHandler {
     RichOperations operations =
       (RichOperations) Proxy.newProxyInstance(Server.class.getClassLoader(), new Class<?>[] {RichOperations.class}, server);
     server.self = new RichPOATie(operations)._this(orb);
+    org.omg.CORBA.Object forwarder = Forwarder.to(server.self, RichHelper.id(), orb, root);
+    server.forwarder = forwarder == null ? null : RichHelper.unchecked_narrow(forwarder);
     root.the_POAManager().activate();
     System.out.println(orb.object_to_string(server.self));
     System.out.flush();

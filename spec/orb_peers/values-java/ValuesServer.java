@@ -15,9 +15,9 @@ public final class ValuesServer implements InvocationHandler {
   static Properties properties() {
     Properties p = new Properties();
     p.putAll(System.getProperties());
-    p.put("org.omg.CORBA.ORBClass", "org.jacorb.orb.ORB");
+    p.putIfAbsent("org.omg.CORBA.ORBClass", "org.jacorb.orb.ORB");
     p.putIfAbsent("jacorb.connection.client.pending_reply_timeout", "20000");
-    p.put("org.omg.CORBA.ORBSingletonClass", "org.jacorb.orb.ORBSingleton");
+    p.putIfAbsent("org.omg.CORBA.ORBSingletonClass", "org.jacorb.orb.ORBSingleton");
     return p;
   }
 
