@@ -13,7 +13,8 @@ local usage = [==[
 usage: mare call [options] REFERENCE OPERATION [ARGUMENT...]
 
 REFERENCE is IOR:..., corbaloc:..., corbaname:... or file:///path of a file that holds one. OPERATION is the name of an operation, or of an
-attribute: without an argument it is read, with one it is set. _is_a ID, _non_existent and _interface need no IDL. An argument is written as its
+attribute: without an argument it is read, with one it is set. Without --idl the object's server is asked for its interface, or the interface
+repository of -ORBInitRef InterfaceRepository=REF; _is_a ID, _non_existent and _interface need no IDL at all. An argument is written as its
 type wants it: a number, a text, true, a label; structs and sequences as { x = 1, y = 2 }, { 1, 2, 3 } or in JSON; a reference as REFERENCE or
 nil; a union as { member = value }.
 
@@ -126,15 +127,25 @@ end
 
 -- The object; raises { failure = } when a naming service was asked in vain.
 local function reach(broker, o)
-  local fine, object = pcall(broker.proxy, broker, o.reference, o.interface)
+  local fine, object = pcall(broker.proxy, broker, o.reference, not broker.teacher and o.interface or nil)
+  if fine and broker.teacher and o.interface and object then fine, object = pcall(broker.proxy, broker, object, o.interface) end
   if fine then return object end
   if naming.is_mistake(object) then error(object, 0) end
   error({ failure = naming.words(object, o.reference) }, 0)
 end
 
+-- Whom to ask for the interface: nobody, if there is IDL or the operation is every object's.
+local function repository_of(o)
+  if #o.idl > 0 or o.operation:sub(1, 1) == "_" then return nil end
+  for _, word in ipairs(o.orb) do
+    if word:find "^InterfaceRepository=" then return { at = "corbaloc:rir:/InterfaceRepository", time = o.timeout > 0 and o.timeout or nil } end
+  end
+  return { time = o.timeout > 0 and o.timeout or nil }
+end
+
 -- Loads the IDL, finds the interface, makes the proxy.
 local function prepare(o)
-  local broker = orb.init { args = o.orb, pcap = o.pcap, timeout = o.timeout }
+  local broker = orb.init { args = o.orb, pcap = o.pcap, timeout = o.timeout, repository = repository_of(o) }
   local loaded = {}
   for _, path in ipairs(o.idl) do
     for _, def in ipairs(broker:loadfile(path, { include = o.include, define = o.define })) do loaded[#loaded + 1] = def end
@@ -149,7 +160,8 @@ local function prepare(o)
       for i, def in ipairs(found) do names[i] = def.scoped end
       error("the reference does not tell its interface: add --interface with one of " .. table.concat(names, ", "), 0)
     elseif o.operation:sub(1, 1) ~= "_" then
-      error("nothing is known of the object's interface: add --idl with the file that defines it", 0)
+      local why = orb.state(object).unlearned
+      error("nothing is known of the object's interface: " .. (why and why .. "; " or "") .. "add --idl with the file that defines it", 0)
     end
   end
   return broker, object

@@ -9,6 +9,7 @@ local usage = [==[
 
 usage: mare idl check [options] FILE...        is it correct? Errors are written as file:line:column: message
        mare idl show [options] FILE...         prints its definitions
+       mare idl from [options] REFERENCE       prints the IDL of a running object, see mare idl from --help
 
 Options are:
   -I DIR         looks for included files there, too
@@ -114,13 +115,14 @@ end
 local function mistake(text) return unknown.mistake("idl", usage, text) end
 
 return function(command, ...)
+  if command == "from" then return require "mare.cli.from" (...) end
   local options, files = read { ... }
   if command == "--help" or command == "-h" or options and options.help then
     io.stdout:write(usage)
     return 0
   end
   if command ~= "check" and command ~= "show" then
-    return mistake(command and unknown.command(command, { "check", "show" }) or "check or show?")
+    return mistake(command and unknown.command(command, { "check", "show", "from" }) or "check, show or from?")
   end
   if not options then return mistake(files) end
   if #files == 0 then return mistake("no file") end

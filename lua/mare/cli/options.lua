@@ -28,6 +28,8 @@ usage: mare run [-w N] script.lua [args]     see mare run --help
        mare explore [options] test.lua       searches for a schedule that fails, see mare explore --help
        mare call REFERENCE OPERATION...      calls a CORBA object, see mare call --help
        mare idl check|show FILE...           IDL files, see mare idl --help
+       mare idl from REFERENCE               the IDL of a running CORBA object, see mare idl from --help
+       mare ir FILE|DIR...                   an interface repository of IDL files, see mare ir --help
        mare ior REFERENCE...                 what a CORBA reference says, see mare ior --help
        mare names [ls|resolve|bind...]       a naming service, and looking into one, see mare names --help
        mare events [ls|push|listen...]       event channels, and publishing and listening, see mare events --help
@@ -107,9 +109,9 @@ Exit codes: 0 if no run failed, 1 if one did, 2 for a mistake on the command lin
 ]==]
 
 -- Subcommands that are modules: mare.cli.<name> gives a function that takes the arguments and returns the exit code.
-local commands = { call = true, idl = true, ior = true, names = true, events = true, top = true, profile = true, trace = true }
+local commands = { call = true, idl = true, ir = true, ior = true, names = true, events = true, top = true, profile = true, trace = true }
 
-local words = { "run", "explore", "call", "idl", "ior", "names", "events", "lab", "top", "profile", "trace", "help", "version" }
+local words = { "run", "explore", "call", "idl", "ir", "ior", "names", "events", "lab", "top", "profile", "trace", "help", "version" }
 local long = { "--help", "--version", "--strict", "--observe", "--metrics", "--workers", "--execute", "--interactive", "--require", "--warnings",
   "--profile", "--profile-rate", "--heap-profile", "--heap-profile-rate", "--trace", "--trace-size",
   "--seed", "--runs", "--timeout", "--jobs", "--json" }

@@ -159,13 +159,21 @@ local function know_events(self, module)
   if not self.repository:lookup(module) then self:load("#include <CosNotifyChannelAdmin.idl>", { name = "events" }) end
 end
 
+-- The same for the interfaces of the Interface Repository, which are declared without a file.
+local function know_own(self, name)
+  local def = self.repository:lookup(name)
+  if not (def and def.forward and not def.file) then return def end
+  self:load("#include <ir.idl>", { name = "interface repository" })
+  return self.repository:lookup(name)
+end
+
 --- The definition of an interface by its name or repository id; raises what is none, and says what may have been meant.
 function broker:interface(name)
   if name == "Object" or name == "CORBA::Object" or name == OBJECT then return basic.object end
   if tostring(name):find "^CosNaming::" then know_names(self) end
   local of_events = tostring(name):match "^(CosEvent%a+)::" or tostring(name):match "^(CosNoti%a+)::"
   if of_events then know_events(self, of_events) end
-  local def = self.repository:lookup(name)
+  local def = know_own(self, name)
   if def and def.kind == "interface" and not (def.forward and self.teacher) then return def end
   local learned = self.teacher and type(name) == "string" and self.teacher:named(name)
   if learned then return learned end

@@ -87,6 +87,18 @@ function async.__index(self, key)
   return start
 end
 
+-- Is more known of the object now? Its interface was only declared when the proxy was made, or somebody can be asked.
+local function learned(self, state, key)
+  if type(key) ~= "string" then return false end
+  local class = state.broker:class_of(state.def)
+  if class ~= state.class then
+    state.class = class
+    return true
+  end
+  local teacher = state.broker.teacher
+  return teacher and teacher:learn(self)
+end
+
 -- What is no operation: the value of an attribute, or what must be made for it.
 local function other(self, state, key)
   local class = state.class
@@ -102,8 +114,7 @@ local function other(self, state, key)
     return class[key]
   end
   if fields[key] then return nil end
-  local teacher = state.broker.teacher
-  if teacher and type(key) == "string" and teacher:learn(self) then return self[key] end
+  if learned(self, state, key) then return self[key] end
   unknown(state, key, "operation or attribute", 3 + ABOVE)
 end
 
@@ -122,7 +133,7 @@ function proxy.__newindex(self, key, value)
     set(self, value)
   elseif type(key) == "string" and class["_get_" .. key] then
     error(("attribute '%s' is readonly"):format(key), 2)
-  elseif state.broker.teacher and type(key) == "string" and state.broker.teacher:learn(self) then
+  elseif learned(self, state, key) then
     self[key] = value
   else
     unknown(state, key, "attribute", 2)

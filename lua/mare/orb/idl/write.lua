@@ -250,6 +250,54 @@ local function names_of(units, is_ours)
   return counts
 end
 
+-- What a definition of a repository stands in, noted in it and in all around it.
+local function hold(repository, d)
+  while d and not d.holder do
+    local outer = d.scoped:match "^(.*)::[^:]*$"
+    d.holder = outer and repository:lookup(outer) or nil
+    d = d.holder
+  end
+end
+
+--- A definition of a repository and all that it needs: units and `is_ours`. The repository's definitions get `holder`, so it is only good for this.
+function write.needed(repository, definition)
+  local units, ours, queue, i = {}, {}, {}, 1
+  local function take(d)
+    if not d.scoped or ours[d] or not d.file or d.file == "orb.idl" then return end
+    hold(repository, d)
+    ours[d] = true
+    local holder = d.holder
+    if not holder or holder.kind == "module" then
+      units[#units + 1] = d
+      queue[#queue + 1] = d
+    end
+    while holder do
+      if holder.kind == "module" then ours[holder] = true else take(holder) end
+      holder = holder.holder
+    end
+  end
+  local function inner(d)
+    for _, part in ipairs(d.contents or {}) do
+      hold(repository, part)
+      ours[part] = true
+      inner(part)
+    end
+    references(d, take)
+  end
+  take(definition)
+  while queue[i] do
+    inner(queue[i])
+    i = i + 1
+  end
+  return units, function(d) return ours[d] or false end
+end
+
+--- The text with an #include of CORBA's own names, if it uses any; `file` is the one it needs, else that is orb.idl.
+function write.including(text, file)
+  file = file or text:find("CORBA::", 1, true) and "orb.idl"
+  return file and ("#include <%s>\n%s"):format(file, text) or text
+end
+
 ---@param units mare.orb.Definition[] with `holder`, what each definition stands in
 ---@param is_ours fun(definition: mare.orb.Definition): boolean
 ---@return string

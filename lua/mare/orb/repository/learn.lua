@@ -73,6 +73,8 @@ end
 -- The interface of an object. -> definition | nil, why
 local function find(self, object)
   local broker, id = self.broker, ior.parse(rawget(object, "_ior")).type_id
+  local own = broker.repository:lookup(id)
+  if own and own.forward and not own.file then return broker:interface(id) end     -- one of CORBA's own
   local r = reader(self)
   if self.at ~= true and id ~= "" and id ~= basic.object.id then
     return load(self, r, r:id(id))
@@ -106,14 +108,7 @@ end
 function teacher:learn(object)
   local state = proxy.state(object)
   local broker, def = self.broker, state.def
-  if not def.forward and def ~= basic.object then
-    local class = broker:class_of(def)           -- it was only declared when this proxy was made
-    if state.class ~= class then
-      state.class = class
-      return true
-    end
-    if broker:interface_in(rawget(object, "_ior")) then return false end
-  end
+  if not def.forward and def ~= basic.object and broker:interface_in(rawget(object, "_ior")) then return false end
   if state.asking then                           -- another fiber does: then it is known, or there is nothing to know
     state.asking:receive()
     return state.def ~= def

@@ -402,36 +402,35 @@ function reader:everything(repository)
   settle(self)
 end
 
---- What was read as IDL, that needs no more than orb.idl.
+-- known -> the file of CORBA's own that has what it gave: "orb.idl" or "ir.idl".
+local including = setmetatable({}, { __mode = "k" })
+
+--- What was read as IDL, that needs no more than orb.idl or ir.idl.
 function reader:text()
   local text = write.text(self.units, function(d) return self.models[d.id] == d end)
-  return read.includes(self.known) and "#include <orb.idl>\n" .. text or text
+  return write.including(text, including[self.known])
 end
 
 local standard
 
--- orb.idl's definitions.
+-- Definitions of CORBA's own.
 local function standard_of(id)
   if not id:find "^IDL:omg%.org/CORBA/" then return nil end
   if not standard then
     standard = idl.repository()
-    assert(standard:load "#include <orb.idl>")
+    assert(standard:load "#include <ir.idl>")
   end
   return standard.ids[id]
 end
 
-local including = setmetatable({}, { __mode = "k" })
-
---- Did something that a `known` of below gave come from orb.idl?
-function read.includes(known) return including[known] end
-
---- `known` for what a repository of IDL has.
+--- `known` for what a repository of IDL has; CORBA's own interfaces are known where they are only declared (they have no file).
 function read.known(repository)
-  local function known(id, soft)
+  local known
+  function known(id, soft)
     local d = repository.ids[id]
-    if not d then
-      d = standard_of(id)
-      if d then including[known] = true end      -- luacheck: ignore known
+    if not d or d.forward and not d.file and not soft then
+      d = standard_of(id) or d
+      if d and d.file then including[known] = including[known] == "ir.idl" and "ir.idl" or d.file end
     end
     return d and (soft or not d.forward) and d or nil
   end

@@ -329,11 +329,16 @@ function servant(name)
   return class
 end
 
+-- A proxy of one of its objects, whose calls are local.
+local function proxy_of(self, entry) return self.server.broker:bind(self.server:ior_of(entry), entry.interface) end
+
+--- The repository itself.
+function service:root() return proxy_of(self, entry_of(self, nil)) end
+
 --- What answers _interface for an object of that interface. Raises INTF_REPOS.
 function service:interface(definition)
   if not has_object(definition) then error(exception.system("INTF_REPOS", 1, "COMPLETED_NO", "the object's interface is CORBA::Object"), 0) end
-  local entry = entry_of(self, definition)
-  return self.server.broker:bind(self.server:ior_of(entry), entry.interface)
+  return proxy_of(self, entry_of(self, definition))
 end
 
 --- The Interface Repository of a server.
