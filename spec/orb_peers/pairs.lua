@@ -4,6 +4,7 @@
 --   pairs_of.missing "jacorb"                       nil, or why its programs can't be built here
 --   pairs_of.list                                   the pairs: { id, client, server, options }
 --   pairs_of.run(pair) -> { { name, "ok" | "FAIL" | "skip", why }, … }
+--   pairs_of.talk(pair, reference) -> the same of one run of its client
 --   pairs_of.start(pair) -> its server's handle and reference; pair.serve: the server's options
 --   pair.tls: of spec.orb_peers.tls, if they are to use it
 local subprocess = require "mare.subprocess"
@@ -159,6 +160,8 @@ local function talk(pair, reference)
   if not r then rows[#rows + 1] = { "the client's end", "FAIL", err } end
   return rows
 end
+
+runner.talk = talk
 
 local UTF8 = { "\1\0\1\5", "\5\1\0\1" }              -- in both byte orders
 
