@@ -88,6 +88,36 @@ for _, path in ipairs(captures) do
   end
 end
 
+-- ---- values: shared and in circles, truncatable ones in chunks, custom ones, boxes, in anys, in both orders ----
+
+local broker = require "mare.orb".init {}
+broker:loadfile "spec/orb_peers/values.idl"
+local values = require "spec.orb_peers.values"(broker)
+
+local function value(name, T, v)
+  local program = broker.env:program { broker:type(T) }
+  for codec = 28, 29 do
+    local bytes = program:encode(codec, v)
+    seed("cdr", string.char(programs[name] - 1, codec) .. ("\0"):rep(6) .. bytes)
+    seed("cdr", string.char(programs[name] - 1, codec) .. ("\0"):rep(6) .. bytes:sub(1, #bytes * 2 // 3))          -- it ends too early
+  end
+end
+
+local node = values.node(1, "one")
+local odd = values.new "Odd" { a = 4, b = "odd", c = values.circle() }
+value("t_node>", "Tide::Node", values.circle())
+value("t_nodes>", "Tide::Nodes", { node, values.circle(), node })
+for _, kind in ipairs { "Dog", "Puppy", "Cat", "Bird" } do value("t_animal>", "Tide::Animal", values.make(kind)) end
+value("t_dog>", "Tide::Dog", values.make "Cat")
+value("t_odd>", "Tide::Odd", odd)
+value("t_base>", "CORBA::ValueBase", odd)
+value("t_numbers>", "Tide::Numbers", { 1, 2, 3 })
+value("t_place>", "Tide::Place", { x = 1, y = 2 })
+value("t_mixed>", "Tide::Mixed", { before = "b", one = values.make "Dog", between = 7, two = values.make "Puppy", label = "label", after = 0.5 })
+value("f_any>", "any", { _anytype = broker:type "Tide::Animal", _anyval = values.make "Cat" })
+value("f_any>", "any", { _anytype = broker:type "Tide::Text", _anyval = "boxed" })
+value("f_any>", "any", { _anytype = broker:type "Tide::Odd", _anyval = odd })
+
 -- TypeCodes and anys far inside others: a value of none of the levels, and one of each.
 local function deep(less, more, nested)
   for which = 0, 1 do
