@@ -85,7 +85,8 @@ local function reader(file, operations, alike)
       return
     end
     if ours == theirs then state.exact = state.exact + 1 end
-    if not same_but_padding(ours, theirs) and not (alike and alike(operation, ours, reply, codec, read)) then state.different[name] = (state.different[name] or 0) + 1 end
+    if not same_but_padding(ours, theirs) and
+      not (alike and alike(operation, ours, reply, codec, read)) then state.different[name] = (state.different[name] or 0) + 1 end
   end
 
   local function request(r, bits, id, response, key, name, at, contexts)

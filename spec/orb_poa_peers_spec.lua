@@ -63,7 +63,8 @@ end
 
 local function client_of(peer, reference)
   local text = {}
-  for _, row in ipairs(runner.talk({ id = peer, client = peer, options = { "only=t_string", "without=more,callback" } }, reference)) do text[#text + 1] = table.concat(row, " ") end
+  local pair = { id = peer, client = peer, options = { "only=t_string", "without=more,callback" } }
+  for _, row in ipairs(runner.talk(pair, reference)) do text[#text + 1] = table.concat(row, " ") end
   return table.concat(text, "\n")
 end
 

@@ -12,9 +12,11 @@ end
 
 local idl = [[
   exception E {};
+  valuetype Link { public long n; public Link next; };
+  valuetype Named : truncatable Link { public string name; };
   struct Item { string s; long n; };
   typedef sequence<Item> Items;
-  interface I { Items turn(in Items list, out any a); void fail() raises (E); };
+  interface I { Items turn(in Items list, out any a); Link pass(in Link v, in any a, out any b); void fail() raises (E); };
 ]]
 
 local function turn(_, l) return { l[2], l[1] }, 7 end
@@ -47,17 +49,64 @@ function work.calls()                            -- the servant's process has me
   if not done then exception(e) end
 end
 
+-- An object and its caller, both with the memory that fails.
+local function both(servant, know)
+  local broker = require "mare.orb".init { host = "127.0.0.1", log = function() end }
+  broker:load(idl)
+  know(broker)
+  local reference = tostring(broker:serve(servant(broker), "I"))
+  local client = require "mare.orb".init { timeout = PATIENCE, log = function() end }
+  client:load(idl)
+  know(client)
+  return client:proxy(reference, "I"), client
+end
+
 local here
 function work.servants()                         -- the servant shares the memory
-  if not here then
-    local broker = require "mare.orb".init { host = "127.0.0.1", log = function() end }
-    broker:load(idl)
-    local reference = tostring(broker:serve({ turn = turn, fail = function() error(broker.types.E {}, 0) end }, "I"))
-    local client = require "mare.orb".init { timeout = PATIENCE, log = function() end }
-    client:load(idl)
-    here = client:proxy(reference, "I")
-  end
+  here = here or both(function(broker) return { turn = turn, fail = function() error(broker.types.E {}, 0) end } end, function() end)
   local done, e = pcall(call, here)
+  if not done then exception(e) end
+end
+
+-- A value with a class, which is twice in the message, once in an any, and comes in a circle.
+local named = {}
+named.__index = named
+local function pass_values(object, client)
+  local v = setmetatable({ n = 1, name = ("name"):rep(40) }, named)
+  v.next = { n = 2, next = v }
+  local back, any = object:pass(v, { _anytype = client:type "Link", _anyval = v })
+  assert(getmetatable(back) == named and back.name == v.name and back.next.next == back and any._anyval == back)
+end
+
+local holder, caller
+function work.values()
+  if not holder then
+    holder, caller = both(function() return { pass = function(_, v, a) return v, a end } end, function(broker) broker:factory("Named", named) end)
+  end
+  local done, e = pcall(pass_values, holder, caller)
+  if not done then exception(e) end
+end
+
+-- Adapters come and go, their objects are made when they are called, one request at a time.
+local owner
+local function use_adapter(root)
+  local poa = root:create_POA("a", root.the_POAManager, { "USER_ID", "USE_SERVANT_MANAGER", "SINGLE_THREAD_MODEL", interface = "I" })
+  poa:set_servant_manager { incarnate = function() return { turn = turn } end, etherealize = function() end }
+  for i = 1, 2 do assert(poa:create_reference_with_id("x" .. i):turn({ { s = "one", n = 1 }, { s = "two", n = 2 } })[1].n == 2) end
+  poa:deactivate_object "x1"
+end
+
+function work.adapters()
+  if not owner then
+    owner = require "mare.orb".init { host = "127.0.0.1", log = function() end }
+    owner:load(idl)
+    owner:address()
+  end
+  local root = owner:poa()
+  local old = root.children.a
+  if old then old:destroy(true, true) end
+  assert(not next(root.ending))
+  local done, e = pcall(use_adapter, root)
   if not done then exception(e) end
 end
 

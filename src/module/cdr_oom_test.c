@@ -95,6 +95,39 @@ static const char script[] =
   "  local half = '\\1\\0\\0\\0' .. ('y'):rep(2044)\n"
   "  assert(#core.join { 'GIOP\\1\\2\\3\\0' .. ('<s4'):pack(half), 'GIOP\\1\\2\\1\\7' .. ('<s4'):pack(half) } == 12 + 2048 + 2044)\n"
   "end\n"
+  /* Values: shared, in a circle, truncatable and so in chunks, boxed, custom, in an any. */
+  "local function valuetypes()\n"
+  "  local V = { kind = 'value', id = 'IDL:V:1.0', name = 'V', scoped = 'V', bases = {}, state = { { name = 'n', type = T 'long' } } }\n"
+  "  V.state[2] = { name = 'next', type = V }\n"
+  "  local W = { kind = 'value', id = 'IDL:W:1.0', name = 'W', scoped = 'W', bases = { V }, truncatable = true, state = { { name = 's', type = T 'string' } } }\n"
+  "  local B = { kind = 'valuebox', id = 'IDL:B:1.0', name = 'B', scoped = 'B', type = { kind = 'sequence', element = T 'long' } }\n"
+  "  local O = { kind = 'value', id = 'IDL:O:1.0', name = 'O', scoped = 'O', bases = {}, custom = true, state = {} }\n"
+  "  local all = { [V.id] = V, [W.id] = W, [B.id] = B, [O.id] = O }\n"
+  "  local env = cdr.environment { resolve = function(id) return all[id] end,\n"
+  "    custom_out = function(v) return { n = 2, T 'string', v.s, V, v.v } end,\n"
+  "    custom_in = function(v, next) v.s, v.v = next(T 'string'), next(V) end }\n"
+  "  local class, other = {}, {}\n"
+  "  class.__index, other.__index = class, other\n"
+  "  env.classes[class], env.classes[W.id], env.classes[other], env.classes[O.id] = W, class, O, other\n"
+  "  return env, env:program { V, { kind = 'sequence', element = V }, B, O, T 'any' }, W, class, other\n"
+  "end\n"
+  "local function turn(p, W, class, other)\n"
+  "  local circle = { n = 1, next = { n = 2 } }\n"
+  "  circle.next.next = circle\n"
+  "  local w = setmetatable({ n = 3, next = circle, s = ('text'):rep(30) }, class)\n"
+  "  for codec = 28, 29 do\n"
+  "    local bytes = p:encode(codec, w, { circle, w }, { 1, 2 }, setmetatable({ s = 'odd', v = circle }, other), { _anytype = W, _anyval = w })\n"
+  "    local v, list, box, odd, any = p:decode(bytes, 1, codec)\n"
+  "    assert(getmetatable(v) == class and v.s == w.s and v == list[2] and v.next == list[1] and list[1].next.next == list[1])\n"
+  "    assert(box[2] == 2 and odd.s == 'odd' and odd.v == list[1] and any._anyval == v)\n"
+  "  end\n"
+  "end\n"
+  "local env, program, W, class, other = valuetypes()\n"
+  "function values() turn(program, W, class, other) end\n"
+  "function fresh_values()\n"
+  "  local _, p, w, c, o = valuetypes()\n"
+  "  turn(p, w, c, o)\n"
+  "end\n"
   "function work() local l, s = types() run(environment(), l, s, 'x') end\n"
   "function again() run(kept, list, S, 'y') end\n"
   "function fresh() local l, s = types() run(kept, l, s, 'z') end\n";
@@ -136,6 +169,8 @@ static void test(int generational) {
     if (!once) each_allocation(L, "messages", "messages");
     if (!once) each_allocation(L, "nested", "nested");
     if (!once) each_allocation(L, "types_nested", "types_nested");
+    if (!once) each_allocation(L, "values", "values");
+    if (!once) each_allocation(L, "fresh_values", "values");
     each_allocation(L, "fresh", "again");
     each_allocation(L, "work", "again");
   }

@@ -58,8 +58,8 @@ function adapter:add(entry)
   local poa = entry.poa
   entry.gone = not poa.open
   poa.entries[entry.key] = entry
-  if poa.open then self.objects[entry.key] = entry end
   self.count = self.count + 1
+  if poa.open then self.objects[entry.key] = entry end
   return entry
 end
 

@@ -96,7 +96,8 @@ function poa:create_POA(name, manager, policies)
     prefix = keys.transient(tree.adapter.stamp, path, tree.numbers)
   end
   local child = new(tree, self, name, manager or managers.new(tree, "HOLDING"), policies or {}, prefix, path)
-  self.children[name], tree.by_prefix[prefix] = child, child
+  tree.by_prefix[prefix] = child
+  self.children[name] = child
   return child
 end
 
@@ -204,10 +205,12 @@ end
 
 --- An object ends; an activator gets it back after its last request.
 function poa:leave(entry, cleanup)
-  if not self.tree.adapter:remove(entry) then return end
+  if self.entries[entry.key] ~= entry then return end
+  if self.activates then activation.prepare(self, entry, cleanup) end
+  self.tree.adapter:remove(entry)
   local n = self.servants[entry.servant]
   if n then self.servants[entry.servant] = n > 1 and n - 1 or nil end
-  if self.activates then activation.deactivate(self, entry, cleanup) end
+  if self.activates then activation.deactivate(self, entry) end
 end
 
 --- Objects that a servant activator has, or could have, made: it gets all of them.
@@ -223,11 +226,12 @@ end
 function poa:publish()
   local open = self.direct and not self.destroyed and self.manager.state == "ACTIVE"
   if open == self.open then return end
-  self.open = open
+  self.open = self.open and open                 -- until all are in the map they are found as if none were
   local objects = self.tree.adapter.objects
   for key, entry in pairs(self.entries) do
     objects[key], entry.gone = open and entry or nil, not open
   end
+  self.open = open
 end
 
 --- The turn of this fiber, if requests come one at a time; nil: they don't.

@@ -11,8 +11,9 @@ import org.omg.CORBA.portable.InputStream;
 import org.omg.CORBA.portable.OutputStream;
 
 /**
- * What JacORB asks of RMI for values whose type no stub names. The one it brings does not start on Java 17; values of IDL need nothing of it but that it is
- * there: -Djavax.rmi.CORBA.UtilClass=Rmi.
+ * JacORB gives values that stand in an any or a ValueBase to RMI. Its own implementation of that does not start on Java 17. For values that IDL
+ * defines JacORB calls the first six methods alone; values of Java's own classes, which the others are for, do not occur in values.idl.
+ * It is chosen by -Djavax.rmi.CORBA.UtilClass=Rmi.
  */
 public final class Rmi implements UtilDelegate, ValueHandler {
   @Override public ValueHandler createValueHandler() { return this; }

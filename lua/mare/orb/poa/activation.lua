@@ -27,6 +27,10 @@ function activation.is_own_end(err)
 end
 
 function change:__close(err)
+  if self.handed then                            -- to a fiber that closes it
+    self.handed = false
+    return
+  end
   if err ~= nil and not activation.is_own_end(err) then self.failure = { err } end
   self.poa.changing[self.key] = nil
   self.over:close()
@@ -34,7 +38,7 @@ function change:__close(err)
 end
 
 local function begin(poa, key)
-  local record = setmetatable({ poa = poa, key = key, over = channel.new(), failure = false }, change)
+  local record = setmetatable({ poa = poa, key = key, over = channel.new(), failure = false, handed = false }, change)
   poa.changing[key] = record
   return record
 end
@@ -89,14 +93,18 @@ local function finish(poa, entry, record, cleanup)
   return guard, turn
 end
 
--- What was begun by the entry's end goes on when no request is in it any more.
+-- What was begun by the entry's end goes on when no request is in it any more. Without memory for a fiber nobody is told.
 local function continue(poa, entry)
-  fiber.spawn { name = "orb etherealize", main = finish, args = { poa, entry, entry.ending, entry.cleanup } }
+  local record <close> = entry.ending
+  local options = { name = "orb etherealize", main = finish, args = { poa, entry, record, entry.cleanup } }
+  if fiber.spawn(options) then entry.ending, record.handed = false, true end
 end
 
---- An object of an adapter with a servant activator ends: it is out of the map, and given back after its last request.
-function activation.deactivate(poa, entry, cleanup)
-  entry.ending, entry.cleanup = begin(poa, entry.key), cleanup or false
+--- An object of an adapter with a servant activator is about to end.
+function activation.prepare(poa, entry, cleanup) entry.ending, entry.cleanup = begin(poa, entry.key), cleanup or false end
+
+--- It is out of the map: it is given back after its last request.
+function activation.deactivate(poa, entry)
   if entry.active == 0 then continue(poa, entry) end
 end
 

@@ -8,7 +8,7 @@ local mare = require "mare"
 local exception = require "mare.orb.exception"
 local scope = require "mare.orb.poa.scope"
 
-local channel = mare.channel
+local fiber, channel = mare.fiber, mare.channel
 
 local destruction = {}
 
@@ -43,37 +43,43 @@ local function is_quiet(tree, all)
   return not tree:in_progress(all)
 end
 
-local function finish(tree, all, etherealize)
-  tree:complete(all)
-  for i = #all, 1, -1 do
-    local one = all[i]
-    if etherealize then one:etherealize_all() end
-    one.activates = false                        -- what is left goes without a word
-    for _, entry in pairs(one.entries) do tree.adapter:remove(entry) end
+-- The last step, which comes to pass whatever fails before it. What stays has only its objects and children destroyed.
+local ending = {}
+
+function ending:__close()
+  for i = #self.all, 1, -1 do
+    local one = self.all[i]
     one.manager.adapters[one] = nil
+    one.activates = one.lasting and one.activates           -- what is left goes without a word
+    for _, entry in pairs(one.entries) do self.tree.adapter:remove(entry) end
     if one.the_parent then one.the_parent.ending[one.the_name] = nil end
     one.over:close()
   end
+  local first = self.all[1]
+  if not first.lasting then return end
+  first.manager.adapters[first], first.destroyed = true, false
+  first:publish()
 end
 
--- What stays has only its objects and children destroyed.
-local function reopen(poa)
-  poa.destroyed = false
-  poa.manager.adapters[poa] = true
-  poa:publish()
+local function finish(last, etherealize)
+  local guard <close> = last
+  last.tree:end_objects(last.all, etherealize)
+  return guard
 end
 
+-- What follows happens in a fiber of its own, if it takes time: who waits for it may be cancelled. All that takes memory comes before the first
+-- change.
 function destruction.destroy(poa, etherealize, wait)
   local tree = poa.tree
   if wait then tree:check_wait() end
   local all = subtree(poa)
   for _, one in ipairs(all) do one.over = channel.new() end
+  local last, quiet, over = setmetatable({ all = all, tree = tree }, ending), is_quiet(tree, all), poa.over
+  if not quiet then fiber.spawn { name = "orb adapter", main = finish, args = { last, etherealize } } end   -- it begins when this one waits
   for i = #all, 1, -1 do shut(all[i]) end
   tree.adapter:changed()
-  tree.later(wait or is_quiet(tree, all), function()
-    finish(tree, all, etherealize)
-    if poa.lasting then reopen(poa) end
-  end)
+  tree:beat()
+  if quiet then finish(last, etherealize) elseif wait then over:receive() end
 end
 
 --- Waits until a child that is being destroyed is gone. In a request of that child it would wait for itself.

@@ -3,12 +3,12 @@ mare.orb.poa.manager: POA managers, which decide whether the adapters that belon
 
 State: "HOLDING" (requests wait, at most `limits.held` of them), "ACTIVE", "DISCARDING" (they get TRANSIENT), "INACTIVE" (OBJ_ADAPTER, for ever).
 A manager that is not active takes the objects of its adapters out of the map of those that are called at once (adapter.objects); so an active
-manager costs a request nothing. Who waits does so at `gate`, a channel that is closed, and replaced, when there is something new.
+manager costs a request nothing. Who waits does so at `gate`, a channel that is closed when there is something new.
 ]]
 local mare = require "mare"
 local exception = require "mare.orb.exception"
 
-local channel = mare.channel
+local fiber, channel = mare.fiber, mare.channel
 local system = exception.system
 
 local manager = { __name = "POAManager" }
@@ -20,7 +20,7 @@ local serial = 0
 ---@param state string
 function manager.new(tree, state)
   serial = serial + 1
-  return setmetatable({ tree = tree, state = state, adapters = {}, waiting = 0, gate = channel.new(), id = "POAManager" .. serial }, manager)
+  return setmetatable({ tree = tree, state = state, adapters = {}, waiting = 0, gate = false, id = "POAManager" .. serial }, manager)
 end
 
 function manager:__tostring() return ("%s (%s)"):format(self.id, self.state) end
@@ -35,8 +35,9 @@ local function wait_once(self)
   if self.waiting >= self.tree.held then
     refuse("TRANSIENT", 1, ("%d requests wait for their object adapter already"):format(self.waiting))
   end
-  self.waiting = self.waiting + 1
+  self.gate = self.gate or channel.new()
   local guard <close> = setmetatable({ self }, waits)
+  self.waiting = self.waiting + 1
   local _, why = self.gate:receive(self.tree.patience)
   if why == "timeout" then refuse("TRANSIENT", 1, "the object adapter has held the request for too long") end
   return guard
@@ -58,8 +59,8 @@ end
 --- Those who wait look again.
 function manager:stir()
   local gate = self.gate
-  self.gate = channel.new()
-  gate:close()
+  self.gate = false
+  if gate then gate:close() end
 end
 
 ------------------------------------------------------------------------------------------------------------------ states
@@ -102,17 +103,21 @@ function manager:hold_requests(wait) change(self, "HOLDING", wait) end
 --- From now on requests get TRANSIENT, those that were held first.
 function manager:discard_requests(wait) change(self, "DISCARDING", wait) end
 
+local ending = { __close = function(self) self[1]:close() end }
+
+local function end_objects(self, adapters, over, etherealize)
+  local guard <close> = over
+  self.tree:end_objects(adapters, etherealize)
+  return guard
+end
+
 --- For ever: requests get OBJ_ADAPTER. `etherealize`: objects that a servant activator made are given back to it, after their last requests.
 function manager:deactivate(etherealize, wait)
   if wait then self.tree:check_wait() end
+  local over = setmetatable({ channel.new() }, ending)
   become(self, "INACTIVE")
-  local all = list(self)
-  self.tree.later(wait, function()
-    self.tree:complete(all)
-    if etherealize then
-      for _, poa in ipairs(all) do poa:etherealize_all() end
-    end
-  end)
+  fiber.spawn { name = "orb adapters", main = end_objects, args = { self, list(self), over, etherealize } }     -- who waits may be cancelled
+  if wait then over[1]:receive() end
 end
 
 return manager

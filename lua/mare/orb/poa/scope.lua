@@ -88,17 +88,33 @@ end
 
 ----------------------------------------------------------------------------------------------------------------- a life
 
+local rest = {}
+
+function rest:__close()
+  local taken = self[1]
+  local poa = taken.poa
+  if taken.turn then taken.turn:release() end
+  scopes[taken.fiber] = taken.before or nil
+  poa.active = poa.active - 1
+  taken.tree:beat()
+  if taken.counted then activation.left(poa, taken.counted) end
+end
+
 --- A scope for a key; `open` does all that may wait or fail.
 function scope.new(tree, key, operation)
-  return setmetatable({ tree = tree, key = key, operation = operation, poa = false, entry = false, turn = false, counted = false, locator = false,
+  local self = setmetatable({ tree = tree, key = key, operation = operation, poa = false, entry = false, turn = false, counted = false,
+                              locator = false,
                         fiber = fiber.self() or MAIN, before = false, job = false }, scope)
+  self.rest = setmetatable({ self }, rest)       -- closing takes no memory
+  return self
 end
 
 --- The entry that the request is for.
 function scope:open()
   local poa = self.tree:reach(self.key)
   poa.manager:pass(poa)
-  self.poa, self.oid = poa, poa:oid_of(self.key)
+  self.oid = poa:oid_of(self.key)
+  self.poa = poa
   poa.active = poa.active + 1
   self.before = scopes[self.fiber] or false
   scopes[self.fiber] = self
@@ -115,21 +131,9 @@ local function postinvoke(self)
   if locator.postinvoke then locator:postinvoke(self.oid, self.poa, self.operation, self.cookie, self.servant) end
 end
 
-local rest = {}
-
-function rest:__close()
-  local taken = self[1]
-  local poa = taken.poa
-  if taken.counted then activation.left(poa, taken.counted) end
-  if taken.turn then taken.turn:release() end
-  scopes[taken.fiber] = taken.before or nil
-  poa.active = poa.active - 1
-  taken.tree:beat()
-end
-
 function scope:__close()
   if not self.poa then return end
-  local guard <close> = setmetatable({ self }, rest)
+  local guard <close> = self.rest
   if self.locator then postinvoke(self) end
   return guard
 end

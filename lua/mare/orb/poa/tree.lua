@@ -165,14 +165,27 @@ function tree:complete(adapters, enough)
     end
     return self:in_progress(adapters)
   end
-  self.watchers = self.watchers + 1
+  local left = function() self:beat() end
   local guard <close> = setmetatable({ self }, watching)
-  self.server.pool.left = function() self:beat() end
+  self.watchers, self.server.pool.left = self.watchers + 1, left
   while busy() and not (enough and enough()) do
     self.pulse = self.pulse or channel.new()
     self.pulse:receive()
   end
   return guard
+end
+
+local function end_objects(self, adapters, etherealize)
+  self:complete(adapters)
+  for i = etherealize and #adapters or 0, 1, -1 do adapters[i]:etherealize_all() end
+end
+
+--- Waits for the requests of these adapters; then activators get their objects back, those of the last adapter first. What fails is logged.
+function tree:end_objects(adapters, etherealize)
+  local fine, err = pcall(end_objects, self, adapters, etherealize)
+  if fine then return end
+  if activation.is_own_end(err) then error(err, 0) end
+  self:note("the end of object adapters: " .. tostring(err))
 end
 
 -- All managers of adapters there are.
@@ -210,12 +223,6 @@ function tree:check_wait()
   end
 end
 
---- f now, or in a fiber of its own if nobody waits for it.
-function tree.later(now, f)
-  if now then return f() end
-  fiber.spawn { name = "orb adapter", main = f }
-end
-
 --------------------------------------------------------------------------------------------------------------- requests
 
 --- f(entry, …) for the object of a key in this process whose adapter does more than look it up.
@@ -240,8 +247,8 @@ function passing:__close() self[1].through[self[2]] = nil end
 
 --- Serves a request of such an object: its reply.
 function tree:serve(job, message, at)
-  self.through[job] = true
   local guard <close> = setmetatable({ self, job }, passing)
+  self.through[job] = true
   local taken <close> = scope.new(self, job.key, job.operation)
   taken.job = job
   return self.dispatch:proceed(job, taken:open(), message, at, job.operation), guard
