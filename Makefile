@@ -56,6 +56,7 @@ bench:
 	@$(if $(B),:,bench/heap/run -n 5 -o bench/data)
 	@$(if $(B),:,bench/seeds/run)
 	@$(if $(B),:,bench/orb/run)
+	@$(if $(B),:,bench/orb/seeds)
 
 lint:
 	@tools/setup test

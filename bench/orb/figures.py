@@ -1,7 +1,8 @@
-"""Figures 5.3 to 5.7 of the seeds (Maia, ch. 5), redrawn with omniORB, JacORB and mare."""
+"""Figures 5.3 to 5.7 of the seeds (Maia, ch. 5), redrawn with omniORB, JacORB, GlassFish's ORB and mare."""
 from statistics import mean, median, pstdev
 
-COLOURS = {"omniORB": "#7a7a7a", "JacORB": "#c0803c", "mare": "#2b7a8c", "mare → omniORB": "#6aa9b5", "omniORB → mare": "#a9cfd6"}
+COLOURS = {"omniORB": "#7a7a7a", "JacORB": "#c0803c", "GlassFish": "#a0507c", "mare": "#2b7a8c", "mare → omniORB": "#6aa9b5", "omniORB → mare": "#a9cfd6",
+           "mare, 2 processes": "#6aa9b5"}
 
 
 def bars(axes, taken, works, title):
@@ -29,23 +30,68 @@ def lines(axes, samples):
 
 
 def memory(axes, sizes):
-    kinds = ("SZ", "VSZ", "RSS")
+    kinds, width = ("SZ", "VSZ", "RSS"), 0.8 / len(sizes)
     for k, (label, peak) in enumerate(sizes.items()):
-        axes.bar([i + k * 0.27 for i in range(3)], [peak[kind] for kind in kinds], 0.27, color=COLOURS[label], label=label)
-    axes.set_xticks([i + 0.27 for i in range(3)], kinds)
+        axes.bar([i + k * width for i in range(3)], [peak[kind] for kind in kinds], width, color=COLOURS[label], label=label)
+    axes.set_xticks([i + 0.4 - width / 2 for i in range(3)], kinds)
     axes.set_yscale("log")
     axes.set_ylabel("MB")
     axes.set_title("5.7 memory of the server, greatest", fontsize=9)
     axes.legend(fontsize=7)
 
 
-def draw(results, path):
-    """False when matplotlib is missing."""
+def concurrent(axes, taken):
+    for label in COLOURS:
+        rows = [r[label] for r in taken if r.get(label)]
+        if rows:
+            counts = sorted(rows[0], key=int)
+            axes.plot([int(n) for n in counts], [mean([r[n] for r in rows if n in r]) for n in counts], "o-", color=COLOURS[label], label=label,
+                      linewidth=1, markersize=3)
+    axes.set_xlabel("callers")
+    axes.set_ylabel("ms for 100 calls of one")
+    axes.set_title("concurrent callers, send_void", fontsize=9)
+    axes.legend(fontsize=7)
+
+
+def plotting():
+    """matplotlib's pyplot, writing SVG; None when it is missing."""
     try:
         import matplotlib
         matplotlib.use("svg")
         from matplotlib import pyplot
     except ImportError:
+        return None
+    return pyplot
+
+
+def finish(pyplot, figure, title, path):
+    figure.suptitle(title, fontsize=10)
+    figure.savefig(path)
+    pyplot.close(figure)
+    return True
+
+
+def draw_seeds(results, path):
+    """Of bench/orb/seeds. False when matplotlib is missing."""
+    pyplot = plotting()
+    if not pyplot:
+        return False
+    figure, grid = pyplot.subplots(3, 3, figsize=(14, 11), layout="constrained")
+    for row, (part, place) in zip(grid, (("calls", "one machine"), ("network", "network"))):
+        if results.get(part):
+            bars(row[0], results[part], ["send_void", "raise_empty"], f"5.4 calls without a parameter, {place}")
+            bars(row[1], results[part], ["send_structs_10"], f"5.5 ten structures, {place}")
+            bars(row[2], results[part], ["send_objref", "send_objrefs"], f"5.6 a reference, ten of them, {place}")
+    for axes, part, drawn in zip(grid[2], ("warmup", "memory", "concurrent"), (lines, memory, concurrent)):
+        if results.get(part):
+            drawn(axes, results[part])
+    return finish(pyplot, figure, f"The seeds' experiment with CORBA, {results['machine']['date'][:10]}", path)
+
+
+def draw(results, path):
+    """Of bench/orb/run. False when matplotlib is missing."""
+    pyplot = plotting()
+    if not pyplot:
         return False
     figure, grid = pyplot.subplots(2, 3, figsize=(13, 7.5), layout="constrained")
     grid = list(grid.flat)
@@ -60,7 +106,4 @@ def draw(results, path):
         memory(grid[4], results["memory"])
     if "large" in results:
         bars(grid[5], results["large"], ["string_1m", "octets_1m"], "1 MiB, echoed")
-    figure.suptitle(f"ORBs on one core, {results['machine']['date'][:10]}", fontsize=10)
-    figure.savefig(path)
-    pyplot.close(figure)
-    return True
+    return finish(pyplot, figure, f"ORBs on one core, {results['machine']['date'][:10]}", path)
