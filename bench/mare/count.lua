@@ -137,6 +137,23 @@ end
 
 function works.call() called({ host = "127.0.0.1" }, {}) end
 
+--- A client's and a server's interceptor, which look at each call; `mark`: and give it a service context, both ways.
+local function told(mark)
+  local seen = 0
+  local function look(_, info) if info.response_expected then seen = seen + 1 end end
+  local client, server = { send_request = look, receive_reply = look }, { receive_request = look, send_reply = look }
+  if mark then
+    function client.send_request(_, info) info:add_request_service_context(0x4d415245, "who calls") end
+    function server.receive_request(_, info) seen = seen + #info:get_request_service_context(0x4d415245) end
+    function server.send_reply(_, info) info:add_reply_service_context(0x4d415245, "who answers") end
+    function client.receive_reply(_, info) seen = seen + #info:get_reply_service_context(0x4d415245) end
+  end
+  called({ host = "127.0.0.1", interceptors = { server } }, { interceptors = { client } })
+end
+
+works["call told"] = function() told(false) end
+works["call marked"] = function() told(true) end
+
 works["call tls"] = function()
   local folder = os.tmpname()
   local self_signed = ([[rm %s && mkdir %s && cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key -out cert \

@@ -210,9 +210,9 @@ void mr_program_reply(lua_State *L, const mr_program *p, uint32_t id, int codec,
   if (write_reply(&e, p, id, status, contexts, first, nvalues)) mr_out_push(&e.o);
 }
 
-int mr_program_answer(lua_State *L, const mr_program *p, int idx, uint32_t id, int codec, int first, int nvalues, mr_slice *message) {
+int mr_program_answer(lua_State *L, const mr_program *p, int idx, uint32_t id, int codec, int first, int nvalues, int contexts, mr_slice *message) {
   mr_enc e;
   int fields = mr_program_open(L, p, idx);
   begin(&e, L, p, fields, codec);
-  return lies_here(&e, write_reply(&e, p, id, GIOP_NO_EXCEPTION, fields + 1, first, nvalues), message);
+  return lies_here(&e, write_reply(&e, p, id, GIOP_NO_EXCEPTION, contexts ? contexts : fields + 1, first, nvalues), message);
 }

@@ -23,11 +23,12 @@ int mr_program_decode(lua_State *L, const mr_program *p, int codec, const char *
 
 /*
  * The same as mr_program_request, and as mr_program_reply without an exception, but the message stays in the thread's scratch buffer until the next one
- * is written (MR_HERE; MR_HERE_AFTER_ALL: code of the program's has run meanwhile). MR_PUSHED: it is long, and was pushed as by those. The program is at idx.
+ * is written (MR_HERE; MR_HERE_AFTER_ALL: code of the program's has run meanwhile). MR_PUSHED: it is long, and was pushed as by those. The program is at idx;
+ * a reply's service contexts are at the index `contexts`, 0: there are none.
  */
 enum { MR_PUSHED, MR_HERE, MR_HERE_AFTER_ALL };
 int mr_program_ask(lua_State *L, const mr_program *p, int idx, const mr_head *head, uint32_t id, int codec, int first, int nvalues, mr_slice *message);
-int mr_program_answer(lua_State *L, const mr_program *p, int idx, uint32_t id, int codec, int first, int nvalues, mr_slice *message);
+int mr_program_answer(lua_State *L, const mr_program *p, int idx, uint32_t id, int codec, int first, int nvalues, int contexts, mr_slice *message);
 /* What mr_program_decode does in two steps: open pushes two values for a program at idx, and returns the index `fields` that read wants. */
 int mr_program_open(lua_State *L, const mr_program *p, int idx);
 int mr_program_read(lua_State *L, const mr_program *p, int fields, int codec, const char *s, size_t n, size_t at);

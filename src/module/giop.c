@@ -183,6 +183,26 @@ static int l_parse(lua_State *L) {
   return parsed(L);
 }
 
+/* core.context(message, id) -> the data of that service context of a request or a reply | nil. Nothing else is made of it. */
+static int l_context(lua_State *L) {
+  size_t len, offset, n;
+  lua_Integer id = luaL_checkinteger(L, 2);
+  const char *why, *p = mr_bulk_bytes(L, 1, &len);
+  mr_giop g;
+  mr_in in;
+  if (!p) p = luaL_checklstring(L, 1, &len);
+  if (!mr_giop_parse(&g, p, len, &why, &offset) || !g.ncontexts) return 0;
+  mr_in_begin(&in, p, len, g.contexts, g.little);
+  for (uint32_t i = 0; i < g.ncontexts; i++) {
+    lua_Integer found = mr_in_u32(&in);
+    const char *data = mr_in_octets(&in, &n);
+    if (found != id) continue;
+    lua_pushlstring(L, data, n);
+    return 1;
+  }
+  return 0;
+}
+
 static int parsed(lua_State *L) {
   size_t len, offset;
   const char *why, *p = mr_bulk_bytes(L, -1, &len);
@@ -302,7 +322,7 @@ static int l_stamp(lua_State *L) {
 }
 
 static const luaL_Reg plain[] = {
-  { "parse", l_parse }, { "moved", l_moved }, { "partial", l_partial }, { "trim", l_trim }, { "stamp", l_stamp }, { NULL, NULL }
+  { "parse", l_parse }, { "context", l_context }, { "moved", l_moved }, { "partial", l_partial }, { "trim", l_trim }, { "stamp", l_stamp }, { NULL, NULL }
 };
 /* Those that know whose they are: mr_self. */
 static const luaL_Reg owned[] = { { "receive", l_receive }, { "take", l_take }, { "join", l_join }, { NULL, NULL } };

@@ -16,7 +16,7 @@
 mr_program *mr_program_at(lua_State *L, int idx);   /* the program there, or NULL (cdr.c) */
 int  mr_fiber_relief(lua_State *L, mr_fiber *f, int idx);   /* the fiber at idx relieves f when that waits (fiber.c). 0: it does not rest */
 
-extern const luaL_Reg mr_orb_serving[];                      /* functions of mare.orb.core */
+extern const luaL_Reg mr_orb_serving[], mr_orb_telling[];    /* functions of mare.orb.core */
 
 /* A field by its name, a short string that somebody keeps. */
 typedef struct mr_slot { uint64_t key; uint32_t hint; } mr_slot;
@@ -69,6 +69,41 @@ static inline int mr_slot_set(const raw_table *t, mr_slot *s, uint8_t tt, uint64
   v->bits = bits;
   v->tt = tt;
   return 1;
+}
+
+/* Writes what may be collected into a field of the table at idx; nothing is done where it holds that already. */
+static inline void mr_slot_put(lua_State *L, int idx, mr_slot *s, const raw_value *v) {
+  const raw_value *old = mr_slot_in(mr_table_at(L, idx), s);
+  if (PORT_LIKELY(old && old->bits == v->bits && old->tt == v->tt)) return;
+  raw_value copy = *v;
+  raw_push(L, RAW_SHORT, s->key);
+  raw_push(L, copy.tt, copy.bits);
+  lua_rawset(L, idx);
+}
+
+/* The values at the index `from` and above become elements 1, 2 … of a table, and its field n how many they are. */
+static inline void mr_slot_fill(lua_State *L, raw_table *t, mr_slot *n, int from, int many) {
+  if (PORT_UNLIKELY(!t)) return;
+  for (int i = 0; i < many; i++) {
+    const raw_value *v = raw_arguments(L) + from - 1 + i;
+    if (PORT_LIKELY((uint32_t)i < raw_arraysize(t) && (!(v->tt & RAW_COLLECTABLE) || !raw_isblack(t)))) {
+      raw_set_element(t, (uint32_t)i, v);
+      continue;
+    }
+    raw_push(L, RAW_TABLE, (uintptr_t)t);
+    lua_pushvalue(L, from + i);
+    lua_rawseti(L, -2, i + 1);
+    lua_pop(L, 1);
+  }
+  mr_slot_set(t, n, RAW_INT, (uint64_t)many);
+}
+
+/* Values n of them from the index `from` on are pushed once more. */
+static inline void mr_push_again(lua_State *L, int from, int n) {
+  for (int i = 0; i < n; i++) {
+    const raw_value *v = raw_arguments(L) + from - 1 + i;
+    raw_push(L, v->tt, v->bits);
+  }
 }
 
 /* Names in the order of an enumeration become slots; they are kept by the list on top, from its place 1 on. */

@@ -14,6 +14,9 @@
  * come in the ordinary way the variable becomes one that does nothing.
  *
  * The stack while it waits: the arguments, then `extras`. What else is known is in upvalues.
+ *
+ * With interceptors (orb_told.c) the first argument is what they see, the info: its service contexts go with the request, a reply that has some is
+ * kept in it, and `slow` and `resume` get it, too.
  */
 #include "module/orb.h"
 #include "module/net.h"
@@ -23,13 +26,14 @@
 
 enum { MOST = 16384, LAST_ID = 0x7fffffff };     /* bytes of a reply */
 enum { RESULTS = CDR_BULK | CDR_YES };           /* of a reply's codec */
-enum upvalues { HOST = 1, RECORD, STATES, OPERATION, REQUEST, REPLY, SLOW, RESUME, NOTHING, UPVALUES = NOTHING };
+enum { ROOM = 1024 };                            /* bytes of a head with service contexts */
+enum upvalues { HOST = 1, RECORD, STATES, OPERATION, REQUEST, REPLY, SLOW, RESUME, NOTHING, TELLS, UPVALUES = TELLS };   /* TELLS: true with interceptors */
 enum extras { STATE = 1, LINK, SOCKET, ID, DEADLINE, GUARD, EXTRAS = GUARD };   /* GUARD: the variable to be closed, nil before */
 
 #define FIELDS(F) \
   F(class) F(check) F(timeout) F(target) F(entry) F(link) F(heads) F(idat) F(bits) F(limit) F(ready) \
   F(over) F(dead) F(leader) F(leading) F(hurried) F(wrapped) F(tap) F(count) F(id) F(used) F(conn) F(socket) \
-  F(asked) F(nunfinished) F(passed) F(codec)
+  F(asked) F(nunfinished) F(passed) F(codec) F(endpoint) F(sas) F(_contexts) F(_message)
 enum { FIELDS(MR_F_NUMBER) NFIELDS };
 static const char *const names[] = { FIELDS(MR_F_NAME) };
 
@@ -120,14 +124,43 @@ static const char *push_head(lua_State *L, calling *k, const call *a, mr_head *h
   return head->bytes.p && head->idat + 4 <= head->bytes.len ? head->bytes.p : NULL;
 }
 
+/* The same head with the info's contexts, in `room`; those are the end of a head in GIOP 1.2. 0: Lua makes it. */
+static int add_contexts(lua_State *L, calling *k, const call *a, mr_head *head, char *room) {
+  raw_table *list = TABLE(mr_table_at(L, 1), k, _contexts), *endpoint = TABLE(a->target, k, endpoint);
+  uint32_t given = 0;
+  size_t at = head->bytes.len, len;
+  if (!list || !endpoint || IS_SET(endpoint, k, sas) || (a->codec & CDR_MINOR) >> CDR_MINOR_SHIFT < 2 || at > ROOM || at % 4) return 0;
+  memcpy(room, head->bytes.p, at);
+  lua_checkstack(L, 8);
+  raw_push(L, RAW_TABLE, (uintptr_t)list);
+  for (lua_Unsigned i = 1, n = lua_rawlen(L, -1); i <= n; i++, given++) {
+    lua_rawgeti(L, -1, (lua_Integer)i);
+    lua_rawgeti(L, -1, 1);
+    lua_rawgeti(L, -2, 2);
+    const char *data = lua_tolstring(L, -1, &len);
+    if (!data || len > ROOM || at + 8 + len + 4 > ROOM) return 0;
+    cdr_store32(room + at, (uint32_t)lua_tointeger(L, -2), CDR_LITTLE);
+    cdr_store32(room + at + 4, (uint32_t)len, CDR_LITTLE);
+    memcpy(room + at + 8, data, len);
+    at += 8 + len;
+    while (at % 4) room[at++] = 0;
+    lua_pop(L, 3);
+  }
+  cdr_store32(room + head->bytes.len - 4, given, CDR_LITTLE);
+  head->bytes = (mr_slice){ room, at };
+  return 1;
+}
+
 /* ---- the reply ---- */
+
+static int is_told(lua_State *L) { return lua_toboolean(L, lua_upvalueindex(TELLS)); }
 
 /* Waits for the reply in Lua. `rest` is what is left of the request, `sent` how much of it went. The stack is that of the wait. */
 static int resume(lua_State *L, mr_slice rest, size_t sent) {
-  int n = lua_gettop(L) - EXTRAS;
+  int n = lua_gettop(L) - EXTRAS, told = is_told(L);
   luaL_checkstack(L, n + 10, NULL);
   lua_pushvalue(L, lua_upvalueindex(RESUME));
-  lua_pushvalue(L, n + STATE);
+  lua_pushvalue(L, told ? 1 : n + STATE);
   lua_pushvalue(L, lua_upvalueindex(OPERATION));
   lua_pushvalue(L, n + LINK);
   lua_pushvalue(L, n + ID);
@@ -135,9 +168,9 @@ static int resume(lua_State *L, mr_slice rest, size_t sent) {
   if (rest.p) lua_pushlstring(L, rest.p, rest.len);
   else lua_pushnil(L);
   lua_pushinteger(L, (lua_Integer)sent);
-  for (int i = 2; i <= n; i++) lua_pushvalue(L, i);
+  for (int i = 2 + told; i <= n; i++) lua_pushvalue(L, i);
   int first = n + EXTRAS + 1;
-  lua_callk(L, n + 6, LUA_MULTRET, first, all_k);
+  lua_callk(L, n + 6 - told, LUA_MULTRET, first, all_k);
   return all_k(L, LUA_OK, first);
 }
 
@@ -165,7 +198,7 @@ static int is_reply(calling *k, const raw_table *link, uint32_t id, const char *
   raw_table *conn = TABLE(link, k, conn);
   if (PORT_UNLIKELY(size <= 0 || (uint64_t)size > n || size > MOST || p[GIOP_TYPE_AT] != GIOP_REPLY)) return 0;
   *length = (size_t)size;
-  if (PORT_UNLIKELY(!mr_giop_parse(g, p, *length, &why, &offset)) || g->more || g->id != id || g->status || g->ncontexts) return 0;
+  if (PORT_UNLIKELY(!mr_giop_parse(g, p, *length, &why, &offset)) || g->more || g->id != id || g->status) return 0;
   if (!conn || IS_SET(link, k, over) || !INTEGER(link, k, count, &count) || count || !INTEGER(conn, k, limit, &limit)) return 0;
   return size <= limit && SET_INTEGER(conn, k, bits, g->little | g->minor << 1);
 }
@@ -200,7 +233,12 @@ static int reply_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   }
   memcpy(copy, p, length);
   mr_read_use(c, p, (size_t)got, length);
-  return results(L, k, TABLE(link, k, conn), &g, (mr_slice){ copy, length });
+  if (PORT_UNLIKELY(g.ncontexts && is_told(L))) {              /* who asks for a context looks for it there */
+    raw_push(L, RAW_SHORT, SLOT(k, _message)->key);
+    lua_pushlstring(L, copy, length);
+    lua_rawset(L, 1);
+  }
+  return results(L, k, TABLE(mr_table_at(L, n + LINK), k, conn), &g, (mr_slice){ copy, length });
 }
 
 /* Time is over: Lua says so to the server, and to the caller. Else an error ends this function, and closes the variable. */
@@ -255,19 +293,21 @@ static int is_as_before(lua_State *L, calling *k, const call *a, const mr_conn *
          id == a->id;
 }
 
-/* function(object, …) -> results */
-static int l_call(lua_State *L) {
+/* `told`: 1 if the info is the first argument, before the object */
+static inline int make_call(lua_State *L, const int told) {
   calling *k = calling_at(L, lua_upvalueindex(RECORD));
   mr_program *request = mr_program_at(L, lua_upvalueindex(REQUEST));
   int n = lua_gettop(L);
   uint64_t deadline;
+  char room[ROOM];
   mr_head head;
   mr_slice message;
   call a;
-  if (PORT_UNLIKELY(n == 0 || !request || !lua_checkstack(L, LUA_MINSTACK))) return hand_on(L, n, SLOW);
-  lua_pushvalue(L, 1);
+  if (PORT_UNLIKELY(n <= told || !request || !lua_checkstack(L, LUA_MINSTACK))) return hand_on(L, n, SLOW);
+  lua_pushvalue(L, 1 + told);
   lua_rawget(L, lua_upvalueindex(STATES));
   if (!get_call(L, k, &a) || !push_head(L, k, &a, &head)) return hand_on(L, n, SLOW);
+  if (told && IS_SET(mr_table_at(L, 1), k, _contexts) && !add_contexts(L, k, &a, &head, room)) return hand_on(L, n, SLOW);
   lua_settop(L, n + STATE);
   raw_push(L, RAW_TABLE, (uintptr_t)a.link);
   raw_push(L, a.socket->tt, a.socket->bits);
@@ -275,7 +315,7 @@ static int l_call(lua_State *L) {
   mr_conn *c = (mr_conn *)mr_movable_to(L, n + SOCKET, mr_conn_type);
   if (!c || !takes_bytes(c) || c->reading || c->lost || c->selects_read || !push_deadline(L, k, &a, &deadline)) return hand_on(L, n, SLOW);
   lua_pushnil(L);
-  int here = mr_program_ask(L, request, lua_upvalueindex(REQUEST), &head, (uint32_t)(a.id + 1), (int)a.codec, 2, n - 1, &message);
+  int here = mr_program_ask(L, request, lua_upvalueindex(REQUEST), &head, (uint32_t)(a.id + 1), (int)a.codec, 2 + told, n - 1 - told, &message);
   if (here == MR_PUSHED || message.len > (uint64_t)a.limit || (here != MR_HERE && !is_as_before(L, k, &a, c, n))) return hand_on(L, n, SLOW);
   lua_settop(L, n + EXTRAS);
   uint64_t now;
@@ -283,12 +323,17 @@ static int l_call(lua_State *L) {
   mr_slot_set(a.link, SLOT(k, used), RAW_FLT, now);
   SET_INTEGER(a.link, k, id, a.id + 1);
   long r = mr_conn_write(c, &(port_slice){ message.p, message.len }, 1);
-  if (PORT_UNLIKELY(r != (long)message.len || !mr_conn_settled(c))) {
+  if (PORT_UNLIKELY(r != (long)message.len)) {
     size_t sent = r > 0 ? (size_t)r : 0;
     return resume(L, (mr_slice){ message.p + sent, message.len - sent }, sent);
   }
   return wait_for_reply(L, k, c, n, deadline);
 }
+
+/* function(object, …) -> results */
+static int l_call(lua_State *L) { return make_call(L, 0); }
+/* function(info, object, …) -> results */
+static int l_told_call(lua_State *L) { return make_call(L, 1); }
 
 /* proxy.__index: what the interface's class has under that name; `slow` finds all else. */
 static int l_index(lua_State *L) {
@@ -331,12 +376,12 @@ static void push_host(lua_State *L) {
   else mr_host_push(L);
 }
 
-/* call(record, states, operation, slow, resume) -> function(object, …), of an operation with a reply */
+/* call(record, states, operation, slow, resume, told) -> function(object, …), of an operation with a reply; with `told` function(info, object, …) */
 static int l_make_call(lua_State *L) {
   calling_at(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
   luaL_checktype(L, 3, LUA_TTABLE);
-  lua_settop(L, 5);
+  lua_settop(L, 6);
   push_host(L);
   for (int i = 1; i <= 3; i++) lua_pushvalue(L, i);
   lua_getfield(L, 3, "request");
@@ -348,7 +393,8 @@ static int l_make_call(lua_State *L) {
   lua_pushcfunction(L, l_nothing);
   lua_setfield(L, -2, "__close");
   lua_setmetatable(L, -2);
-  lua_pushcclosure(L, l_call, UPVALUES);
+  lua_pushvalue(L, 6);
+  lua_pushcclosure(L, lua_toboolean(L, 6) ? l_told_call : l_call, UPVALUES);
   return 1;
 }
 
@@ -373,5 +419,6 @@ int luaopen_mare_orb_core(lua_State *L) {
   mr_layout_check();
   luaL_newlib(L, functions);
   mr_set_functions(L, mr_orb_serving);
+  mr_set_functions(L, mr_orb_telling);
   return 1;
 }

@@ -33,12 +33,14 @@ enum { TURN = 64 };                              /* requests before other fibers
   F(budget) F(held) F(closed) F(share) F(busy) F(guest) F(nwaiting) \
   F(standby) F(fiber) F(peer) \
   F(id) F(slot) F(size) F(response) F(phase) F(call) F(key) F(operation) F(silent) F(cancelled) \
-  F(servant) F(forward) F(calls) F(dynamic) F(plain) F(arguments) F(results) F(__index)
+  F(servant) F(forward) F(calls) F(dynamic) F(plain) F(arguments) F(results) F(__index) \
+  F(told) F(fast) F(flat) F(request_id) F(def) F(_point) F(_reached) F(_at) F(_args) F(_results) F(_contexts) F(_message) F(_heard) \
+  F(_job) F(_entry) F(_call) F(_def) F(_key)
 enum { FIELDS(MR_F_NUMBER) NFIELDS };
 static const char *const names[] = { FIELDS(MR_F_NAME) };
 
 enum parts { ENTRY, CALL, ARGUMENTS, RESULTS, KEY, OPERATION, PARTS };
-enum { ROWS = 128 };
+enum { ROWS = 128, TOLD_AT = NFIELDS + PARTS * ROWS };         /* in the list: the interceptors' list, and an info, if there are any */
 
 typedef struct row { uint32_t hash; mr_program *arguments, *results; mr_slot method; } row;   /* results NULL: it is empty */
 typedef struct serving {
@@ -49,7 +51,8 @@ typedef struct serving {
   mr_slice in, out;                              /* the request that is about to be decoded, the reply that is about to be written; p NULL: none */
   size_t body;                                   /* of the request: where its arguments begin */
   mr_program *arguments;
-  int stopped;                                   /* no request is ordinary any more */
+  int told;                                      /* there are interceptors */
+  uint32_t ncontexts;
 } serving;
 
 static const char serving_tag;
@@ -149,9 +152,17 @@ static int l_forget(lua_State *L) {
   return 0;
 }
 
-/* stop(record): from now on nothing is ordinary */
-static int l_stop(lua_State *L) {
-  serving_at(L, 1)->stopped = 1;
+/* tell(record, list, info): from now on the interceptors of the list are told of requests; this info is used, where it is not in use */
+static int l_tell(lua_State *L) {
+  serving *s = serving_at(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  luaL_checktype(L, 3, LUA_TTABLE);
+  lua_settop(L, 3);
+  lua_getiuservalue(L, 1, 1);
+  lua_insert(L, 2);
+  lua_rawseti(L, 2, TOLD_AT + 2);
+  lua_rawseti(L, 2, TOLD_AT + 1);
+  s->told = raw_arraysize(s->list) >= TOLD_AT + 2;
   return 0;
 }
 
@@ -169,6 +180,20 @@ static const raw_value *method_of(const raw_table *servant, serving *s, row *r) 
   return NULL;
 }
 
+/* Service contexts that mean nothing to the connection: code sets and addresses to be called back at are Lua's. */
+static int are_strange(const mr_giop *g, const char *p, size_t len) {
+  enum { CODE_SETS = 1, BI_DIR = 5 };
+  mr_in in;
+  size_t n;
+  mr_in_begin(&in, p, len, g->contexts, g->little);
+  for (uint32_t i = 0; i < g->ncontexts; i++) {
+    uint32_t id = mr_in_u32(&in);
+    if (id == CODE_SETS || id == BI_DIR) return 0;
+    mr_in_octets(&in, &n);
+  }
+  return 1;
+}
+
 static int is_request(const char *p, size_t n, mr_giop *g, size_t *length) {
   const char *why;
   size_t offset;
@@ -176,7 +201,7 @@ static int is_request(const char *p, size_t n, mr_giop *g, size_t *length) {
   if (PORT_UNLIKELY(size <= 0 || (uint64_t)size > n || size > MOST || p[GIOP_TYPE_AT] != GIOP_REQUEST)) return 0;
   *length = (size_t)size;
   if (PORT_UNLIKELY(!mr_giop_parse(g, p, *length, &why, &offset))) return 0;
-  return !g->more && g->has_key && g->addressing == GIOP_KEY && g->response == 3 && !g->ncontexts;
+  return !g->more && g->has_key && g->addressing == GIOP_KEY && g->response == 3 && (PORT_LIKELY(!g->ncontexts) || are_strange(g, p, *length));
 }
 
 /* What the pool knows of the request's connection, and of the room that there is. */
@@ -225,24 +250,15 @@ static int is_open(serving *s, const state *t, int64_t requests) {
 
 /* ---- serving ---- */
 
-/* A field that may hold what is collected; nothing is done where it holds that already. */
-static void set_field(lua_State *L, int idx, mr_slot *s, const raw_value *v) {
-  const raw_value *old = mr_slot_in(mr_table_at(L, idx), s);
-  if (PORT_LIKELY(old && old->bits == v->bits && old->tt == v->tt)) return;
-  raw_push(L, RAW_SHORT, s->key);
-  raw_push(L, v->tt, v->bits);
-  lua_rawset(L, idx);
-}
-
 /* The job and its peer become what admit, request and serve of the Lua side would make of them. */
 static void begin_job(lua_State *L, serving *s, const state *t, const mr_giop *g, size_t length, const raw_value *parts, int64_t codec) {
   raw_value job = { (uintptr_t)t->job, RAW_TABLE }, peer = { (uintptr_t)t->peer, RAW_TABLE };
   int64_t size = (int64_t)length + COST, bits = g->little | g->minor << 1;
-  set_field(L, 3, SLOT(s, call), parts + CALL);
-  set_field(L, 3, SLOT(s, key), parts + KEY);
-  set_field(L, 3, SLOT(s, operation), parts + OPERATION);
+  mr_slot_put(L, 3, SLOT(s, call), parts + CALL);
+  mr_slot_put(L, 3, SLOT(s, key), parts + KEY);
+  mr_slot_put(L, 3, SLOT(s, operation), parts + OPERATION);
   raw_push(L, RAW_TABLE, (uintptr_t)t->standby);
-  set_field(L, lua_gettop(L), SLOT(s, peer), &peer);
+  mr_slot_put(L, lua_gettop(L), SLOT(s, peer), &peer);
   lua_pop(L, 1);
   if (lua_rawgeti(L, 4, 1), raw_top(L)[-1].bits != job.bits) {
     lua_pushvalue(L, 3);
@@ -267,7 +283,7 @@ static int execute_k(lua_State *L, int status, lua_KContext ctx) {
   (void)status;
   luaL_argcheck(L, job && results && INTEGER(job, s, id, &id) && INTEGER(job, s, codec, &codec), 1, "a request in progress expected");
   SET_INTEGER(job, s, phase, AFTER);
-  if (mr_program_answer(L, results, 3, (uint32_t)id, (int)codec | CDR_BULK, (int)ctx, lua_gettop(L) - (int)ctx + 1, &s->out)) return 0;
+  if (mr_program_answer(L, results, 3, (uint32_t)id, (int)codec | CDR_BULK, (int)ctx, lua_gettop(L) - (int)ctx + 1, 0, &s->out)) return 0;
   s->out.p = NULL;
   return 1;
 }
@@ -289,6 +305,165 @@ static int execute(lua_State *L) {
   SET_INTEGER(job, s, phase, DURING);
   lua_callk(L, n, LUA_MULTRET, first, execute_k);
   return execute_k(L, LUA_OK, first);
+}
+
+/* ---- with interceptors (lua/mare/orb/intercept/server.lua) ---- */
+
+/*
+ * What they see, the info, is a table that is used for one request after another; a request that finds it in use makes another. What is raised on
+ * the way ends in Lua, as FAILED: the job leads to the info, and that says by _point at which stage it was, and of which interceptor. The stack: what execute gets, the
+ * object's entry, the interceptors' list, the info, the arguments, the results.
+ */
+enum stage { DECODE = -1, SERVANT = -2, FREE = 0, STARTS, MIDDLE, ENDS };    /* from STARTS on it is the point at which interceptors are told */
+enum { ENTRY_AT = 7, LIST_AT, INFO_AT, ARGUMENTS_AT = INFO_AT + 3, STRIDE = 4, MANY = 1000 };   /* before the arguments: two values of their program */
+
+static int told_k(lua_State *L, int status, lua_KContext ctx);
+static lua_KContext context(int stage, int i, int n) { return (lua_KContext)(stage & 7) | (lua_KContext)i << 3 | (lua_KContext)n << 16; }
+
+static raw_table *told_list(const serving *s) { return (raw_table *)(uintptr_t)s->list->array[TOLD_AT].bits; }
+
+/* Pushes the list and an info: the one that is kept, or a new one. */
+static void push_info(lua_State *L, serving *s) {
+  const raw_value *list = s->list->array + TOLD_AT, *info = list + 1;
+  int64_t stage;
+  raw_push(L, list->tt, list->bits);
+  if (PORT_LIKELY(INTEGER((raw_table *)(uintptr_t)info->bits, s, _point, &stage) && stage == FREE)) {
+    raw_push(L, info->tt, info->bits);
+    return;
+  }
+  lua_getfield(L, LIST_AT, "fresh");
+  lua_call(L, 0, 1);
+}
+
+/* The info becomes that of the job's request. */
+static void describe(lua_State *L, serving *s, raw_table *job, mr_slice message) {
+  raw_table *info = mr_table_at(L, INFO_AT), *call = TABLE(job, s, call);
+  raw_value table = { (uintptr_t)job, RAW_TABLE }, itself = { (uintptr_t)info, RAW_TABLE };
+  int64_t id = 0;
+  if (PORT_UNLIKELY(!info || !call)) luaL_error(L, "an info and a call expected");
+  INTEGER(job, s, id, &id);
+  SET_INTEGER(info, s, request_id, id);
+  SET_INTEGER(info, s, _point, DECODE);
+  SET_INTEGER(info, s, _reached, 0);
+  const raw_value *entry = raw_arguments(L) + ENTRY_AT - 1, *before = mr_slot_in(info, SLOT(s, _entry));
+  if (TABLE(info, s, _call) != call || !before || before->bits != entry->bits) {
+    mr_slot_put(L, INFO_AT, SLOT(s, _entry), entry);
+    mr_slot_put(L, INFO_AT, SLOT(s, operation), mr_slot_in(job, SLOT(s, operation)));
+    mr_slot_put(L, INFO_AT, SLOT(s, _key), mr_slot_in(job, SLOT(s, key)));
+    mr_slot_put(L, INFO_AT, SLOT(s, _call), mr_slot_in(job, SLOT(s, call)));
+    mr_slot_put(L, INFO_AT, SLOT(s, _def), mr_slot_in(call, SLOT(s, def)));
+  }
+  mr_slot_put(L, INFO_AT, SLOT(s, _job), &table);
+  mr_slot_put(L, 4, SLOT(s, told), &itself);
+  if (PORT_UNLIKELY(s->ncontexts)) {             /* who asks for one looks for it there */
+    raw_push(L, RAW_SHORT, SLOT(s, _message)->key);
+    lua_pushlstring(L, message.p, message.len);
+    lua_rawset(L, INFO_AT);
+  }
+}
+
+/* Calls the function of the i-th interceptor that is its `which`-th value, if it has one. */
+static void tell(lua_State *L, serving *s, int i, int which, lua_KContext ctx) {
+  raw_table *flat = TABLE(mr_table_at(L, LIST_AT), s, flat);
+  const raw_value *v = flat && (uint32_t)(STRIDE * i + which) < raw_arraysize(flat) ? flat->array + STRIDE * i : NULL;
+  if (!v || v[which].tt == RAW_FALSE) return;
+  raw_push(L, v[which].tt, v[which].bits);
+  raw_push(L, v->tt, v->bits);
+  mr_push_again(L, INFO_AT, 1);
+  lua_callk(L, 2, 0, ctx, told_k);
+}
+
+/* All have been told: the reply, whose values begin at `first`. The info waits for the next request. */
+static int answer(lua_State *L, serving *s, raw_table *job, int first) {
+  raw_table *info = mr_table_at(L, INFO_AT), *contexts = TABLE(info, s, _contexts);
+  int n = lua_gettop(L) - first + 1;
+  int64_t id = 0, codec = 0;
+  mr_program *results = mr_program_at(L, 3);
+  luaL_argcheck(L, results && INTEGER(job, s, id, &id) && INTEGER(job, s, codec, &codec), 1, "a request in progress expected");
+  SET_INTEGER(job, s, phase, AFTER);
+  SET_INTEGER(info, s, _point, FREE);
+  if (contexts) {
+    raw_push(L, RAW_TABLE, (uintptr_t)contexts);
+    lua_replace(L, 2);
+    SET_BOOLEAN(info, s, _contexts, 0);
+  }
+  if (IS_SET(info, s, _message)) SET_BOOLEAN(info, s, _message, 0);
+  if (IS_SET(info, s, _heard)) SET_BOOLEAN(info, s, _heard, 0);
+  if (mr_program_answer(L, results, 3, (uint32_t)id, (int)codec | CDR_BULK, first, n, contexts ? 2 : 0, &s->out)) return 0;
+  s->out.p = NULL;
+  return 1;
+}
+
+/* Goes on behind step i of the stage. n: of the arguments */
+static int tell_all(lua_State *L, serving *s, int stage, int i, int n) {
+  raw_table *job = mr_table_at(L, 4);
+  int64_t count = 0;
+  luaL_argcheck(L, job && mr_table_at(L, INFO_AT), 4, "a request in progress expected");
+  INTEGER(mr_table_at(L, LIST_AT), s, n, &count);
+  for (;;) {
+    raw_table *info = mr_table_at(L, INFO_AT);
+    if (stage == STARTS || stage == MIDDLE) {
+      if (stage == STARTS) SET_INTEGER(info, s, _reached, i + 1);
+      if (++i < count) {
+        if (stage == MIDDLE) SET_INTEGER(info, s, _at, i + 1);
+        tell(L, s, i, stage == STARTS ? 1 : 2, context(stage, i, n));
+        continue;
+      }
+      i = -1;
+      if (stage == STARTS) {
+        SET_INTEGER(info, s, _point, stage = MIDDLE);
+        continue;
+      }
+      SET_INTEGER(info, s, _point, stage = SERVANT);
+      SET_INTEGER(job, s, phase, DURING);
+      if (PORT_UNLIKELY(n > 2)) luaL_checkstack(L, n + LUA_MINSTACK, NULL);
+      mr_push_again(L, 5, 2);
+      mr_push_again(L, ARGUMENTS_AT, n);
+      lua_callk(L, n + 1, LUA_MULTRET, context(SERVANT, 0, n), told_k);
+    } else if (stage == SERVANT) {
+      int from = ARGUMENTS_AT + n, many = lua_gettop(L) - from + 1;
+      if (many) mr_slot_fill(L, TABLE(info, s, _results), SLOT(s, n), from, many);
+      SET_INTEGER(info, s, _point, stage = ENDS);
+      i = (int)count;
+    } else {
+      if (--i < 0) return answer(L, s, job, ARGUMENTS_AT + n);
+      SET_INTEGER(info, s, _reached, i);
+      tell(L, s, i, 3, context(ENDS, i, n));
+    }
+  }
+}
+
+static int told_k(lua_State *L, int status, lua_KContext ctx) {
+  (void)status;
+  return tell_all(L, serving_at(L, 1), (ctx & 7) == (SERVANT & 7) ? SERVANT : (int)(ctx & 7), (int)(ctx >> 3 & 0x1fff), (int)(ctx >> 16));
+}
+
+/* As execute, with the object's entry as the last argument. */
+static int execute_told(lua_State *L) {
+  serving *s = serving_at(L, 1);
+  raw_table *job = mr_table_at(L, 4);
+  mr_program *arguments = s->arguments;
+  mr_slice in = s->in;
+  int64_t codec = 0;
+  int n = 0;
+  s->in.p = NULL;
+  luaL_argcheck(L, in.p && job && INTEGER(job, s, codec, &codec), 1, "a request expected");
+  push_info(L, s);
+  describe(L, s, job, in);
+  if (arguments) {
+    int fields = mr_program_open(L, arguments, 2);
+    n = mr_program_read(L, arguments, fields, (int)codec, in.p, in.len, s->body);
+    mr_slot_fill(L, TABLE(mr_table_at(L, INFO_AT), s, _args), SLOT(s, n), ARGUMENTS_AT, n);
+  } else lua_settop(L, ARGUMENTS_AT - 1);
+  SET_INTEGER(mr_table_at(L, INFO_AT), s, _point, STARTS);
+  tell(L, s, 0, 1, context(STARTS, 0, n));
+  return tell_all(L, s, STARTS, 0, n);
+}
+
+/* May this request be told of here? Slots of PICurrent are Lua's. */
+static int tells(serving *s) {
+  int64_t n;
+  return IS_SET(told_list(s), s, fast) && INTEGER(told_list(s), s, n, &n) && n <= MANY;
 }
 
 /* The reply is written, if it can be at once, and the request has ended. 0: Lua does that; s->out is what is left to be written. */
@@ -349,26 +524,29 @@ static int serve_one(lua_State *L, mr_fiber *f, mr_conn *c, serving *s, uint32_t
   raw_table *entry = (raw_table *)(uintptr_t)parts[ENTRY].bits, *servant = TABLE(entry, s, servant);
   const raw_value *method = servant && !IS_SET(entry, s, forward) ? method_of(servant, s, r) : NULL;
   if (!method || !get_state(L, s, &t) || !t.standby || !is_between(s, &t) || !is_open(s, &t, 0) || !is_room(s, &t, (int64_t)length + COST)) return -1;
+  if (s->told && !tells(s)) return -1;
   if (!INTEGER(t.connection, s, limit, &limit) || (uint64_t)limit < length || !INTEGER(t.connection, s, codec, &codec)) return -1;
   push_field(L, t.standby, SLOT(s, fiber));
   int rests = mr_fiber_relief(L, f, -1);
   lua_pop(L, 1);
   if (!rests) return -1;
-  lua_pushcfunction(L, execute);
+  lua_pushcfunction(L, s->told ? execute_told : execute);
   lua_pushvalue(L, 1);
   raw_push(L, parts[ARGUMENTS].tt, parts[ARGUMENTS].bits);
   raw_push(L, parts[RESULTS].tt, parts[RESULTS].bits);
   lua_pushvalue(L, 3);
   raw_push(L, method->tt, method->bits);
   raw_push(L, RAW_TABLE, (uintptr_t)servant);
+  if (s->told) raw_push(L, RAW_TABLE, (uintptr_t)entry);
   memcpy(copy, p, length);
   s->in = (mr_slice){ copy, length };
   s->body = g->body;
   s->arguments = r->arguments;
+  s->ncontexts = g->ncontexts;
   mr_read_use(c, p, n, length);
   mr_read_leave(c);
   begin_job(L, s, &t, g, length, parts, codec);
-  return served(L, s, &t, f, lua_pcallk(L, 6, LUA_MULTRET, 6, 0, serve_k));
+  return served(L, s, &t, f, lua_pcallk(L, 6 + s->told, LUA_MULTRET, 6, 0, serve_k));
 }
 
 /* ---- waiting for it ---- */
@@ -395,7 +573,7 @@ static int serving_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
     long n = mr_read_look(w->fiber, c, &p);
     if (n == -EAGAIN) return -1;
     if (n <= 0) break;
-    int ordinary = !s->stopped && is_request(p, (size_t)n, &g, &length);
+    int ordinary = is_request(p, (size_t)n, &g, &length);
     uint32_t hash = ordinary ? mr_hash(g.key.p, g.key.len) ^ mr_hash(g.operation.p, g.operation.len) : 0;
     if (PORT_UNLIKELY(ordinary && !find_row(s, hash, &g))) {
       if (met || !meet(L, c, s, hash, &g, p, (size_t)n, length)) break;
@@ -447,7 +625,7 @@ static int l_serve(lua_State *L) {
   state t;
   luaL_checktype(L, 6, LUA_TFUNCTION);
   lua_settop(L, 6);
-  if (s->stopped || !get_state(L, s, &t) || !is_between(s, &t) || !t.standby) return 0;
+  if (!get_state(L, s, &t) || !is_between(s, &t) || !t.standby) return 0;
   uint64_t deadline = patience_of(L, s, t.peer);
   if (!mr_read_enter(c)) return 0;
   return mr_await(L, mr_self_fiber(L), &ordinary, c, deadline);
@@ -460,10 +638,14 @@ static int l_serving(lua_State *L) {
   if (!mr_layout || mr_replay_on) return 0;
   serving *s = lua_newuserdatauv(L, sizeof *s, 2);
   memset(s, 0, sizeof *s);
-  lua_createtable(L, NFIELDS + PARTS * ROWS, 0);
+  lua_createtable(L, TOLD_AT + 2, 0);
   s->list = (raw_table *)(uintptr_t)lua_topointer(L, 3);
   mr_slots_make(L, s->slots, names, NFIELDS);
   for (size_t i = 0; i < ROWS; i++) clear_row(L, s, 3, i);
+  for (int i = 1; i <= 2; i++) {
+    lua_pushboolean(L, 0);
+    lua_rawseti(L, 3, TOLD_AT + i);
+  }
   lua_setiuservalue(L, 2, 1);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, 2, 2);
@@ -471,4 +653,4 @@ static int l_serving(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg mr_orb_serving[] = { { "serving", l_serving }, { "serve", l_serve }, { "forget", l_forget }, { "stop", l_stop }, { NULL, NULL } };
+const luaL_Reg mr_orb_serving[] = { { "serving", l_serving }, { "serve", l_serve }, { "forget", l_forget }, { "tell", l_tell }, { NULL, NULL } };

@@ -235,7 +235,7 @@ function broker:target_of(bytes)
   local target = self.targets[bytes]
   if not target then
     local endpoints = self:endpoints(bytes)
-    target = { broker = self, ior = bytes, endpoints = endpoints, origin = endpoints, heads = {}, verified = {}, bits = 0,
+    target = { broker = self, ior = bytes, first = bytes, endpoints = endpoints, origin = endpoints, heads = {}, verified = {}, bits = 0,
                limit = self.options.giopMaxMsgSize }
     self.targets[bytes] = target
   end
@@ -413,7 +413,7 @@ function broker:intercept(interceptor)
 end
 
 --- A slot of PICurrent more: its id.
-function broker:allocate_slot() return intercept.slots(self):allocate() end
+function broker:allocate_slot() return intercept.allocate(self) end
 
 --- CORBA's PICurrent: get_slot(id) and set_slot(id, value) of the calling fiber.
 function broker:pi_current() return intercept.slots(self) end

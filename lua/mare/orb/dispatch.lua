@@ -373,8 +373,8 @@ function dispatch:proceed(job, entry, message, at, operation)
   return call.run(job, call, entry, message, at)
 end
 
---- From a request to its reply.
-function dispatch:execute(job, message, at, key, operation)
+-- From a request to its reply.
+local function execute(self, job, message, at, key, operation)
   local entry = self.objects[key]
   if not entry then
     entry = find(self, key, operation)
@@ -383,10 +383,12 @@ function dispatch:execute(job, message, at, key, operation)
   return self:proceed(job, entry, message, at, operation)
 end
 
+dispatch.execute = execute
+
 --- Serves a request: the reply, or nil if there is to be none. Raises nothing, unless there is no memory even to say that.
 function dispatch:serve(job, message, at, key, operation)
   job.phase, job.call, job.key, job.operation, job.silent = BEFORE, false, key, operation, job.response == NONE
-  local fine, reply = xpcall(self.execute, trace, self, job, message, at, key, operation)
+  local fine, reply = xpcall(execute, trace, self, job, message, at, key, operation)
   if fine then return reply end
   return self:failed(job, reply)
 end

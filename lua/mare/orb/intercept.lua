@@ -24,7 +24,8 @@ for _, points in ipairs { info.client, info.server, IOR } do
 end
 
 local function new_list(broker, points)
-  local list = { broker = broker, slots = intercept.slots(broker), points = points, n = 0, free = false, spare = {}, serial = 0 }
+  local list = { broker = broker, slots = intercept.slots(broker), points = points, n = 0, free = false, spare = {}, serial = 0,
+                 fast = false, straight = #points - 2, flat = {} }      -- flat: each one and its functions up to those of a reply, for C
   for i = 1, #points do list[i] = {} end
   return list
 end
@@ -42,7 +43,12 @@ local function add(list, interceptor)
   list[0][list.n] = interceptor
   list.free = list.free or interceptor.free == true
   for i, name in ipairs(list.points) do list[i][list.n] = interceptor[name] or false end
+  for i = 0, list.straight do table.insert(list.flat, list[i][list.n]) end
+  intercept.hurry(list)
 end
+
+--- Are calls told of in C? Slots and free interceptors are Lua's.
+function intercept.hurry(list) list.fast = list.slots.n == 0 and not list.free end
 
 -- What is wrong with it is said where it is registered.
 local function check(interceptor)
@@ -73,6 +79,13 @@ end
 function intercept.slots(broker)
   if not broker.picurrent then broker.picurrent = slots.new() end
   return broker.picurrent
+end
+
+--- A slot more: its id.
+function intercept.allocate(broker)
+  local id = intercept.slots(broker):allocate()
+  for _, list in pairs { broker.client_list, broker.server_list } do intercept.hurry(list) end
+  return id
 end
 
 --- Registers an interceptor, or what a function(broker) gives.

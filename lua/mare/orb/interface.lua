@@ -60,6 +60,8 @@ local function call(broker, operation)
       return run(states[self] or adopt(self), operation, table.unpack(args, 1, contexts + 1))
     end
   end
+  local told = run ~= invoke.run and record and require "mare.orb.intercept.client".operation(broker, record, operation)
+  if told then return told end
   if not record or operation.oneway or run ~= invoke.run then
     return function(self, ...) return run(states[self] or adopt(self), operation, ...) end
   end

@@ -160,7 +160,8 @@ local function attempt(target, link, op, contexts, deadline, ...)
   if not link.offer and (conn.chosen or not target.endpoint.codesets) then
     target.ready = conn
     local head, idat = not contexts and target.heads[op], target.idat
-    if not head then head, idat = make_head(target, op, contexts) end
+    if not target.heads[op] then head, idat = make_head(target, op) end          -- kept: src/module/orb_call.c adds contexts to it itself
+    if contexts then head, idat = make_head(target, op, contexts) end
     message = encode(target, conn, op, head, idat, id, ...)
   else
     message, first = introduce(target, link, op, contexts, id, ...)

@@ -45,7 +45,8 @@ local function lend(self, peer)
     job.fiber:wake()
   else
     job = setmetatable({ pool = self, peer = peer, id = false, slot = 0, size = 0, cancelled = false, over = false, response = 0, codec = 0,
-                         phase = 0, silent = false, call = false, key = false, operation = false }, Job)   -- serve finds them all
+                         phase = 0, silent = false, call = false, key = false, operation = false, info = false,
+                         told = false }, Job)                  -- serve finds them all
     self.fibers = self.fibers + 1
     job.fiber = fiber.spawn(life, self, job)
     self.jobs[job.fiber] = job

@@ -12,7 +12,6 @@ local mare = require "mare"
 local errors = require "mare.error"
 local basic = require "mare.orb.idl.basic"
 local adapter = require "mare.orb.adapter"
-local core = require "mare.orb.giop.core"
 local dispatch = require "mare.orb.dispatch"
 local door = require "mare.orb.door"
 local endpoint = require "mare.orb.endpoint"
@@ -80,10 +79,10 @@ end
 --- Requests are told to interceptors from now on: see mare.orb.intercept.server.
 function server:intercept(list)
   local flow, requests, own = require "mare.orb.intercept.server", self.dispatch, self.pool.serve == self.dispatch.serve
-  self.flow, requests.intercept, requests.interceptors, requests.serve = flow, flow, list, flow.serve
-  list.peer, list.parse = door.peer, function(message) return (select(9, core.parse(message))) end
+  self.flow, requests.intercept, requests.interceptors, requests.serve, requests.failed = flow, flow, list, flow.serve, flow.failed
+  list.peer, list.fresh, list.record = door.peer, flow.fresh(list), self.pool.record
   if own then self.pool.serve = flow.serve end
-  if self.pool.record then straight.stop(self.pool.record) end
+  if self.pool.record then straight.tell(self.pool.record, list, list.fresh()) end
 end
 
 local function admit(self, socket)

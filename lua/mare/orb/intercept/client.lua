@@ -5,6 +5,9 @@ Each attempt is a request of its own for interceptors, as the standard wants it:
 receive_other, and the next begins with send_request. A one-way operation ends with receive_other, too, SUCCESSFUL, when it is written.
 
 An object in this process is called directly, and the interceptors of both sides are told all the same: they get each other's service contexts.
+
+An ordinary call is made, and told of, in C (src/module/orb_told.c) by a function that each operation has; it has an info of its own, in which all
+that is the same for all its calls is set already. What it can't do ends in `once`, `resumed` and `rescue`, with that info.
 ]]
 local mare = require "mare"
 local exception = require "mare.orb.exception"
@@ -12,6 +15,7 @@ local flow = require "mare.orb.intercept.flow"
 local info = require "mare.orb.intercept.info"
 local invoke = require "mare.orb.invoke"
 local proxy = require "mare.orb.proxy"
+local straight = require "mare.orb.core"
 
 local clock = mare.clock
 local system = exception.system
@@ -35,11 +39,7 @@ local function direct(self, target, op, args)
 end
 
 -- One attempt: the info has its outcome. -> what invoke.judge says of another one
-local function exchange(self, target, op, deadline, again, forwards)
-  local args = self._args
-  local link = link_of(target, clock(), deadline)
-  if not link then return direct(self, target, op, args) end
-  local reply, status, at, bits, contexts = attempt(target, link, op, self._contexts or nil, deadline, unpack(args, 1, args.n))
+local function judged(self, target, op, link, deadline, again, forwards, reply, status, at, bits, contexts)
   self._heard = contexts or {}
   if status == 0 then
     return flow.succeed(self, op.reply and pack(op.reply:decode(reply, at, bits | link.conn.codec | RESULTS)) or NOTHING)
@@ -50,12 +50,26 @@ local function exchange(self, target, op, deadline, again, forwards)
   return result, count
 end
 
+local function exchange(self, target, op, deadline, again, forwards)
+  local args = self._args
+  local link = link_of(target, clock(), deadline)
+  if not link then return direct(self, target, op, args) end
+  return judged(self, target, op, link, deadline, again, forwards,
+                attempt(target, link, op, self._contexts or nil, deadline, unpack(args, 1, args.n)))
+end
+
+local function describe(self, op)
+  self.operation, self.response_expected = op.name, op.response ~= 0
+  self.sync_scope = op.oneway and "SYNC_WITH_TRANSPORT" or "SYNC_WITH_TARGET"
+  self._op, self._def = op, op.def
+end
+
 local function open(list, state, target, op, args)
   local self = flow.take(list, info.client_class)
   list.serial = list.serial + 1
-  self.operation, self.request_id, self.response_expected = op.name, list.serial, op.response ~= 0
-  self.sync_scope = op.oneway and "SYNC_WITH_TRANSPORT" or "SYNC_WITH_TARGET"
-  self._state, self._target, self._op, self._args, self._def = state, target, op, args, op.def
+  self.request_id = list.serial
+  describe(self, op)
+  self._state, self._target, self._args = state, target, args
   self._slots = list.slots.n > 0 and list.slots:scope()
   return self
 end
@@ -89,23 +103,85 @@ local function try(list, self, target, op, deadline, again, forwards)
   return again, forwards
 end
 
-local function call(list, state, op, args)
-  local target, timeout = state.target, state.timeout
-  local deadline, again, forwards = timeout and clock() + timeout, false, 0
+-- The attempt that `self` is of is over: its results, or those of the next ones.
+local function go_on(list, self, state, target, op, args, deadline, again, forwards)
   local results
   while true do
-    local self = open(list, state, target, op, args)
-    again, forwards = try(list, self, target, op, deadline, again, forwards)
     results, target = close(list, self, target)
     if results then return unpack(results, 1, results.n) end
     if forwards > FORWARDS then too_often(op) end
+    self = open(list, state, target, op, args)
+    again, forwards = try(list, self, target, op, deadline, again, forwards)
   end
 end
 
 --- As invoke.run.
 function client.run(state, op, ...)
   if state.check then invoke.verify(state) end
-  return call(state.broker.client_list, state, op, pack(...))
+  local list, target, args, timeout = state.broker.client_list, state.target, pack(...), state.timeout
+  local deadline = timeout and clock() + timeout
+  local self = open(list, state, target, op, args)
+  local again, forwards = try(list, self, target, op, deadline, false, 0)
+  return go_on(list, self, state, target, op, args, deadline, again, forwards)
+end
+
+----------------------------------------------------------------------------------------------------- what C leaves to Lua
+
+-- The outcome: results, or the info is raised, which `rescue` knows.
+local function settle(self, again, forwards)
+  if self._status == "SUCCESSFUL" then return unpack(self._results, 1, self._results.n) end
+  self._again, self._forwards = again or false, forwards or 0
+  error(self, 0)
+end
+
+-- An attempt of a call that has been told of, but is not ordinary.
+local function once(self, object, ...)
+  local state = proxy.state(object)
+  self._state, self._target, self._args = state, state.target, pack(...)
+  self._deadline = state.timeout and clock() + state.timeout or false
+  if state.check then invoke.verify(state) end
+  return settle(self, exchange(self, state.target, self._op, self._deadline or nil, false, 0))
+end
+
+-- Goes on where src/module/orb_call.c stopped, as invoke.resume.
+local function resumed(self, op, link, id, deadline, rest, sent, ...)
+  local state = proxy.state(self._proxy)
+  self._state, self._target, self._args, self._deadline = state, state.target, pack(...), deadline or false
+  return settle(self, judged(self, state.target, op, link, deadline, false, 0, link:resume(id, rest, sent, deadline)))
+end
+
+local STARTS, CALLS = 1, 2                        -- stages of src/module/orb_told.c
+
+-- Something was raised at that stage, by the i-th interceptor if it was one: results, or it raises.
+local function rescue(self, stage, i, err, object, ...)
+  local list, op = self._list, self._op
+  self._point = 0
+  local state = proxy.state(object)
+  self._state, self._target, self._args = state, self._target or state.target, pack(...)
+  if stage == CALLS then
+    if err ~= self then flow.fail(self, err) end
+  else
+    flow.raised(self, list[0][i], stage == STARTS and "send_request" or "receive_reply", err)
+    self._reached = i - 1
+  end
+  flow.finish(list, self)
+  return go_on(list, self, state, self._target, op, self._args, self._deadline or nil, self._again, self._forwards)
+end
+
+local record = straight.telling()
+
+--- The function of an operation, as interface.lua makes those of brokers without interceptors; nil: it is not for C.
+function client.operation(broker, calling, op)
+  if not record or op.oneway then return nil end
+  local list, states, adopt = broker.client_list, proxy.states, proxy.state
+  local function fresh()
+    local self = info.new(info.client_class, list)
+    describe(self, op)
+    self._args, self._results, self._status = { n = 0 }, { n = 0 }, "SUCCESSFUL"
+    return self
+  end
+  local function slow(object, ...) return client.run(states[object] or adopt(object, 4), op, ...) end
+  return straight.told(record, list, fresh(), straight.call(calling, states, op, once, resumed, true), slow, fresh, rescue)
 end
 
 --- From now on calls of this broker go by here; also of proxies that were made before.

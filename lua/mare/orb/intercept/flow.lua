@@ -81,6 +81,8 @@ local function raised(self, interceptor, point, err)
   flow.fail(self, err)
 end
 
+flow.raised = raised
+
 local function tell(self, list, i, point)
   local f = list[point][i]
   if f then f(list[0][i], self) end

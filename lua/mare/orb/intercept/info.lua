@@ -6,16 +6,18 @@ is a plain field (`operation`, `request_id`, `response_expected`, `sync_scope`);
 each with the points at which the standard allows it. Elsewhere asking is BAD_INV_ORDER minor 14.
 
 Fields of the flows (client.lua, server.lua), which no interceptor needs:
-  _point      at which point it is, 0: at none; _reached: the flow stack, so many interceptors have had their starting point
+  _point      at which point it is, 0 or below: at none; _reached: the flow stack, so many interceptors have had their starting point
   _list       of whom it is; _args, _results: packed with `n`; _status, _error, _exception, _forward: how it went
   _contexts   service contexts that are added, as messages take them: { { id, data }, … }; _heard: those that came, by their ids
   _slots      the request scope of PICurrent
 ]]
 local exception = require "mare.orb.exception"
+local core = require "mare.orb.giop.core"
 local ior = require "mare.orb.giop.ior"
 local near = require "mare.orb.near"
+local proxy = require "mare.orb.proxy"
 
-local system = exception.system
+local system, context = exception.system, core.context
 
 local info = {
   client = { "send_request", "receive_reply", "receive_exception", "receive_other" },
@@ -28,11 +30,18 @@ local info = {
 
 local function order(text) error(system("BAD_INV_ORDER", 14, "COMPLETED_NO", text), 0) end
 
--- Raises unless the info is at one of the points in `valid`, a string of their numbers.
-local function check(self, what, valid)
+-- Raises as the info is not at one of the points where there is such a thing.
+local function refuse(self, what)
   local point = self._point
-  if point == 0 then order(("'%s' of a request is asked for outside of an interception point"):format(what)) end
-  if not valid:find(point, 1, true) then order(("there is no '%s' in %s"):format(what, self._points[point])) end
+  if point <= 0 then order(("'%s' of a request is asked for outside of an interception point"):format(what)) end
+  order(("there is no '%s' in %s"):format(what, self._points[point]))
+end
+
+-- The points that a text has the numbers of.
+local function points_of(text)
+  local valid = {}
+  for n in text:gmatch "%d" do valid[tonumber(n)] = true end
+  return valid
 end
 
 local function names_of(class)
@@ -57,12 +66,12 @@ local function make_class(points)
         local meant = type(name) == "string" and near(name, names_of(class))
         error(("a request has no '%s' for interceptors%s"):format(tostring(name), meant and "; did you mean " .. meant .. "?" or ""), 2)
       end
-      check(self, name, valid[name])
+      if not valid[name][self._point] then refuse(self, name) end
       return get(self)
     end,
     __newindex = function(_, name) error(("'%s' can't be set in what an interceptor is told"):format(tostring(name)), 2) end,
     __tostring = function(self)
-      return self._point == 0 and "request info (not in use)" or ("request info (%s of %s)"):format(points[self._point], self.operation)
+      return self._point <= 0 and "request info (not in use)" or ("request info (%s of %s)"):format(points[self._point], self.operation)
     end,
   }
   return class
@@ -72,25 +81,29 @@ local client, server = make_class(info.client), make_class(info.server)
 
 -- attribute(class, "name", "points", function(self) … end)
 local function attribute(class, name, valid, get)
-  class.attributes[name], class.valid[name] = get, valid
+  class.attributes[name], class.valid[name] = get, points_of(valid)
 end
 
 local function method(class, name, valid, f)
-  class.methods[name] = function(self, ...)
-    check(self, name, valid)
-    return f(self, ...)
+  valid = points_of(valid)
+  class.methods[name] = function(self, a, b, c)
+    if not valid[self._point] then refuse(self, name) end
+    return f(self, a, b, c)
   end
 end
 
 --- A new one; `list`: whose it is.
 function info.new(class, list)
-  return setmetatable({
+  local self = {
     operation = "", request_id = 0, response_expected = false, sync_scope = "SYNC_WITH_TARGET",
     _points = class.points, _point = 0, _reached = 0, _list = list, _args = false, _results = false, _status = false, _error = false,
     _exception = false, _forward = false, _contexts = false, _heard = false, _message = false, _slots = false, _state = false, _target = false,
     _op = false,
-    _job = false, _entry = false, _call = false, _key = false, _answered = false, _def = false,
-  }, class.metatable)
+    _job = false, _entry = false, _call = false, _key = false, _answered = false, _def = false, _proxy = false,
+    _deadline = false, _again = false, _forwards = 0, _at = 0, _kept = false,
+  }
+  for name, f in pairs(class.methods) do self[name] = f end      -- found at once
+  return setmetatable(self, class.metatable)
 end
 
 --- It belongs to no request any more. Nothing of one is kept.
@@ -98,7 +111,7 @@ function info.clear(self)
   self._point, self._reached, self._args, self._results, self._status, self._error = 0, 0, false, false, false, false
   self._exception, self._forward, self._contexts, self._heard, self._message, self._slots = false, false, false, false, false, false
   self._state, self._target, self._op, self._job, self._entry, self._call, self._key = false, false, false, false, false, false, false
-  self._answered, self._def = false, false
+  self._answered, self._def, self._proxy, self._deadline, self._again, self._forwards = false, false, false, false, false, 0
 end
 
 info.client_class, info.server_class = client, server
@@ -173,6 +186,12 @@ end
 
 local function none(id) error(system("BAD_PARAM", 26, "COMPLETED_NO", ("there is no service context %d"):format(id)), 0) end
 
+-- The data of one that came. A message is looked at when somebody asks.
+local function heard(self, id)
+  if self._heard then return self._heard[id] end
+  return self._message and context(self._message, id)
+end
+
 -- Those that were added, { { id, data } … }: data | nil, its place
 local function added(list, id)
   for i, c in ipairs(list or {}) do
@@ -180,20 +199,30 @@ local function added(list, id)
   end
 end
 
--- add(self, id, data, replace)
-local function add(self, id, data, replace)
+local function check_added(id, data)
   check_id(id, "a service context is added")
   if type(data) ~= "string" then error(("the data of service context %d are a string, not a %s"):format(id, type(data)), 0) end
   if info.OWN[id] then error(system("BAD_PARAM", 0, "COMPLETED_NO", ("service context %d is the broker's own: %s"):format(id, info.OWN[id])), 0) end
   if #data > info.MOST then
     error(system("IMP_LIMIT", 0, "COMPLETED_NO", ("service context %d has %d bytes; %d is the most"):format(id, #data, info.MOST)), 0)
   end
-  local _, i = added(self._contexts, id)
+end
+
+-- add(self, id, data, replace). A list of one, which is the ordinary case, is kept for the next request.
+local function add(self, id, data, replace)
+  check_added(id, data)
+  local list, kept = self._contexts, self._kept
+  if not list then
+    if kept then kept[1][1], kept[1][2] = id, data else kept = { { id, data } } end
+    self._contexts, self._kept = kept, kept
+    return
+  end
+  local _, i = added(list, id)
   if i and not replace then
     error(system("BAD_INV_ORDER", 15, "COMPLETED_NO", ("there is a service context %d already, and it is not to be replaced"):format(id)), 0)
   end
-  if not self._contexts then self._contexts = {} end
-  self._contexts[i or #self._contexts + 1] = { id, data }
+  self._kept = false
+  list[i or #list + 1] = { id, data }
 end
 
 for _, class in ipairs { client, server } do
@@ -215,16 +244,19 @@ end)
 attribute(client, "received_exception", "3", raised)
 attribute(client, "received_exception_id", "3", raised_id)
 
+local function state_of(self) return self._state or proxy.state(self._proxy) end
+
+local function target_of(self) return self._target or state_of(self).target end
+
 local function proxy_of(self, bytes)
-  local state = self._state
-  return self._list.broker:bind(bytes, state.def or self._list.broker:interface "Object")
+  return self._list.broker:bind(bytes, state_of(self).def or self._list.broker:interface "Object")
 end
 
-attribute(client, "target", "1234", function(self) return proxy_of(self, self._state.target.origin_ior or self._state.target.ior) end)
-attribute(client, "effective_target", "1234", function(self) return proxy_of(self, self._target.ior) end)
+attribute(client, "target", "1234", function(self) return self._proxy or proxy_of(self, state_of(self).target.first) end)
+attribute(client, "effective_target", "1234", function(self) return proxy_of(self, target_of(self).ior) end)
 
 local function profile(self)
-  local target = self._target
+  local target = target_of(self)
   local e = target.endpoint or target.endpoints[1]
   for _, p in ipairs(ior.parse(target.ior).profiles) do
     if not e or p.data == e.profile then return p end
@@ -254,7 +286,7 @@ method(client, "get_request_service_context", "1234", function(self, id)
 end)
 method(client, "get_reply_service_context", "234", function(self, id)
   check_id(id, "get_reply_service_context")
-  return self._heard and self._heard[id] or none(id)
+  return heard(self, id) or none(id)
 end)
 method(client, "add_request_service_context", "1", add)
 
@@ -288,12 +320,7 @@ end)
 
 method(server, "get_request_service_context", "12345", function(self, id)
   check_id(id, "get_request_service_context")
-  local heard = self._heard
-  if not heard then
-    heard = self._message and self._list.parse(self._message) or {}
-    self._heard = heard
-  end
-  return heard[id] or none(id)
+  return heard(self, id) or none(id)
 end)
 method(server, "get_reply_service_context", "345", function(self, id)
   check_id(id, "get_reply_service_context")

@@ -7,12 +7,15 @@ that were added. If they can't be sent after all, the client gets that exception
 
 A one-way request ends with send_other, SUCCESSFUL: there is no reply to be sent.
 ]]
+local errors = require "mare.error"
+local dispatching = require "mare.orb.dispatch"
 local exception = require "mare.orb.exception"
 local flow = require "mare.orb.intercept.flow"
 local info = require "mare.orb.intercept.info"
+local straight = require "mare.orb.core"
 local tracing = require "mare.trace.core"
 
-local system = exception.system
+local system, own_failed = exception.system, dispatching.failed
 local pack, unpack = table.pack, table.unpack
 local BULK, BEFORE, DURING, AFTER = 64, 1, 2, 3
 local RECEIVE_REQUEST = 2
@@ -82,12 +85,23 @@ end
 local function answer(dispatch, self, job)
   local fine, reply = xpcall(reply_of, dispatch.trace, dispatch, self, job)
   if fine then return reply end
-  return dispatch:failed(job, reply)
+  return own_failed(dispatch, job, reply)
 end
 
-local function checked(self)
-  local err = self._error
-  if err and not exception.is(err) then self._error = info.exception_of(err) end
+-- The ending points, and the reply. `err`: what was raised, as dispatch.trace gives it, if the fiber or its process may be ending.
+local function conclude(list, dispatch, self, job, err)
+  flow.finish(list, self)
+  local last = self._error
+  if not err and errors.is(last) then err = dispatch.trace(last) end          -- an interceptor was cancelled
+  job.info, job.contexts = false, nil
+  if job.cancelled then return nil end
+  if type(err) == "table" and ENDINGS[err.kind] then return own_failed(dispatch, job, err) end
+  if last and not exception.is(last) then self._error = info.exception_of(last) end
+  job.contexts = self._contexts or nil
+  local reply = answer(dispatch, self, job)
+  job.contexts = nil
+  flow.give(list, self)
+  return reply
 end
 
 --- As dispatch.serve.
@@ -100,17 +114,35 @@ function server.serve(dispatch, job, message, at, key, operation)
   local fine, err = true, nil
   if not self._status then fine, err = within(list, self, dispatch.trace, dispatch.execute, dispatch, job, message, at, key, operation) end
   if not fine then failed(dispatch, self, job, err) end
-  flow.finish(list, self)
-  checked(self)
-  job.info, job.contexts = nil, self._contexts or nil
-  if not fine and ENDINGS[err.kind] or job.cancelled then
-    if not fine then return dispatch:failed(job, err) end
-    return nil
+  return conclude(list, dispatch, self, job, err)
+end
+
+local DECODE, SERVANT, FREE, STARTS, MIDDLE = -1, -2, 0, 1, 2           -- stages of src/module/orb_serve.c, and points
+
+--- As dispatch.failed. In C a request with interceptors is told of until something is raised; the rest is done here.
+function server.failed(dispatch, job, err)
+  local self = job.told
+  if not self or self._point == FREE or self._job ~= job then return own_failed(dispatch, job, err) end
+  local list, stage = self._list, self._point
+  job.told, self._status, self._point = false, false, FREE
+  straight.tell(list.record, list, list.fresh())             -- this one is ours now
+  if stage == DECODE then flow.start(list, self) end
+  if job.cancelled or ENDINGS[err.kind] then failed(dispatch, self, job, err)
+  elseif stage == DECODE or stage == SERVANT then
+    if not self._status then failed(dispatch, self, job, err) end
+  elseif stage == STARTS then flow.raised(self, list[0][self._reached + 1], "receive_request_service_contexts", err)
+  elseif stage == MIDDLE then flow.raised(self, list[0][self._at], "receive_request", err)
+  else flow.raised(self, list[0][self._reached + 1], "send_reply", err) end
+  return conclude(list, dispatch, self, job, err)
+end
+
+--- What makes an info for the requests that C serves.
+function server.fresh(list)
+  return function()
+    local self = info.new(info.server_class, list)
+    self.response_expected, self._args, self._results, self._status = true, { n = 0 }, { n = 0 }, "SUCCESSFUL"
+    return self
   end
-  local reply = answer(dispatch, self, job)
-  job.contexts = nil
-  flow.give(list, self)
-  return reply
 end
 
 if tracing.serve then                              -- a trace is on
