@@ -184,7 +184,37 @@ static int l_searcher_root(lua_State *L) {
   return loaded(L, status == LOADED, file);
 }
 
-const lua_CFunction mr_searchers[5] = { l_searcher_preload, l_searcher_lua, l_searcher_c, l_searcher_root, NULL };
+/* (name, home) -> the module of that other name */
+static int k_at_home(lua_State *L, int status, lua_KContext ctx) {
+  (void)L; (void)status; (void)ctx;
+  return 1;
+}
+
+static int l_at_home(lua_State *L) {
+  lua_pushcfunction(L, mr_require);
+  lua_pushvalue(L, 2);
+  lua_callk(L, 1, 1, 0, k_at_home);
+  return 1;
+}
+
+static int is_below(const char *name, const char *root) {
+  size_t n = strlen(root);
+  return strncmp(name, root, n) == 0 && (name[n] == '.' || !name[n]);
+}
+
+/* What programs for OiL ask for, if nobody else has it: `oil.x` is mare.oil.x, `loop.x` mare.oil.loop.x. See lua/mare/oil/names.lua. */
+static int l_searcher_oil(lua_State *L) {
+  const char *name = luaL_checkstring(L, 1), *home;
+  if (strncmp(name, "oil.", 4) == 0) home = lua_pushfstring(L, "mare.%s", name);
+  else if (is_below(name, "loop") || is_below(name, "cothread")) home = lua_pushfstring(L, "mare.oil.%s", name);
+  else return 0;
+  if (!mr_embedded_find(home)) return 0;
+  lua_pushcfunction(L, l_at_home);
+  lua_insert(L, -2);
+  return 2;
+}
+
+const lua_CFunction mr_searchers[6] = { l_searcher_preload, l_searcher_lua, l_searcher_c, l_searcher_root, l_searcher_oil, NULL };
 
 /* ---- require ---- */
 

@@ -26,6 +26,7 @@ interface.everywhere = {
   _is_a = { kind = "operation", name = "_is_a", result = basic.boolean, params = { { name = "id", mode = "in", type = basic.string } } },
   _non_existent = { kind = "operation", name = "_non_existent", result = basic.boolean, params = {} },
   _interface = { kind = "operation", name = "_interface", result = basic.object, params = {} },
+  _component = { kind = "operation", name = "_component", result = basic.object, params = {} },
 }
 
 --- Makes ready what a call needs of an operation's definition.

@@ -367,7 +367,7 @@ local function drain(self, seconds)
   self.tree:finish(seconds)
   self.pool:dismiss()
   self.state = "closed"
-  self.broker:close()
+  if not self.left then self.broker:close() end
   self.done:close()
 end
 
@@ -401,6 +401,13 @@ function server:shutdown(wait)
     end }
   end
   if wait then self.done:receive() end
+end
+
+--- Ends serving as shutdown(), and leaves the client's half as it is (mare.oil): calls of the broker's own objects, too, find nobody there.
+function server:leave()
+  self.left, self.here = true, {}
+  for _, entry in pairs(self.adapter.objects) do entry.gone = true end
+  self:shutdown()
 end
 
 --- Waits until the server has been shut down.

@@ -29,6 +29,10 @@ end
 
 function checker:append(t, v) self:put(t, #t + 1, v) end
 
+function checker:remove(list, at)
+  for i = at, #list do self:put(list, i, list[i + 1]) end
+end
+
 function checker:undo()
   for i = #self.journal, 1, -1 do
     local change = self.journal[i]

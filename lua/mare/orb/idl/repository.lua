@@ -54,6 +54,7 @@ function repository.new()
   return repo
 end
 
+-- options.replace: what is defined differently takes the place of what there was.
 local function parse(c, text, options)
   local tokens = preprocessor.run(text, options, c.errors)
   if #c.errors > 0 then return end
@@ -61,6 +62,7 @@ local function parse(c, text, options)
   c:finish()
   if #c.errors > 0 then return end
   if #c.again > 0 then
+    if options.replace then c.again = same.replace(c, c.again) end
     local map = same.compare(c.again, c.errors)
     if #c.errors == 0 then same.unify(c, map) end
   end

@@ -2,6 +2,7 @@
 --
 --   same.compare(again, errors)     complains about each new definition that differs from the old one of its name
 --   same.unify(checker, map)        puts the old ones back in place of the new, wherever something new refers to them
+--   same.replace(checker, again)    lets those that differ take the old ones' place: the rest of the list
 --
 -- Two definitions are the same if their ids and all their parts are; a named type inside is compared by its id, and in its turn only once.
 local same = {}
@@ -73,6 +74,33 @@ function same.compare(again, errors)
     end
   end
   return map
+end
+
+local function differs(pair, map) return not pair.new.forward and not pair.old.forward and not equal_parts(pair.old, pair.new, map) end
+
+-- A definition that differs makes those differ that refer to it.
+function same.replace(checker, again)
+  local kept, gone = again, {}
+  repeat
+    local before, map = #kept, {}
+    for _, pair in ipairs(kept) do map[pair.new] = pair.old end
+    local rest = {}
+    for _, pair in ipairs(kept) do
+      -- a module or an interface is compared with its contents, of which some may be replaced alone
+      if differs(pair, map) then gone[pair.old] = pair else rest[#rest + 1] = pair end
+    end
+    kept = rest
+  until #kept == before
+  for old, pair in pairs(gone) do
+    local list = pair.scope.definition and pair.scope.definition.contents or checker.repository.contents
+    for i, definition in ipairs(list) do
+      if definition == old then
+        checker:remove(list, i)
+        break
+      end
+    end
+  end
+  return kept
 end
 
 -- Replaces what the map replaces in a definition's fields; definitions inside are visited for themselves.

@@ -1,0 +1,2 @@
+-- Sockets for OiL's threads: those of mare let others run while they wait.
+return require "mare.socket"

@@ -1,0 +1,2 @@
+-- LOOP's exceptions are OiL's here.
+return require "mare.oil.Exception"
