@@ -42,6 +42,7 @@ describe("make install", function()
       assert.truthy(said:find('export LUA_PATH="' .. prefix .. "/share/lua/5.4/?.lua;;", 1, true))
       path.env.LUA_PATH = prefix .. "/share/lua/5.4/?.lua;;"
       assert.equal("true\n", succeeds({ "lua5.4", "-e", "print(require 'luaproc'.newchannel 'c')" }, path))
+      assert.equal("OiL 0.6\n", succeeds({ "lua5.4", "-e", "print(require 'oil'.VERSION)" }, path))
       assert.truthy(said:find(prefix .. "/share/mare/types", 1, true))
       succeeds({ "tools/install", "--undo", prefix }, { dir = root })
       assert.equal("", succeeds { "find", prefix, "-type", "f" })

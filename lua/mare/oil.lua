@@ -10,6 +10,7 @@ mare.oil: the API of OiL 0.6 over mare's broker, so that programs written for Oi
 docs/oil.md is the user's page, with what is different. Nothing of it is OiL's own code.
 ]]
 require "mare.oil.names"
+require "mare.oil.idioms"
 local mare = require "mare"
 local assert = require "mare.oil.assert"
 local cothread = require "mare.oil.cothread"

@@ -1,7 +1,8 @@
 --[[
 mare.oil.call: one call of a proxy, with OiL's client interceptor around it.
 
-`send` tells the interceptor that the request goes out, `exchange` lets the broker call, `receive` tells the interceptor of the reply and says whether the
+`send` tells the interceptor that the request goes out, `exchange` lets the broker call, `receive` tells the interceptor of the reply and says
+whether the
 call is over: an interceptor may have sent it elsewhere. A future does the middle in a fiber; the two ends are always the caller's, whose thread the
 interceptor may ask for. Without an interceptor only the middle is left.
 

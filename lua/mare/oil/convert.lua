@@ -1,7 +1,8 @@
 --[[
 mare.oil.convert: values of OiL's programs for the broker, and back.
 
-For each type there are at most two functions, made when the type is first used: `out(value, seen)` gives what the broker wants, `into(value, seen)` what
+For each type there are at most two functions, made when the type is first used: `out(value, seen)` gives what the broker wants, `into(value,
+seen)` what
 OiL gives. nil: both have the same value, which is so for strings, floats, TypeCodes and structures of such. References are no matter of this module:
 the broker asks mare.oil.orb for them while it marshals.
 
@@ -20,8 +21,8 @@ local out_of, into_of                            -- by kind: (self, T) -> functi
 
 --- A set of conversions. broker: for the types of values; factories: OiL's, by repository id.
 function convert.new(broker, factories)
-  return setmetatable({ broker = broker, factories = factories, outs = setmetatable({}, { __mode = "k" }), intos = setmetatable({}, { __mode = "k" }) },
-                      { __index = convert })
+  local self = { broker = broker, factories = factories, outs = setmetatable({}, { __mode = "k" }), intos = setmetatable({}, { __mode = "k" }) }
+  return setmetatable(self, { __index = convert })
 end
 
 -- The function of a type in one direction. While it is made the type may occur inside of itself: that gets a function that asks for it later.
@@ -205,7 +206,8 @@ local function any_out(self, v, seen)
   if type(v) == "number" then return { _anytype = basic.double, _anyval = v } end
   if type(v) ~= "table" and type(v) ~= "userdata" then return v end
   local meta = getmetatable(v)
-  local T = descriptor.is(meta) and meta or type(meta) == "table" and descriptor.is(rawget(meta, "__type")) and rawget(meta, "__type") or nil
+  local T = descriptor.is(meta) and meta or type(meta) == "table" and rawget(meta, "__type") or nil
+  if not descriptor.is(T) then T = nil end
   if not T and type(v) == "table" and type(rawget(v, "_anytype")) == "table" then T = rawget(v, "_anytype") end
   if not T then return v end                     -- a reference, or none: the broker says
   local value = v
@@ -334,7 +336,8 @@ local function list_of(self, direction, types)
   return some and functions or false
 end
 
---- The conversions of an operation: { calls = of the arguments outwards, arguments = inwards, results = outwards, replies = inwards, count }, each a list or false.
+--- The conversions of an operation: { calls = of the arguments outwards, arguments = inwards, results = outwards, replies = inwards, count }, each
+-- a list or false.
 function convert:operation(def)
   local ins, outs = descriptor.place(def).inputs, def.outputs
   return { def = def, calls = list_of(self, "out", ins), arguments = list_of(self, "into", ins), results = list_of(self, "out", outs),

@@ -2,7 +2,8 @@
 mare.oil.cothread: OiL's threads, which are fibers of mare here.
 
 A *record* belongs to a thread that has waited here, or that was scheduled: `channel` wakes it, `waiting` tells that it waits for that. A thread is
-known by its coroutine: a fiber's own, or the one that the program made and gave to `schedule`, whose function runs as a fiber then (`bodies` remembers
+known by its coroutine: a fiber's own, or the one that the program made and gave to `schedule`, whose function runs as a fiber then (`bodies`
+remembers
 it), so that it waits as fibers do in plain Lua, too.
 
 `active` counts the threads that can run or wait for something that will come; one that is suspended, until somebody schedules it, is not active.
@@ -165,20 +166,20 @@ function serve(op, ...)
   return f(...)
 end
 
-function coroutine.yield(...)
+function coroutine.yield(...)                     -- luacheck: ignore 122
   local thread, is_main = running()
   if is_main or names[thread] or not coroutine.isyieldable() then return serve(...) end
   return raw_yield(...)
 end
 
-function coroutine.create(f)
+function coroutine.create(f)                      -- luacheck: ignore 122
   local thread = raw_create(f)
   bodies[thread] = f
   return thread
 end
 
 local resume = coroutine.resume
-function coroutine.resume(thread, ...)
+function coroutine.resume(thread, ...)            -- luacheck: ignore 122
   if bodies[thread] then bodies[thread] = nil end
   return resume(thread, ...)
 end

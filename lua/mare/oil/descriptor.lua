@@ -1,9 +1,11 @@
 --[[
 mare.oil.descriptor: definitions under OiL's names.
 
-OiL describes types by tables with `_type`, `repID`, `definitions`, `fields` …; the broker by others (docs/idl.md). Here they are the same tables: those
+OiL describes types by tables with `_type`, `repID`, `definitions`, `fields` …; the broker by others (docs/idl.md). Here they are the same tables:
+those
 of the broker, with this module as metatable, which answers for OiL's names. So a descriptor serves wherever the broker wants a type, and the
-constructors of oil.corba.idl complete the very table that they are given. None of OiL's names is one of the broker's but `kind` of valuetypes, which is the broker's.
+constructors of oil.corba.idl complete the very table that they are given. None of OiL's names is one of the broker's but `kind` of valuetypes,
+which is the broker's.
 
 A definition that the broker's IDL made gets the metatable when a program first sees it (`dress`), and what it refers to with it.
 ]]

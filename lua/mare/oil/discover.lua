@@ -19,7 +19,7 @@ local discover = {}
 local function helper_of(orb)
   if not orb.helper then
     local tcp = orb.tcpoptions or {}
-    orb.helper = orb_module.init { log = function() end, timeout = tcp.timeout or nil, connect_timeout = tcp.timeout or nil, repository = false }
+    orb.helper = orb_module.init { log = function() end, timeout = read.limits.time, connect_timeout = tcp.timeout or nil, repository = false }
   end
   return orb.helper
 end

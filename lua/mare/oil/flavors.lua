@@ -1,7 +1,8 @@
 --[[
 mare.oil.flavors: what the words of oil.init's `flavor` mean.
 
-Of OiL's layers there are these: "corba", with or without ".client", ".server", ".intercepted", ".gencode" (both are always there), "cooperative", "typed",
+Of OiL's layers there are these: "corba", with or without ".client", ".server", ".intercepted", ".gencode" (both are always there), "cooperative",
+"typed",
 "base", "kernel", "lua". "ludo" is another protocol: see read.
 ]]
 local fault = require "mare.oil.fault"
@@ -9,12 +10,14 @@ local fault = require "mare.oil.fault"
 local flavors = {}
 
 local KNOWN = { corba = true, ["corba.client"] = true, ["corba.server"] = true, ["corba.intercepted"] = true, ["corba.gencode"] = true,
-                ["corba.ssl"] = false, ["kernel.ssl"] = false, cooperative = true, ["cooperative.client"] = true, ["cooperative.server"] = true, typed = true,
-                base = true, kernel = true, ["kernel.client"] = true, ["kernel.server"] = true, intercepted = true, gencode = true, lua = true,
+                ["corba.ssl"] = false, ["kernel.ssl"] = false, cooperative = true, ["cooperative.client"] = true, ["cooperative.server"] = true,
+                typed = true, base = true, kernel = true,
+                ["kernel.client"] = true, ["kernel.server"] = true, intercepted = true, gencode = true, lua = true,
                 ludo = false, ["ludo.byref"] = false }
 
 local WHY = {
-  ludo = "there is no LuDO here yet: processes of mare talk to each other by channels (mare.channel), and to CORBA's objects by the flavor \"corba\"",
+  ludo = "there is no LuDO behind this module: mare.ludo is mare's own protocol of that name, channels are for mare's processes, " ..
+         "and the flavor \"corba\" is for objects of CORBA",
   ssl = "TLS is an option of the broker: oil.init{ options = { tls = { … } } }, see docs/orb.md",
 }
 

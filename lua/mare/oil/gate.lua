@@ -1,7 +1,8 @@
 --[[
 mare.oil.gate: when requests are served.
 
-An ORB of a cooperative flavor serves them as they come: its gate is open. Others serve while the program is in run or step: requests queue at the gate,
+An ORB of a cooperative flavor serves them as they come: its gate is open. Others serve while the program is in run or step: requests queue at the
+gate,
 and are let through one after the other. A request holds a *turn*, which is closed when it has been served.
 
 `finished` counts requests that were served; `stepped` is what it was when step last returned.

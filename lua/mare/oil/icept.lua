@@ -3,7 +3,8 @@ mare.oil.icept: OiL's interceptors, in front of the broker's own.
 
 What OiL's interceptors are called with is one table for all of a request: both of its ends get the same, and what the first stores there the second
 finds. They may change parameters and results, answer themselves (`success`), and send the request elsewhere (`reference`), at both ends. That is done
-here, around the broker. The broker's interceptors, of which `bridge` is one, only carry service contexts to messages and from them, and forward requests.
+here, around the broker. The broker's interceptors, of which `bridge` is one, only carry service contexts to messages and from them, and forward
+requests.
 
 A *tray* is what the two hand each other, by the storage of the fiber that does both: `out`, contexts to add; `heard`, those that came; `forward`.
 

@@ -28,8 +28,8 @@ function meta.__call(class, ...)
   return loop.rawnew(class, ...)
 end
 
-local EVENTS = { "__tostring", "__call", "__concat", "__eq", "__lt", "__le", "__add", "__sub", "__mul", "__div", "__unm", "__len", "__newindex", "__gc",
-                 "__mode", "__close", "__pairs" }
+local EVENTS = { "__tostring", "__call", "__concat", "__eq", "__lt", "__le", "__add", "__sub", "__mul", "__div", "__unm", "__len", "__newindex",
+                 "__gc", "__mode", "__close", "__pairs" }
 
 -- Lua looks for metamethods in the class alone.
 local function complete(class)

@@ -7,8 +7,8 @@ programs that ask before they load OiL, in src/state/require.c. `socket` is mare
 ]]
 local names = {}
 
-local OURS = { "oil.Exception", "oil.assert", "oil.compat04", "oil.corba.giop", "oil.corba.idl", "oil.oo", "oil.properties", "oil.verbose", "cothread",
-               "cothread.Timer", "cothread.socket" }
+local OURS = { "oil.Exception", "oil.assert", "oil.compat04", "oil.corba.giop", "oil.corba.idl", "oil.oo", "oil.properties", "oil.verbose",
+               "cothread", "cothread.Timer", "cothread.socket" }
 
 local function home(name)
   if name:find("^oil%.") then return "mare." .. name end

@@ -1,7 +1,8 @@
 --[[
 mare.oil.orb: OiL's ORB over a broker of mare.
 
-It is the table that the program gave to oil.init. `broker` is the broker; what its marshalling asks for, references in and out, is answered here by OiL's
+It is the table that the program gave to oil.init. `broker` is the broker; what its marshalling asks for, references in and out, is answered here
+by OiL's
 proxies and implementations (`attach`). So they need no conversion anywhere; all other values have theirs in mare.oil.convert.
 
 `generation` grows when IDL is loaded: what is remembered of interfaces is out of date then.
@@ -38,8 +39,8 @@ local function log(level, text) verbose:say(level <= 2 and 1 or 3, "%s", text) e
 
 local function options_of(config)
   local tcp, address = config.tcpoptions or {}, config.objrefaddr or {}
-  local given = { log = log, ORBverifyObjectExistsAndType = 0, timeout = tcp.timeout or nil, connect_timeout = tcp.timeout or nil, limits = { linger = 0.1 },
-                  include = config.idlpaths, port = config.port }
+  local given = { log = log, ORBverifyObjectExistsAndType = 0, timeout = tcp.timeout or nil, connect_timeout = tcp.timeout or nil,
+                  limits = { linger = 0.1 }, include = config.idlpaths, port = config.port }
   if config.host and config.host ~= "*" then given.host = config.host end
   for name, value in pairs(config.options or {}) do given[name] = value end
   for _, more in ipairs(address.additional or {}) do
@@ -101,7 +102,7 @@ local function reference_out(self, value, T)
   return reference.bytes(rawget(r, "__reference"))
 end
 
-local function reference_type(self, value)
+local function reference_type(value)
   if proxies.is(value) then return value.__type end
   if servants.is(value) then return rawget(value, "__type") end
   return nil
@@ -113,7 +114,7 @@ local function attach(self)
   broker.proxies = setmetatable({}, { __mode = "v" })
   broker.reference_in = function(_, bytes, T) return reference_in(self, bytes, T) end
   broker.reference_out = function(_, value, T) return reference_out(self, value, T) end
-  broker.reference_type = function(_, value) return reference_type(self, value) end
+  broker.reference_type = function(_, value) return reference_type(value) end
 end
 
 -- ---- making ----
@@ -183,15 +184,17 @@ local function loaded(self, fine, definitions)
   return table.unpack(definitions)
 end
 
+local function idl_options(self, paths) return { include = paths or self.idlpaths, replace = true, lenient = true } end
+
 --- Loads IDL: its definitions. What was defined otherwise before is so from now on.
 function ORB:loadidl(text, paths)
   assert.type(text, "string", "IDL specification")
-  return loaded(self, pcall(self.broker.load, self.broker, text, { include = paths or self.idlpaths, replace = true }))
+  return loaded(self, pcall(self.broker.load, self.broker, text, idl_options(self, paths)))
 end
 
 function ORB:loadidlfile(path, paths)
   assert.type(path, "string", "IDL file path")
-  return loaded(self, pcall(self.broker.loadfile, self.broker, path, { include = paths or self.idlpaths, replace = true }))
+  return loaded(self, pcall(self.broker.loadfile, self.broker, path, idl_options(self, paths)))
 end
 
 function ORB:loadparsedidl(def)
@@ -306,7 +309,7 @@ end
 --- Whether there is an object with a key.
 function ORB:knows(key) return key ~= nil and self.servants:find(key) ~= nil end
 
-function ORB:tostring(object) return tostring(object) end
+function ORB.tostring(_, object) return tostring(object) end
 
 -- ---- running ----
 

@@ -2,7 +2,8 @@
 mare.oil.proxies: OiL's proxies over the broker's.
 
 A proxy is a table with `__reference`; its metatable is a *class*, one for each kind and interface of an ORB, which has the interface's
-operations as methods, made when they are asked for, and `nil` for all else: attributes are `_get_x` and `_set_x` alone. When IDL is loaded the classes
+operations as methods, made when they are asked for, and `nil` for all else: attributes are `_get_x` and `_set_x` alone. When IDL is loaded the
+classes
 find their interface anew (`orb.generation`).
 
 The three kinds differ in how a call is ended: see finish. What a call does is in call.lua.

@@ -1,5 +1,6 @@
 --[[
-mare.oil.reference: references as OiL's programs see them: { type_id =, profiles = { { tag =, profile_data = } … } }, one table for each canonical IOR as
+mare.oil.reference: references as OiL's programs see them: { type_id =, profiles = { { tag =, profile_data = } … } }, one table for each canonical
+IOR as
 long as somebody has it, so that two proxies of one object have the same.
 ]]
 local ior = require "mare.orb.giop.ior"

@@ -2,8 +2,10 @@
 mare.oil.servants: the objects of an ORB.
 
 An *entry* is OiL's: { __servant =, __objkey =, __type =, __reference = }, in the table of entries, `map`, by its key: the program's own
-(`objectmap`), or one of ours. The broker serves it as a function, made here, that is called with the operation's name and the arguments. If the map has a
-metatable the program wants to be asked for each request, so the broker keeps no object then, but asks `locate`, as it does for all keys it doesn't know.
+(`objectmap`), or one of ours. The broker serves it as a function, made here, that is called with the operation's name and the arguments. If the
+map has a
+metatable the program wants to be asked for each request, so the broker keeps no object then, but asks `locate`, as it does for all keys it doesn't
+know.
 
 What newservant gives is a *registered* servant: fields of the entry, and the methods of the implementation.
 ]]
@@ -55,11 +57,12 @@ function servants.is(value) return type(value) == "table" and getmetatable(value
 -- ---- entries ----
 
 function servants.new(orb, map, prefix)
-  local self = setmetatable({ orb = orb, map = map or {}, prefix = prefix or "_", keys = setmetatable({}, { __mode = "k" }), serial = 0,
-                              stamp = ("%x"):format(math.random(0) & 0xffffffff) }, servants)
-  self.asks = getmetatable(self.map) ~= nil
-  return self
+  return setmetatable({ orb = orb, map = map or {}, prefix = prefix or "_", keys = setmetatable({}, { __mode = "k" }), serial = 0,
+                        stamp = ("%x"):format(math.random(0) & 0xffffffff) }, servants)
 end
+
+-- Does the program want to be asked for each request? It may give its table a metatable at any time.
+local function asks(self) return getmetatable(self.map) ~= nil end
 
 -- A field of the implementation, or of its metatable.
 local function field(object, name)
@@ -115,7 +118,7 @@ function servants:remove(key)
   local entry = self.map[key]
   if entry == nil then return nil, fault.new("badobjkey", "unknown object key (got $key)", { key = key }) end
   self.map[key] = nil
-  if not self.asks then self.orb.broker:deactivate(key) end
+  if not asks(self) then self.orb.broker:deactivate(key) end
   return entry
 end
 
@@ -137,7 +140,7 @@ end
 
 -- ---- requests ----
 
-local function attribute_of(servant, operation)
+local function attribute_of(operation)
   local how, name = operation:match "^_([gs]et)_(.+)$"
   if not how then return nil end
   if how == "get" then return function(self) return self[name] end end
@@ -147,7 +150,7 @@ end
 local function method_of(entry, operation)
   local servant = entry.__servant
   local method = servant[operation]
-  return method or attribute_of(servant, operation)
+  return method or attribute_of(operation)
 end
 
 local function lacks(entry, operation)
@@ -191,10 +194,10 @@ end
 local function server_of(self, entry)
   local orb = self.orb
   return function(operation, ...)
-    if not self.asks and self.map[entry.__objkey] ~= entry then error(fault.new("badobjkey", "the object was deactivated"), 0) end
+    if not asks(self) and self.map[entry.__objkey] ~= entry then error(fault.new("badobjkey", "the object was deactivated"), 0) end
     verbose:say(2, "request %s", operation)
     local op = orb:operation(entry.__type, operation)
-    local turn <close> = orb.gate:enter()
+    local turn <close> = orb.gate:enter()        -- luacheck: ignore turn
     if not op.arguments then return perform(orb, entry, op, operation, ...) end
     local args = apply(op.arguments, pack(...))
     return perform(orb, entry, op, operation, unpack(args, 1, op.ins))
@@ -206,14 +209,14 @@ function servants:expose(entry)
   local broker = self.orb.broker
   local ref = broker:serve(server_of(self, entry), entry.__type, { key = entry.__objkey })
   local bytes = rawget(ref, "_ior")
-  if self.asks then broker:deactivate(entry.__objkey) end
+  if asks(self) then broker:deactivate(entry.__objkey) end
   return reference.of(bytes)
 end
 
 --- IDL was loaded: objects go on with the interfaces of their names as they are now.
 function servants:renew()
   local server, ids = self.orb.broker.server, self.orb.broker.repository.ids
-  if self.asks then return end
+  if asks(self) then return end
   for key, entry in pairs(self.map) do
     local object, def = server.adapter.objects[key], ids[entry.__type.id]
     if object and def and def ~= entry.__type then

@@ -43,7 +43,8 @@ local function unknown(name)
                         "IDL:omg.org/CORBA/INTERNAL:1.0")
 end
 
---- The definition that a name, an id or a descriptor means, as it was loaded last | nil, exception. What is unknown is asked of the repository that setIR
+--- The definition that a name, an id or a descriptor means, as it was loaded last | nil, exception. What is unknown is asked of the repository
+-- that setIR
 --- has named.
 function typeset:resolve(what)
   if type(what) == "table" then

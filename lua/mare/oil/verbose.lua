@@ -1,5 +1,6 @@
 --[[
-mare.oil.verbose: oil.verbose, what the broker tells of itself. level(n): 0 nothing, 1 the broker's warnings, 2 its calls and requests, 3 and more all of
+mare.oil.verbose: oil.verbose, what the broker tells of itself. level(n): 0 nothing, 1 the broker's warnings, 2 its calls and requests, 3 and more
+all of
 its log; output(file) says where to, stderr if nothing does.
 ]]
 local Viewer = require "mare.oil.loop.debug.Viewer"

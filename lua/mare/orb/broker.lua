@@ -93,7 +93,7 @@ local function loaded(self, definitions, errors)
   return definitions
 end
 
-local LOAD = { "define", "include", "name", "read", "replace" }
+local LOAD = { "define", "include", "lenient", "name", "read", "replace" }
 
 local function check_options(what, options)
   if options == nil then return end
@@ -125,7 +125,8 @@ function broker:loadfile(path, options)
   options = options or {}
   local include = self.options.include
   if include and not options.include then
-    options = { include = include, define = options.define, name = options.name, replace = options.replace }
+    options = { include = include, define = options.define, name = options.name, replace = options.replace,
+                lenient = options.lenient }
   end
   local definitions, errors = self.repository:loadfile(path, options)
   if definitions then table.insert(self.sources, { "loadfile", path, options }) end

@@ -1,12 +1,14 @@
 --[[
-spec.support.oil.child: one of the programs of a test of OiL's, in an OS process of its own: child.lua NAME FILE FLAVOR. FILE holds the program's text.
+spec.support.oil.child: one of the programs of a test of OiL's, in an OS process of its own: child.lua NAME FILE FLAVOR. FILE holds the program's
+text.
 It finds what OiL's own harness gives: `oil.dtests` with `orb`, `init`, `resolve`, `flavor`, `hosts`, `checks`; and every process of a test is on this
 machine. Exit code 0: it ran to its end.
 ]]
 local name, file, flavor = ...
-arg = {}
+arg = {}                                         -- luacheck: ignore
 
-oil = require "oil"                              -- luacheck: ignore
+-- luacheck: globals oil
+oil = require "oil"
 package.preload["loop.test.checks"] = function() return require "spec.support.oil.checks" end
 
 local idl = require "oil.corba.idl"
@@ -14,7 +16,8 @@ local giop = require "oil.corba.giop"
 local TRANSIENT = giop.SystemExceptionIDs.TRANSIENT
 
 local hosts = setmetatable({}, { __index = function(_, process) return process ~= "_" and process ~= "Fake" and "127.0.0.1" or nil end })
-local dtests = { checks = require "spec.support.oil.checks", timeout = 5, querytime = .1, Reference = "corbaloc::%s:%d/%s", hosts = hosts, flavor = {} }
+local dtests = { checks = require "spec.support.oil.checks", timeout = 5, querytime = .1,
+                 Reference = "corbaloc::%s:%d/%s", hosts = hosts, flavor = {} }
 for word in flavor:gmatch "[^;]+" do dtests.flavor[word] = true end
 if dtests.flavor["corba.intercepted"] then dtests.flavor.corba = true end
 
@@ -48,6 +51,7 @@ local text = assert(io.open(file)):read "a"
 -- One of the programs calls a variable `type`, which all of a process's modules use: names of Lua's own functions are the program's alone.
 local standard = {}
 for key in pairs(_G) do standard[key] = true end
-local env = setmetatable({}, { __index = _G, __newindex = function(t, key, value) rawset(standard[key] and t or _G, key, value) end })
+local function set(t, key, value) rawset(standard[key] and t or _G, key, value) end
+local env = setmetatable({}, { __index = _G, __newindex = set })
 local main = assert(load(text, "=[string \"" .. name .. "\"]", "t", env))
 oil.main(main)

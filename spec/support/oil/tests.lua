@@ -1,7 +1,8 @@
 --[[
 spec.support.oil.tests: runs the tests of OiL's own source, a checkout of which OIL_SRC names, on mare's module `oil`.
 
-OiL keeps them in test/oil/dtests: each file assigns programs as texts to names (Server, Client …) and says which is the one that judges. They run unchanged
+OiL keeps them in test/oil/dtests: each file assigns programs as texts to names (Server, Client …) and says which is the one that judges. They run
+unchanged
 under a harness of ours, each in an OS process, but for ports, of which each run has its own; `loop.test` and the harness of OiL, which needs
 LuaSocket, dtest and others, are not used.
 
@@ -103,7 +104,7 @@ local function helper(children)
   return tostring(object), broker
 end
 
-local function start(test, name, text, flavor, env)
+local function start(name, text, flavor, env)
   local path = temporary()
   local file = assert(io.open(path, "w"))
   file:write(text)
@@ -118,7 +119,7 @@ function tests.run(test, flavor, seconds)
   local children, paths, written = {}, {}, ""
   local reference, broker = helper(children)
   for name, text in pairs(with_ports(test.programs)) do
-    children[name], paths[#paths + 1] = start(test, name, text, flavor, { DTEST_HELPER = reference })
+    children[name], paths[#paths + 1] = start(name, text, flavor, { DTEST_HELPER = reference })
   end
   local judge, readers = children[test.master], {}
   for name, child in pairs(children) do
@@ -131,7 +132,8 @@ function tests.run(test, flavor, seconds)
   end
   for name, reader in pairs(readers) do
     local _, text = reader:wait(1)
-    if text and text ~= "" then written = (name == test.master and "" or written or "") .. ("%s: %s"):format(name, text) .. (name == test.master and written or "") end
+    local said = text and text ~= "" and ("%s: %s"):format(name, text) or ""
+    if name == test.master then written = said .. written else written = written .. said end
   end
   broker:shutdown()
   for _, path in ipairs(paths) do os.remove(path) end

@@ -1,5 +1,6 @@
 --[[
-mare.oil.corba.idl: oil.corba.idl, constructors of IDL definitions. Each completes the table it is given, so that it is a definition of the broker's as
+mare.oil.corba.idl: oil.corba.idl, constructors of IDL definitions. Each completes the table it is given, so that it is a definition of the
+broker's as
 well as OiL's descriptor: see mare.oil.descriptor. What is wrong raises OiL's exception, which names the field.
 ]]
 local basic = require "mare.orb.idl.basic"
@@ -8,8 +9,8 @@ local assert = require "mare.oil.assert"
 
 local idl = { istype = descriptor.is, object = basic.object, ValueBase = basic.valuebase }
 
-for _, kind in ipairs { "null", "void", "short", "long", "longlong", "ushort", "ulong", "ulonglong", "float", "double", "longdouble", "boolean", "char",
-                        "wchar", "octet", "any", "TypeCode", "string", "wstring" } do
+for _, kind in ipairs { "null", "void", "short", "long", "longlong", "ushort", "ulong", "ulonglong", "float", "double", "longdouble", "boolean",
+                        "char", "wchar", "octet", "any", "TypeCode", "string", "wstring" } do
   idl[kind] = basic[kind]
 end
 idl.BasicTypes = {}

@@ -277,7 +277,8 @@ function checker:free(token, definition)
     return false
   end
   local use = scope.used[lower]
-  if use and (use.definition ~= definition) and use.load == self.load then
+  local meant = use and use.definition ~= definition and use.load == self.load
+  if meant and not (self.lenient and use.definition.name ~= definition.name) then
     self.errors:add(token, "'%s' can't be declared here: it was used with the meaning '%s' on line %d%s", definition.name,
       use.definition.scoped or use.name, use.line, use.definition.name == definition.name and "" or ", and case makes no difference in IDL")
     return false

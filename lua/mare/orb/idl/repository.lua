@@ -54,7 +54,7 @@ function repository.new()
   return repo
 end
 
--- options.replace: what is defined differently takes the place of what there was.
+-- options.replace: what is defined differently takes the place of what there was. options.lenient: `in Info info` is allowed, as old compilers do.
 local function parse(c, text, options)
   local tokens = preprocessor.run(text, options, c.errors)
   if #c.errors > 0 then return end
@@ -73,6 +73,7 @@ function repository:load(text, options)
   local c = checker.new(self, list, notes)
   local given = { name = "idl" }
   for k, v in pairs(options or {}) do given[k] = v end
+  c.lenient = given.lenient
   local ok, err = pcall(parse, c, text, given)
   if ok and #list == 0 then
     self.types = {}
