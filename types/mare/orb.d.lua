@@ -21,6 +21,7 @@ local orblib = {}
 ---@field tls? mare.orb.tls
 ---@field user? string who we are for servers that ask for it (CSIv2, GSSUP), over TLS only
 ---@field password? string
+---@field repository? boolean|string|{ at?: boolean|string, definitions?: integer, bytes?: integer, depth?: integer, time?: number } who is asked for interfaces without IDL: each object's server (true), an interface repository (a reference); false: nobody, and the server has none
 ---@field authenticate? fun(user: string, password: string, peer: mare.orb.peer): boolean? is it who it says?
 ---@field allow? fun(peer: mare.orb.peer): boolean? may this client come in?
 ---@field codeset? '"UTF-8"'|'"ISO-8859-1"' what strings go as wherever the peer can; without it what the specification's order gives
@@ -129,8 +130,44 @@ function proxy:_hash(most) end
 ---@return string
 function proxy:_interface_name() end
 
+---A CORBA::InterfaceDef, of the server's interface repository.
 ---@return mare.orb.proxy
 function proxy:_interface() end
+
+---What an operation takes and gives: parameters in their order, `result`, `exceptions`, `oneway`.
+---@class mare.orb.signature
+---@field [integer] string|table a type, or { type, mode = "in"|"inout"|"out", name = }
+---@field result? string|table
+---@field exceptions? (string|table)[]
+---@field oneway? boolean
+
+---A request that is made at run time.
+---@class mare.orb.request
+---@field operation string
+---@field target mare.orb.proxy
+local request = {}
+
+---@param operation string
+---@param signature? mare.orb.signature without it IDL must say what the operation takes
+---@return mare.orb.request
+function proxy:_request(operation, signature) end
+
+---@param ... any in and inout values
+---@return any ... the result, then inout and out values
+function request:invoke(...) end
+
+---@param ... any
+---@return mare.orb.request self
+function request:send_deferred(...) end
+
+---@return boolean there
+function request:poll_response() end
+
+---@return any ... as invoke
+function request:get_response() end
+
+---@param ... any
+function request:send_oneway(...) end
 
 ---@return string ior
 function proxy:_to_string() end

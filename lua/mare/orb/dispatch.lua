@@ -192,6 +192,9 @@ local function compile(self, interface, name)
   return operation and compile_operation(self, interface, name, operation)
 end
 
+--- The call of an operation that every object answers by itself, or nil.
+function dispatch:implicit(interface, name) return implicit[name] and compile_implicit(self, interface, name) end
+
 --- operation -> call of an interface; nil for what it doesn't have.
 function dispatch:calls_of(interface)
   local calls = self.interfaces[interface]
@@ -461,7 +464,10 @@ end
 function dispatch:perform(entry, call, ...)
   local servant, operation = entry.servant, call.operation
   if call.give then return call.give(self, entry, ...) end
-  if entry.dynamic then return servant(operation, ...) end
+  if entry.dynamic then
+    if call.locally then return call:locally(entry, ...) end
+    return servant(operation, ...)
+  end
   local method = servant[operation] or call.other and servant[call.other]
   if method then return method(servant, ...) end
   if call.attribute then return call_field(call, servant, ...) end

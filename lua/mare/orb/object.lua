@@ -34,6 +34,12 @@ function methods._with(self, given)
   return proxy.state(self).broker:with(self, given)
 end
 
+--- obj:_request(operation [, signature]) -> a request, see request.lua.
+function methods._request(self, name, given)
+  open_state(self)
+  return require "mare.orb.request".new(self, name, given)
+end
+
 local function id_of(broker, name)
   if type(name) ~= "string" then return proxy.interface(broker, name).id end
   if name:find("^%a+:.+:[%d.]+$") then return name end

@@ -13,6 +13,7 @@ local errors = require "mare.error"
 local basic = require "mare.orb.idl.basic"
 local adapter = require "mare.orb.adapter"
 local dispatch = require "mare.orb.dispatch"
+local dynamic = require "mare.orb.dynamic"
 local door = require "mare.orb.door"
 local endpoint = require "mare.orb.endpoint"
 local exception = require "mare.orb.exception"
@@ -254,12 +255,12 @@ end
 
 --------------------------------------------------------------------------------------------------------------- objects
 
-local SERVE = { key = true, processes = true, args = true }
+local SERVE = { key = true, processes = true, args = true, dynamic = true }
 
 local function check_options(options)
   for name in pairs(options) do
     if not SERVE[name] then
-      error(("serve: there is no option '%s'; there are args, key, processes"):format(tostring(name)), 3)
+      error(("serve: there is no option '%s'; there are args, dynamic, key, processes"):format(tostring(name)), 3)
     end
   end
 end
@@ -268,12 +269,26 @@ end
 function server:serve(servant, interface, options)
   options = options or {}
   check_options(options)
+  if options.dynamic then return self:serve_dynamic(servant, interface, options) end
   local def = proxy.interface(self.broker, interface)
   self:open()
   if options.processes then return self:reference(members.serve(self, servant, def, options), def) end
   local entry = self.adapter:activate(servant, def, options.key)
   self.adapter:represent(servant, entry)
   return self:reference(entry, def)
+end
+
+-- An object whose servant gets requests as they are. Of its interface there may be no IDL.
+function server:serve_dynamic(servant, interface, options)
+  if type(servant) ~= "function" then error("serve: with 'dynamic' the servant is a function(request)", 0) end
+  if options.processes then error("serve: 'dynamic' and 'processes' don't go together", 0) end
+  local id = type(interface) == "string" and interface:find "^%a+:.+" and not interface:find "::" and interface
+  local def = id and not self.broker.repository:lookup(id) and dynamic.interface(id) or proxy.interface(self.broker, interface)
+  self:open()
+  local entry = self.adapter:activate(servant, def, options.key)
+  entry.calls = dynamic.calls(self.dispatch, def, function(operation) return self.dispatch:implicit(def, operation) end)
+  self.adapter:represent(servant, entry)
+  return self:reference(entry, self.broker.repository:lookup(def.id) and def or basic.object)
 end
 
 --- Serves an object whose reference another process gives out: see members.

@@ -12,6 +12,25 @@ local broker = {}
 ---@field key? string the reference lasts beyond this run, and can be written as corbaloc
 ---@field processes? integer the first argument is a factory: factory(broker, index, args…) makes a servant in each of so many processes
 ---@field args? table arguments of the factory
+---@field dynamic? boolean the servant is a function(request), and needs no IDL
+
+---A request to a servant that was made with `dynamic`.
+---@class mare.orb.dynamic.request
+---@field operation string
+---@field id string of the object's interface
+---@field key string of the object
+local request = {}
+
+---In and inout values, once; the signature is that of results and exceptions, too.
+---@param signature? mare.orb.signature
+---@return any ...
+function request:arguments(signature) end
+
+---@return mare.orb.Definition?
+function request:definition() end
+
+---@return string? bytes, boolean? little_endian, integer? version 10, 11 or 12
+function request:bytes() end
 
 ---@class mare.orb.limits
 ---@field connections? integer 10000

@@ -1,0 +1,59 @@
+--[[
+mare.orb.signature: what an operation takes and gives, as a program writes it where no IDL says so; for requests and servants that are made at run time.
+
+  { "long", { "string", mode = "inout", name = "text" }, { Point, mode = "out" }, result = "double", exceptions = { "Bank::Overdrawn" },
+    oneway = true }
+
+A type is a text ("sequence<long>", "Mod::Point"), or a type as broker.types, broker:type or an any has it; an exception likewise, by its name or id.
+]]
+local basic = require "mare.orb.idl.basic"
+local types = require "mare.orb.types"
+
+local signature = {}
+
+local FIELDS = { result = true, exceptions = true, oneway = true }
+local MODES = { ["in"] = true, out = true, inout = true }
+
+local function type_of(broker, value, what)
+  if type(value) == "string" then
+    local T, errors = broker.repository:type(value)
+    return T or error(("%s: '%s' is no type: %s"):format(what, value, tostring(errors)), 0)
+  end
+  value = types.definition(value)
+  if type(value) == "table" and type(value.kind) == "string" then return value end
+  error(("%s: a type is a text, as \"sequence<long>\", or one of broker.types, not a %s"):format(what, type(value)), 0)
+end
+
+local function exception_of(broker, value, what)
+  local T = type(value) == "string" and broker.repository:lookup(value) or types.definition(value)
+  if type(T) == "table" and T.kind == "except" then return T end
+  error(("%s: '%s' is no exception that was loaded"):format(what, tostring(value)), 0)
+end
+
+local function parameter(broker, item, i, what)
+  what = ("%s, parameter %d"):format(what, i)
+  if type(item) ~= "table" or types.definition(item).kind then return { name = "argument " .. i, mode = "in", type = type_of(broker, item, what) } end
+  for name in pairs(item) do
+    if name ~= 1 and name ~= "mode" and name ~= "name" then error(("%s: there is no field '%s'; there are mode, name"):format(what, tostring(name)), 0) end
+  end
+  local mode = item.mode or "in"
+  if not MODES[mode] then error(("%s: the mode is in, out or inout, not '%s'"):format(what, tostring(mode)), 0) end
+  return { name = item.name or "argument " .. i, mode = mode, type = type_of(broker, item[1], what) }
+end
+
+--- The definition of an operation that a signature describes. Raises what is wrong with it.
+function signature.operation(broker, name, given)
+  if type(given) ~= "table" then error(("%s: a signature is a table, such as { \"long\", result = \"string\" }"):format(name), 0) end
+  for field in pairs(given) do
+    if math.type(field) ~= "integer" and not FIELDS[field] then
+      error(("%s: there is no field '%s'; there are exceptions, oneway, result"):format(name, tostring(field)), 0)
+    end
+  end
+  local def = { kind = "operation", name = name, params = {}, raises = {}, context = {}, oneway = given.oneway or false,
+                result = given.result == nil and basic.void or type_of(broker, given.result, name .. ", result") }
+  for i, item in ipairs(given) do def.params[i] = parameter(broker, item, i, name) end
+  for i, T in ipairs(given.exceptions or {}) do def.raises[i] = exception_of(broker, T, name) end
+  return def
+end
+
+return signature
