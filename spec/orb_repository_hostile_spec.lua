@@ -95,7 +95,7 @@ describe("an interface repository that lies", function()
     refused({ [EVIL] = interface { id = "IDL:Other:1.0" } }, "gives 'IDL:Other:1%.0' where 'IDL:Evil:1%.0' was asked for")
     refused({ [EVIL] = interface { name = "Evil { }; interface Known" } }, "where a name is wanted")
     refused({ [EVIL] = interface { name = "" } }, "where a name is wanted")
-    refused({ [EVIL] = interface { name = "_Evil" } }, "where a name is wanted")
+    refused({ [EVIL] = interface { name = "__Evil" } }, "where a name is wanted")
     refused({ [EVIL] = interface { name = ("x"):rep(100000) } }, "where a name is wanted")
     local world = { [EVIL] = interface() }
     world[EVIL].scoped = "Evil::Nothing"

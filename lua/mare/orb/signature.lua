@@ -1,5 +1,6 @@
 --[[
-mare.orb.signature: what an operation takes and gives, as a program writes it where no IDL says so; for requests and servants that are made at run time.
+mare.orb.signature: what an operation takes and gives, as a program writes it where no IDL says so; for requests and servants that are made at run
+time.
 
   { "long", { "string", mode = "inout", name = "text" }, { Point, mode = "out" }, result = "double", exceptions = { "Bank::Overdrawn" },
     oneway = true }
@@ -34,7 +35,9 @@ local function parameter(broker, item, i, what)
   what = ("%s, parameter %d"):format(what, i)
   if type(item) ~= "table" or types.definition(item).kind then return { name = "argument " .. i, mode = "in", type = type_of(broker, item, what) } end
   for name in pairs(item) do
-    if name ~= 1 and name ~= "mode" and name ~= "name" then error(("%s: there is no field '%s'; there are mode, name"):format(what, tostring(name)), 0) end
+    if name ~= 1 and name ~= "mode" and name ~= "name" then
+      error(("%s: there is no field '%s'; there are mode, name"):format(what, tostring(name)), 0)
+    end
   end
   local mode = item.mode or "in"
   if not MODES[mode] then error(("%s: the mode is in, out or inout, not '%s'"):format(what, tostring(mode)), 0) end

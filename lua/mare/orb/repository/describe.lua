@@ -153,6 +153,15 @@ function describe.full_value(service, d, extended)
   return t
 end
 
+--- The value of a constant, as an any. Strings are ISO 8859-1 in IDL, UTF-8 in Lua (unless the program says otherwise).
+function describe.constant(service, d)
+  local given = d.value
+  if resolve(d.type).kind == "string" and not service.native then
+    given = given:gsub("[\128-\255]", function(c) return utf8.char(c:byte()) end)
+  end
+  return { _anytype = typecode(d.type), _anyval = given }
+end
+
 -- kind -> type of its description, and what makes it.
 local of_kind = {
   module = { "ModuleDescription", function(d, service) return begin(service, d) end },
@@ -165,7 +174,7 @@ local of_kind = {
   attribute = { "AttributeDescription", describe.attribute },
   const = { "ConstantDescription", function(d, service)
     local t = begin(service, d)
-    t.type, t.value = typecode(d.type), { _anytype = typecode(d.type), _anyval = d.value }
+    t.type, t.value = typecode(d.type), describe.constant(service, d)
     return t
   end },
   except = { "ExceptionDescription", describe.exception },

@@ -62,10 +62,12 @@ end
 
 local function shown(value) return (tostring(value):sub(1, 100):gsub("[^%g ]", "?")) end
 
+-- JacORB's escapes names as IDL does, with an underscore.
 local function name_of(self, value)
-  if type(value) ~= "string" or #value > NAME or not value:find "^%a[%w_]*$" then lie("says '%s' where a name is wanted", shown(value)) end
-  count(self, #value)
-  return value
+  local name = type(value) == "string" and #value <= NAME and value:match "^_?(%a[%w_]*)$"
+  if not name then lie("says '%s' where a name is wanted", shown(value)) end
+  count(self, #name)
+  return name
 end
 
 local function id_of(self, value)
@@ -78,7 +80,9 @@ end
 
 local function scoped_name(self, value, name)
   local scoped = type(value) == "string" and #value <= 50 * NAME and value:gsub("^::", "") or lie("gives no absolute name of '%s'", name)
-  for word in (scoped .. "::"):gmatch "(.-)::" do name_of(self, word) end
+  local words = {}
+  for word in (scoped .. "::"):gmatch "(.-)::" do words[#words + 1] = name_of(self, word) end
+  scoped = table.concat(words, "::")
   if scoped:match "[^:]*$" ~= name then lie("calls '%s' also '%s'", name, shown(scoped)) end
   return scoped
 end
@@ -97,6 +101,25 @@ local function map(self, value, what, f, texts)
   for i, v in ipairs(list_of(self, value, what)) do
     if type(v) ~= (texts and "string" or "table") then lie("has '%s' among the %s", shown(v), what) end
     out[i] = f(self, v)
+  end
+  return out
+end
+
+-- Repositories that can't describe all at once, as JacORB's, raise these.
+local unable = { UNKNOWN = true, NO_IMPLEMENT = true, INTF_REPOS = true, BAD_OPERATION = true }
+
+-- What a container holds itself: descriptions as describe_contents gives them.
+local function described(self, object)
+  if not self.one_by_one then
+    local fine, list = pcall(ask, self, object, "Container", "describe_contents", "dk_all", true, -1)
+    if fine then return list_of(self, list, "definitions") end
+    if not unable[exception.is_system(list)] then error(list, 0) end
+    self.one_by_one = true
+  end
+  local out = {}
+  for i, o in ipairs(list_of(self, ask(self, object, "Container", "contents", "dk_all", true), "definitions")) do
+    local d = ask(self, o, "Contained", "describe")
+    out[i] = { contained_object = o, kind = d.kind, value = d.value }
   end
   return out
 end
@@ -252,7 +275,7 @@ end
 local fill = {}
 
 local function contents(self, model)
-  for _, d in ipairs(list_of(self, ask(self, model.object, "Container", "describe_contents", "dk_all", true, -1), "definitions")) do
+  for _, d in ipairs(described(self, model.object)) do
     local about, id, name = description(self, d.value)
     local inner = self.models[id]
     if inner and inner.holder ~= model then lie("has '%s' in two places", shown(id)) end
@@ -267,8 +290,19 @@ local function contents(self, model)
   end
 end
 
+-- The ids of an interface's bases. JacORB's describes them by names of Java, and has their objects.
+local function base_ids(self, model, about)
+  local given = about.base_interfaces
+  if type(given) ~= "table" or type(given[1]) ~= "string" or given[1]:find(":", 1, true) then return given end
+  local ids = {}
+  for i, object in ipairs(list_of(self, ask(self, model.object, "InterfaceDef", "_get_base_interfaces"), "bases")) do
+    ids[i] = ask(self, object, "Contained", "_get_id")
+  end
+  return ids
+end
+
 function fill.interface(self, model, about)
-  model.bases = map(self, about.base_interfaces, "bases", base, true)
+  model.bases = map(self, base_ids(self, model, about), "bases", base, true)
   contents(self, model)
 end
 
@@ -312,10 +346,22 @@ function fill.alias(self, model, about) model.type = type_of(self, own_type(mode
 fill.valuebox = fill.alias
 function fill.native() end
 
+-- In IDL strings are ISO 8859-1, in Lua UTF-8.
+local function to_idl(self, T, value)
+  while T.kind == "alias" and T.type do T = T.type end
+  if self.broker.native or T.kind ~= "string" or type(value) ~= "string" or not utf8.len(value) then return value end
+  local bytes = {}
+  for _, c in utf8.codes(value) do
+    if c > 255 then return value end
+    bytes[#bytes + 1] = string.char(c)
+  end
+  return table.concat(bytes)
+end
+
 function fill.const(self, model, about)
   model.type = type_of(self, about.type)
   if type(about.value) ~= "table" then lie("gives no value of '%s'", model.id) end
-  model.value = plain(about.value._anyval)
+  model.value = to_idl(self, model.type, plain(about.value._anyval))
 end
 
 function fill.operation(self, model, about)
@@ -389,7 +435,7 @@ function reader:everything(repository)
   local containers, at = { { object = repository } }, 1
   while containers[at] do
     local holder = containers[at]
-    for _, d in ipairs(list_of(self, ask(self, holder.object, "Container", "describe_contents", "dk_all", true, -1), "definitions")) do
+    for _, d in ipairs(described(self, holder.object)) do
       local about, id, name = description(self, d.value)
       if not self.known(id) then
         local model = self.models[id] or make(self, d.kind, id, name, holder.scoped and holder, d.contained_object, about)

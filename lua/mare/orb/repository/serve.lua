@@ -227,7 +227,7 @@ methods.ArrayDef = { _get_length = function(self) return self.definition.length 
 
 methods.ConstantDef = {
   _get_type = type_inside, _get_type_def = object_of_type,
-  _get_value = function(self) return { _anytype = describe.typecode(self.definition.type), _anyval = self.definition.value } end,
+  _get_value = function(self) return describe.constant(self.service, self.definition) end,
 }
 
 local function members(self) return describe.members(self.service, self.definition.members) end
@@ -345,7 +345,8 @@ end
 ---@param server table
 function serve.new(server)
   local repository = server.broker.repository
-  return setmetatable({ server = server, adapter = server.adapter, repository = repository, entries = setmetatable({}, { __mode = "k" }) }, service)
+  return setmetatable({ server = server, adapter = server.adapter, repository = repository, native = server.broker.native,
+                        entries = setmetatable({}, { __mode = "k" }) }, service)
 end
 
 return serve
