@@ -1,7 +1,8 @@
 # Fuzzers, in the configuration fuzz alone (clang): fuzz/<target>.lua becomes fuzz/<target>, run by libFuzzer. fuzz/run knows how.
 file(GLOB fuzz_targets CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/fuzz ${CMAKE_SOURCE_DIR}/fuzz/*.lua)
 list(FILTER fuzz_targets EXCLUDE REGEX "^(seeds|report)\\.lua$")
-file(GLOB fuzz_covered ${CMAKE_SOURCE_DIR}/src/cdr/*.c ${CMAKE_SOURCE_DIR}/src/module/giop*.c ${CMAKE_SOURCE_DIR}/src/module/cdr.c)
+file(GLOB fuzz_covered ${CMAKE_SOURCE_DIR}/src/cdr/*.c ${CMAKE_SOURCE_DIR}/src/module/giop*.c ${CMAKE_SOURCE_DIR}/src/module/cdr.c
+  ${CMAKE_SOURCE_DIR}/src/module/ludo*.c)
 set_source_files_properties(${fuzz_covered} PROPERTIES COMPILE_OPTIONS -fsanitize=fuzzer-no-link)
 foreach(path ${fuzz_targets})
   get_filename_component(noun ${path} NAME_WE)

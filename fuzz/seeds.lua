@@ -233,3 +233,19 @@ const long o = 017;
 ==
 struct A { struct B { enum C { X } c; } b; union D switch (char) { case 'a': long l; } d; }; module M { module N { }; }; module M { };
 ]]):gmatch("(.-)\n==\n") do seed("idl", text .. "\n") end
+
+-- ---- LuDO ----
+
+local ludo = require "mare.ludo.core"
+local class, far = {}, {}
+local world = { { [far] = "ludo://h:1/k" }, { [class] = "Class" }, {}, print, 1 << 20 }
+local function message(...) seed("ludo", ludo.message(ludo.CALL, 1, world, ...):sub(13)) end
+message()
+message(nil, true, false, 1, -17, 1 << 40, math.mininteger, 1.5, "text", ("x"):rep(40), "text")
+message("it", "add", { 1, 2, 3 }, { a = 1, b = { c = "d" } }, { [true] = 1.5, [{}] = far })
+local circle = { far, setmetatable({ n = 1 }, class) }
+circle.self, circle[3] = circle, circle[2]
+message(circle, { { x = 1, y = 2 }, { x = 3, y = 4 }, { 5, x = 6, y = 7 } })
+message(require("mare").buffer.new("bytes"):seal(), { [1] = 1, [2] = 2, [100] = 3 })
+seed("ludo", "ludo://[::1]:80/a%20key")
+seed("ludo", "ludos://host:1/k")

@@ -18,6 +18,7 @@
 ---@field net mare.netlib what `require "mare.net"` gives
 ---@field tls mare.tlslib what `require "mare.tls"` gives
 ---@field socket mare.socket what `require "mare.socket"` gives
+---@field ludo mare.ludolib what `require "mare.ludo"` gives
 ---@field orb mare.orblib what `require "mare.orb"` gives
 ---@field file mare.filelib what `require "mare.file"` gives
 ---@field subprocess mare.subprocesslib what `require "mare.subprocess"` gives

@@ -1,0 +1,372 @@
+--[[
+mare.ludo.pool: the serving half: connections, the fibers that read from them and serve, limits.
+
+One fiber reads from a connection: its *leader*. What it reads it serves itself; should it have to wait meanwhile, in the servant or for the
+socket, a fiber that rests takes the lead (fiber.relief, as in mare.orb.leader). So a request that does not wait costs no switch of fibers, and
+one that does holds up nobody.
+
+A *job* is a fiber's own record: the request it serves, `slot` its place among its connection's. A *peer* is a connection's record: `n` requests
+in progress, whose jobs are peer[1..n]; `full`: they are too many, or hold too much, so nobody reads; `gone`: it is over. What messages hold is
+in the peer's purse (mare.orb.budget): a request from when it is read, or for a long one from before, until its reply is written.
+]]
+local mare = require "mare"
+local budget = require "mare.orb.budget"
+local core = require "mare.ludo.core"
+local failure = require "mare.ludo.failure"
+local link = require "mare.ludo.link"
+
+local fiber, channel = mare.fiber, mare.channel
+local relief = fiber.relief
+local receive, head, message_of, values = core.receive, core.head, core.message, core.values
+local CALL, REPLY, RAISED, CANCEL, CLOSE = core.CALL, core.REPLY, core.RAISED, core.CANCEL, core.CLOSE
+local HELLO = link.HELLO
+local FOREVER, ROOM, COST, TURN = math.huge, 8 << 10, 1 << 10, 64     -- bytes that are read without asking; those of a request beside its own
+local TEXT = 4000                                -- bytes of a traceback that are sent
+
+local pool, Job = {}, {}
+pool.__index = pool
+
+function pool.new(broker)
+  local limits = broker.limits
+  return setmetatable({ broker = broker, limits = limits, world = broker.world, budget = budget.new(limits.memory, limits.share), peers = {},
+                        count = 0, resting = {}, jobs = {}, standby = false, vacancy = channel.new(1), emptied = channel.new(), stopping = false,
+                        stopped = false }, pool)
+end
+
+-- ---- connections ----
+
+local function drop(self, peer)
+  if peer.gone and not self.peers[peer] then return end
+  peer.gone = true
+  peer.socket:close(0)
+  if not self.peers[peer] then return end
+  self.peers[peer] = nil
+  self.count = self.count - 1
+  if peer.n == 0 then peer.purse:close() end     -- else with the last of its requests
+  pcall(self.vacancy.try_send, self.vacancy, true)
+  if self.count == 0 and self.stopping then self.emptied:close() end
+end
+
+local function settle(self, peer)
+  if peer.n == 0 and (peer.gone or peer.closing) then drop(self, peer) end
+end
+
+-- Nothing more is accepted from a client; what it has asked is answered first. Those whose requests are not read learn that they were not touched.
+local function part(self, peer)
+  peer.closing = true
+  if peer.n > 0 or peer.gone then return end
+  if peer.greeted then
+    peer.socket:timeout(0)
+    peer.socket:write(message_of(CLOSE, 0, self.world))
+  end
+  drop(self, peer)
+end
+
+-- ---- one request ----
+
+local function handler(e)
+  if failure.is(e) and not e.raised then return { code = e.code, message = e.message, value = nil, traceback = nil } end
+  local text = type(e) == "string" and e or failure.is(e) and e.message or nil
+  local traceback = debug.traceback("", 2):sub(2)
+  local own = traceback:find("\n\t%(%.%.%.tail calls%.%.%.%)\n[^\n]*mare/ludo/pool") or traceback:find("\n[^\n]*mare/ludo/pool")
+  traceback = traceback:sub(1, math.min(own and own - 1 or TEXT, TEXT))
+  return { code = "RAISED", message = text, value = not failure.is(e) and e or nil, traceback = traceback }
+end
+
+local function none(code, text) error(failure.new(code, text), 0) end
+
+-- What the operation returns. It is looked up as the program has it.
+local function run(self, job, key, operation, ...)
+  local object = type(key) == "string" and self.broker.objects[key]
+  if not object then none("NO_OBJECT", ("there is no object '%s'"):format(tostring(key):sub(1, 60))) end
+  if type(operation) ~= "string" or operation:find "^_" then none("NO_OPERATION", "an operation is a name that does not begin with an underscore") end
+  local f = object[operation]
+  if f == nil then none("NO_OPERATION", ("object '%s' has no operation '%s'"):format(key:sub(1, 60), operation:sub(1, 60))) end
+  job.key, job.operation, job.running = key, operation, true
+  return f(object, ...)
+end
+
+local function packed(self, id, ...)
+  local fine, reply = pcall(message_of, REPLY, id, self.world, ...)
+  if not fine then none("UNSENDABLE", (tostring(reply):gsub("value (%d+)", "result %1", 1))) end
+  if #reply > self.limits.message then none("TOO_LARGE", ("the reply has %d bytes, the limit is %d"):format(#reply, self.limits.message)) end
+  return reply
+end
+
+local function request(self, job, message)
+  return packed(self, job.id, run(self, job, values(message, self.world)))
+end
+
+local function raised(self, id, job, e)
+  if not job.running and e.code == "RAISED" then     -- the request could not even be read
+    e = { code = "PROTOCOL", message = tostring(e.value) }
+  end
+  local traceback = self.broker.options.tracebacks ~= false and e.traceback or nil
+  local fine, reply = pcall(message_of, RAISED, id, self.world, e.code, e.message, e.value, traceback)
+  if not fine or #reply > self.limits.message then
+    local shown, text = pcall(tostring, e.value)
+    reply = message_of(RAISED, id, self.world, e.code, shown and text:sub(1, TEXT) or "an error that can't be shown", nil, traceback)
+  end
+  return reply
+end
+
+-- ---- fibers: see leader.lua of the ORB ----
+
+local life
+
+local function forget(self, job) self.jobs[job.fiber] = nil end
+
+local function lend(self, peer)
+  local resting = self.resting
+  local job = resting[#resting]
+  if job then
+    resting[#resting] = nil
+    job.peer = peer
+    job.fiber:wake()
+    return
+  end
+  job = setmetatable({ pool = self, peer = peer, id = false, slot = 0, size = 0, cancelled = false, over = false, running = false }, Job)
+  job.fiber = fiber.spawn { name = "ludo server", main = life, args = { self, job } }
+  self.jobs[job.fiber] = job
+end
+
+-- From here on a wait of the calling fiber lets another one lead.
+local function arm(self, peer)
+  local standby = self.standby
+  if standby and relief(standby.fiber) then
+    standby.peer = peer
+    return
+  end
+  local resting = self.resting
+  standby = resting[#resting]
+  if not standby then return lend(self, peer) end
+  resting[#resting] = nil
+  self.standby = standby
+  standby.peer = peer
+  relief(standby.fiber)
+end
+
+local function rest(self, job)
+  if self.standby == job then self.standby = false end
+  local resting = self.resting
+  if self.stopped or #resting >= self.limits.resting then return false end
+  resting[#resting + 1] = job
+  job.peer = nil
+  fiber.rest()
+  return job.peer ~= nil and not self.stopped
+end
+
+local function depart(job, peer)
+  local n = peer.n
+  if n == 0 then return end
+  peer.purse:refund(job.size)
+  if n == 1 and not job.pool.peers[peer] then peer.purse:close() end
+  local last = peer[n]
+  peer[job.slot] = last
+  last.slot = job.slot
+  peer[n] = nil
+  peer.n = n - 1
+end
+
+local function cancel(self, peer, id)
+  for i = 1, peer.n do
+    local job = peer[i]
+    if job.id == id then
+      depart(job, peer)
+      job.cancelled = true
+      forget(self, job)
+      job.fiber:cancel()
+      return settle(self, peer)
+    end
+  end
+end
+
+local function give(self, peer, reply)
+  peer.socket:timeout(self.limits.reply)
+  if not peer.socket:write(reply) then drop(self, peer) end
+end
+
+-- Serves the request in message; then this fiber still leads, or not.
+local function serve(self, job, peer, message)
+  local fine, reply = xpcall(request, handler, self, job, message)
+  if job.cancelled then return false end
+  local id = job.id
+  job.id = false                                 -- what is being written is not cancelled any more
+  if not fine then reply = raised(self, id, job, reply) end
+  job.running = false
+  job.size = job.size + #reply
+  peer.purse:charge(#reply)
+  if peer.purse:over() and relief() then peer.full = true end
+  if not peer.gone then give(self, peer, reply) end
+  if job.cancelled then return false end
+  depart(job, peer)
+  if peer.closing and not peer.gone then part(self, peer) else settle(self, peer) end
+  local lasting = relief()
+  if not lasting or peer.full then
+    if not peer.full or peer.n > 0 and peer.purse:over() then return lasting and not peer.full and not peer.gone end
+    peer.full, lasting = false, true
+  end
+  return lasting and not peer.gone
+end
+
+-- The next message, which counts. nil: there will be none.
+local function take(self, peer)
+  local limits, purse = self.limits, peer.purse
+  local message, err, code = receive(peer.socket, limits.message, peer.n == 0 and limits.idle or FOREVER, ROOM)
+  if code == "ENOBUFS" then                      -- err: its size
+    local size = err + COST
+    if not purse:want(size) then return nil end
+    message, err, code = receive(peer.socket, limits.message, limits.arrive)
+    if message then return message, size end
+  end
+  if message then
+    purse:charge(#message + COST)
+    return message, #message + COST
+  end
+  if err == "timeout" then return nil, "idle" end
+  return nil, code ~= "EOF" and code ~= "EBADF" and err or nil
+end
+
+-- Reads from a connection and serves what comes until somebody else does, or it is over. False: the fiber was cancelled.
+local function lead(self, job, peer)
+  local turns = 0
+  while not peer.gone do
+    turns = turns + 1
+    if turns % TURN == 0 then fiber.yield() end
+    local message, size = take(self, peer)
+    if not message then
+      if size == "idle" and peer.n == 0 then part(self, peer) elseif size then self.broker:note("a client was closed: " .. size) end
+      peer.gone = true
+      settle(self, peer)
+      return true
+    end
+    local kind, id = head(message)
+    if kind == CALL and not peer.closing then
+      local n = peer.n + 1
+      job.id, job.slot, job.size = id, n, size
+      peer.n, peer[n] = n, job
+      if n < self.limits.requests and not peer.purse:over() then arm(self, peer) else peer.full = true end
+      if not serve(self, job, peer, message) then return not job.cancelled end
+    else
+      peer.purse:refund(size)
+      if kind == CANCEL then
+        cancel(self, peer, id)
+      elseif kind ~= CALL then
+        self.broker:note "a client was closed: it sent what only servers send"
+        peer.gone = true
+        settle(self, peer)
+      end
+    end
+  end
+  return true
+end
+
+-- Handshake and first bytes, within the time for that. False: it is no client of ours.
+local function greet(self, peer)
+  local socket, broker = peer.socket, self.broker
+  local deadline = mare.clock() + self.limits.handshake
+  local function left() return math.max(0, deadline - mare.clock()) end
+  if socket:tls() then
+    local ok, err = socket:handshake(left())
+    if not ok then return false, err == "timeout" and "no handshake of TLS in time" or err end
+  end
+  if broker.options.allow and not broker.options.allow(peer.who()) then return false, "'allow' said no" end
+  local hello, err = socket:read(1, left())
+  if hello and hello:find "%d" and broker.options.oil then
+    require("mare.ludo.oil").serve(self, peer, hello)
+    return false
+  end
+  if hello == "L" then hello, err = socket:read(#HELLO - 1, left()) end
+  if not hello or #hello < #HELLO - 1 then
+    return false, err == "timeout" and "it said nothing in time" or hello and "it does not speak LuDO" or nil
+  end
+  socket:timeout(self.limits.handshake)
+  socket:write(HELLO)                            -- also to who speaks another version: so he learns which one is ours
+  if hello:sub(1, 4) ~= HELLO:sub(2, 5) then return false, "it does not speak LuDO, or another version" end
+  peer.greeted = true
+  return true
+end
+
+local function welcome(self, peer)
+  if peer.greeted then return true end
+  local fine, yes, why = pcall(greet, self, peer)
+  if fine and yes then return true end
+  if not fine or why then self.broker:note("a client was refused: " .. tostring(fine and why or yes)) end
+  drop(self, peer)
+  return false
+end
+
+function life(self, job)
+  local guard <close> = job
+  repeat
+    if welcome(self, job.peer) and not lead(self, job, job.peer) then return guard end
+  until not rest(self, job)
+  job.over = true
+  forget(self, job)
+end
+
+-- An error that is ours, or ends the fiber or the process: the connection must not look as if somebody read from it.
+function Job:__close()
+  if self.over or self.cancelled then return end
+  forget(self.pool, self)
+  if self.peer then
+    self.peer.n = 0
+    drop(self.pool, self.peer)
+  end
+end
+
+-- ---- coming and going ----
+
+--- A new connection, when there is room for it.
+function pool:add(socket)
+  while self.count >= self.limits.connections and not self.stopping do
+    for peer in pairs(self.peers) do             -- one that has nothing to do gives way; its client connects again when it needs to
+      if peer.n == 0 and peer.greeted then
+        part(self, peer)
+        break
+      end
+    end
+    if self.count >= self.limits.connections then self.vacancy:receive(1) end
+  end
+  if self.stopping then return socket:close(0) end
+  local peer = { socket = socket, n = 0, purse = self.budget:purse(), gone = false, closing = false, full = false, greeted = false }
+  function peer.who()
+    local host, port = socket:peer()
+    return { host = host, port = port, tls = (socket:tls()) }
+  end
+  self.peers[peer] = true
+  self.count = self.count + 1
+  lend(self, peer)
+end
+
+--- The job of the calling fiber, while it serves a request.
+function pool:serving()
+  local job = self.jobs[fiber.self()]
+  return job and job.running and job or nil
+end
+
+--- Accepts no request any more; those in progress are answered, for so many seconds.
+function pool:stop(seconds)
+  self.stopping = true
+  local all = {}
+  for peer in pairs(self.peers) do all[#all + 1] = peer end
+  for _, peer in ipairs(all) do part(self, peer) end
+  if self.count > 0 then self.emptied:receive(seconds) end
+  for peer in pairs(self.peers) do
+    for i = peer.n, 1, -1 do
+      local job = peer[i]
+      job.cancelled = true
+      forget(self, job)
+      if job.fiber ~= fiber.self() then job.fiber:cancel() end
+    end
+    peer.n = 0
+    drop(self, peer)
+  end
+  self.stopped = true
+  local resting = self.resting
+  self.resting = {}
+  if self.standby then self.standby.fiber:wake() end
+  for _, job in ipairs(resting) do job.fiber:wake() end
+end
+
+return pool

@@ -1,0 +1,118 @@
+-- OiL's own LuDO: Lua source that is read and never run; clients of it are served where that is asked for.
+local ludo = require "mare.ludo"
+local net = require "mare.net"
+local oil = require "mare.ludo.oil"
+local proc = require "spec.support.proc"
+
+local LIMIT = 30 * proc.slow
+
+local function refused(text, most)
+  local n, why = oil.decode(text, most)
+  assert.is_nil(n)
+  return why
+end
+
+describe("a message of OiL's", function()
+  it("is read: literals, tables, and tables that come again", function()
+    local n, list, zero = oil.decode [[return 1,"a key",'op',nil,true,false,-2.5,1e+20,0x10,"q\"\\\10\0651\
+x",inf,-inf,{1,2,x=3,[4]="four",["end"]=5;{}}]]
+    assert.equal(13, n)
+    assert.is_false(zero)
+    local t = { 1, 2, {}, x = 3, [4] = "four", ["end"] = 5 }
+    assert.same({ 1, "a key", "op", nil, true, false, -2.5, 1e+20, 16, 'q"\\\nA1\nx', math.huge, -math.huge, t }, list)
+    n, list = oil.decode("return serial:value(77,'table',{[\"self\"]=serial:value(77),[\"other\"]=" ..
+      "serial:value(78,'table',{[1]=serial:value(77),},LuDOReference),}),serial:value(78)\0")
+    assert.equal(2, n)
+    assert.equal(list[1], list[1].self)
+    assert.equal(list[2], list[1].other)
+    assert.equal(list[1], list[2][1])
+    assert.equal(0, (oil.decode "return "))
+    assert.is_true(select(3, oil.decode "return 1\0"))
+  end)
+
+  it("is written so that it is read again, and so that Lua would read it", function()
+    local t = { 1, "two\n\0\"", { deep = true }, [-1] = 0.1, [true] = 2 ^ 60 }
+    t.self, t.again = t, t[3]
+    local n, list = oil.decode(oil.encode(7, nil, t, "x"))
+    assert.equal(4, n)
+    assert.equal(list[3], list[3].self)
+    assert.equal(list[3].again, list[3][3])
+    assert.equal("two\n\0\"", list[3][2])
+    assert.equal(0.1, list[3][-1])
+    assert.equal("x", list[4])
+    assert.is_function(load(oil.encode(1, "a\\b", t)))
+  end)
+
+  it("that has code in it is refused, and none of it is run", function()
+    for _, text in ipairs {
+      "return os.exit()", "return (function() end)()", "return function() end", "return serial:value(1,'function','x')", "return print", "x = 1",
+      "return 1 + 1", "return \"a\"..\"b\"", "return {f()}", "return serial:setup(1)", "return setmetatable({},{})", "return 1; os.exit()",
+      "return serial", "return [[x]]", "return -", "return {", "return {[nil]=1", "return \"abc", "return 'a\nb'", "return \"\\300\"",
+      "return \"\\q\"", "return 1 2", "return ,", "", "return 1e", "return 0x", "return serial:value(", "return serial:value(1,'table',1)",
+      "return {[1]}",
+    } do
+      assert.matches("no message of OiL", refused(text))
+    end
+    assert.matches("nest too deep", refused("return " .. ("{"):rep(300)))
+    assert.matches("more memory", refused("return " .. ("{},"):rep(10000) .. "1", 1 << 16))
+    math.randomseed(3)
+    local source = oil.encode(1, "key", "operation", { 1, 2, { a = "b" } })
+    for _ = 1, 1000 do
+      local at = math.random(#source)
+      local n, why = oil.decode(source:sub(1, at - 1) .. string.char(math.random(0, 255)) .. source:sub(at + 1))
+      assert.is_true(n ~= nil or type(why) == "string")
+    end
+  end)
+end)
+
+describe("a client of OiL's", function()
+  local function with(options, f)
+    local log = {}
+    options.log = function(text) log[#log + 1] = text end
+    local server <close> = ludo.init(options)
+    server:serve({ add = function(_, a, b) return a + b, { sum = a + b } end, fail = function() error("no", 0) end, far = function() return print end,
+                   _own = function() return 1 end }, { key = "it" })
+    local conn = assert(net.connect("127.0.0.1", server.port))
+    f(conn, server, log)
+    conn:close()
+  end
+  local function send(conn, text) conn:write(#text .. "\n" .. text) end
+  local function receive(conn)
+    local size = assert(conn:read("l", LIMIT))
+    return oil.decode(assert(conn:read(tonumber(size), LIMIT)))
+  end
+  local function call(conn, ...)
+    send(conn, oil.encode(...))
+    local _, list = receive(conn)
+    return list
+  end
+
+  it("is served where it is wished: calls, errors, and the zero at the end of LOOP 3", function()
+    with({ oil = true }, function(conn, server)
+      assert.same({ 1, true, 5, { sum = 5 } }, call(conn, 1, "it", "add", 2, 3))
+      assert.same({ 2, false, "no" }, call(conn, 2, "it", "fail"))
+      assert.matches("no object 'other'", call(conn, 3, "other", "x")[3])
+      assert.matches("no operation '_own'", call(conn, 4, "it", "_own")[3])
+      assert.matches("function cannot be sent", call(conn, 5, "it", "far")[3])
+      send(conn, oil.encode(6, "it", "add", 1, 1) .. "\0")
+      local _, list, zero = receive(conn)
+      assert.same({ 6, true, 2, { sum = 2 } }, list)
+      assert.is_true(zero)
+      assert.equal(3, ludo.proxy(("ludo://127.0.0.1:%d/it"):format(server.port)):add(1, 2))
+    end)
+  end)
+
+  it("is closed where it is not, and where it sends what is too long or is code", function()
+    with({}, function(conn)
+      send(conn, oil.encode(1, "it", "add", 2, 3))
+      assert.is_true((conn:read("a", LIMIT) or "") == "")
+    end)
+    for _, bytes in ipairs { "99999999\n", "12345678901234567890", "7\nprint()", "9\nreturn 1,", "3x\nabc" } do
+      with({ oil = true }, function(conn, _, log)
+        conn:write(bytes)
+        assert.is_true((conn:read("a", LIMIT) or "") == "")
+        assert.matches("OiL's LuDO was closed", log[1])
+      end)
+    end
+  end)
+end)
