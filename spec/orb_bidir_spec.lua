@@ -188,6 +188,21 @@ describe("a connection that carries requests both ways", function()
   end)
 end)
 
+describe("an object that several processes serve", function()
+  it("calls its clients back over their connections, too", function()
+    local broker = orb.init { host = "127.0.0.1", ORBacceptBiDirectionalGIOP = true, ORBserverTransportRule = LOCAL }
+    broker:load(IDL)
+    local ref = broker:serve(function() return { talk = function(_, l, what) return l:heard(what) end } end, "Talker", { processes = 2 })
+    for i = 1, 3 do
+      call(ref, {}, function(proxy, listener, client)
+        assert.equal("heard " .. i, proxy:talk(listener, tostring(i)))
+        assert.equal(0, client.server.pool.accepted)
+      end)
+    end
+    broker:shutdown(true)
+  end)
+end)
+
 -- ---- raw peers ----
 
 local PLACE = { "192.0.2.7", 999 }

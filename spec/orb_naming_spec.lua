@@ -1,6 +1,8 @@
 -- corbaname: objects found by a naming service, omniNames and one that is written in Lua.
 -- runs under: mare
 local mare = require "mare"
+local corbaloc = require "mare.orb.giop.corbaloc"
+local corbaname = require "mare.orb.giop.corbaname"
 local proc = require "spec.support.proc"
 local omninames = require "spec.support.omninames"
 local orb = mare.orb
@@ -67,6 +69,31 @@ describe("omniNames", function()
       assert.equal(1, r.code)
       assert.matches("^mare ior: corbaname:.*NotFound", r.err)
       serving:shutdown()
+    end)
+  end)
+end)
+
+describe("a corbaname", function()
+  it("names what has any character in it, as the service itself writes it, at the first address that answers", function()
+    if missing then return pending(missing) end
+    with_names(function(port)
+      local broker = orb.init { host = "127.0.0.1" }
+      broker:load(IDL)
+      local root = broker:proxy(("corbaname::127.0.0.1:1,:127.0.0.1:%d"):format(port), "CosNaming::NamingContextExt")
+      local object = broker:serve(greeter, "Greeter")
+      local id = {}
+      for c = 1, 126 do id[c] = string.char(c) end
+      id = table.concat(id)
+      local name = { { id = id, kind = id:reverse() } }
+      root:bind(name, object)
+      local text = root:to_string(name)
+      assert.equal(corbaname.text(name), text)
+      local url = root:to_url((":127.0.0.1:1,:127.0.0.1:%d"):format(port), text)
+      local base = ("corbaname::127.0.0.1:%d#"):format(port)
+      for _, one in ipairs { url, base .. corbaloc.escape(text), base .. text:gsub(".", function(c) return ("%%%02X"):format(c:byte()) end) } do
+        assert.equal(object, broker:proxy(one))
+      end
+      broker:shutdown(true)
     end)
   end)
 end)

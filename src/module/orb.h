@@ -52,6 +52,18 @@ static inline raw_table *mr_table_at(lua_State *L, int idx) {
   return v < raw_top(L) && v->tt == RAW_TABLE ? (raw_table *)(uintptr_t)v->bits : NULL;
 }
 
+enum { MR_ORB_MOST = 16384 };                    /* bytes of a message that the straight functions read: it lies in the C stack meanwhile */
+
+/* A message of this type has come whole and is no longer than that; its parts. 0: not so, or its parts can't be read. */
+static inline int mr_short_message(const char *p, size_t n, int type, mr_giop *g, size_t *length) {
+  const char *why;
+  size_t offset;
+  int64_t size = mr_giop_length(p, n, &why);
+  if (PORT_UNLIKELY(size <= 0 || (uint64_t)size > n || size > MR_ORB_MOST || p[GIOP_TYPE_AT] != type)) return 0;
+  *length = (size_t)size;
+  return PORT_LIKELY(mr_giop_parse(g, p, *length, &why, &offset));
+}
+
 /* Each file lists the fields it knows as FIELDS(F), F(name) each; then enum { FIELDS(MR_F_NUMBER) NFIELDS }, names[] = { FIELDS(MR_F_NAME) }, and k->slots. */
 #define MR_F_NUMBER(name) F_##name,
 #define MR_F_NAME(name) #name,

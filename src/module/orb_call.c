@@ -24,7 +24,7 @@
 
 #include <string.h>
 
-enum { MOST = 16384, LAST_ID = 0x7fffffff };     /* bytes of a reply */
+enum { LAST_ID = 0x7fffffff };
 enum { RESULTS = CDR_BULK | CDR_YES };           /* of a reply's codec */
 enum { ROOM = 1024 };                            /* bytes of a head with service contexts */
 enum upvalues { HOST = 1, RECORD, STATES, OPERATION, REQUEST, REPLY, SLOW, RESUME, NOTHING, TELLS, UPVALUES = TELLS };   /* TELLS: true with interceptors */
@@ -192,15 +192,11 @@ static void lead(lua_State *L, calling *k, int n) {
 
 /* The bytes begin with a whole reply that gives results, to the request with this id, and nobody else waits for one. */
 static int is_reply(calling *k, const raw_table *link, uint32_t id, const char *p, size_t n, mr_giop *g, size_t *length) {
-  const char *why;
-  size_t offset;
-  int64_t size = mr_giop_length(p, n, &why), count, limit;
+  int64_t count, limit;
   raw_table *conn = TABLE(link, k, conn);
-  if (PORT_UNLIKELY(size <= 0 || (uint64_t)size > n || size > MOST || p[GIOP_TYPE_AT] != GIOP_REPLY)) return 0;
-  *length = (size_t)size;
-  if (PORT_UNLIKELY(!mr_giop_parse(g, p, *length, &why, &offset)) || g->more || g->id != id || g->status) return 0;
+  if (!mr_short_message(p, n, GIOP_REPLY, g, length) || g->more || g->id != id || g->status) return 0;
   if (!conn || IS_SET(link, k, over) || !INTEGER(link, k, count, &count) || count || !INTEGER(conn, k, limit, &limit)) return 0;
-  return size <= limit && SET_INTEGER(conn, k, bits, g->little | g->minor << 1);
+  return (int64_t)*length <= limit && SET_INTEGER(conn, k, bits, g->little | g->minor << 1);
 }
 
 static int results(lua_State *L, calling *k, const raw_table *conn, const mr_giop *g, mr_slice message) {
@@ -216,7 +212,7 @@ static int reply_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   calling *k = calling_at(L, lua_upvalueindex(RECORD));
   int n = lua_gettop(L) - EXTRAS;
   raw_table *link = mr_table_at(L, n + LINK);
-  char copy[MOST];
+  char copy[MR_ORB_MOST];
   const char *p;
   size_t length;
   mr_giop g;

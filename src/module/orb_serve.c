@@ -24,7 +24,7 @@
 
 enum { SERVED = 1, REPLIED, FAILED, LATE };     /* results; LATE: nothing came in time */
 enum { BEFORE = 1, DURING, AFTER };              /* job.phase, see dispatch.lua */
-enum { MOST = 16384, COST = 4096 };              /* bytes of a request; what it counts beside its own */
+enum { COST = 4096 };                            /* bytes that a request counts beside its own */
 enum { TURN = 64 };                              /* requests before other fibers get their turn, as in leader.lua */
 
 #define FIELDS(F) \
@@ -195,12 +195,7 @@ static int are_strange(const mr_giop *g, const char *p, size_t len) {
 }
 
 static int is_request(const char *p, size_t n, mr_giop *g, size_t *length) {
-  const char *why;
-  size_t offset;
-  int64_t size = mr_giop_length(p, n, &why);
-  if (PORT_UNLIKELY(size <= 0 || (uint64_t)size > n || size > MOST || p[GIOP_TYPE_AT] != GIOP_REQUEST)) return 0;
-  *length = (size_t)size;
-  if (PORT_UNLIKELY(!mr_giop_parse(g, p, *length, &why, &offset))) return 0;
+  if (PORT_UNLIKELY(!mr_short_message(p, n, GIOP_REQUEST, g, length))) return 0;
   return !g->more && g->has_key && g->addressing == GIOP_KEY && g->response == 3 && (PORT_LIKELY(!g->ncontexts) || are_strange(g, p, *length));
 }
 
@@ -516,7 +511,7 @@ static int serve_k(lua_State *L, int status, lua_KContext ctx) {
  * -1: it is not ordinary, nothing has happened.
  */
 static int serve_one(lua_State *L, mr_fiber *f, mr_conn *c, serving *s, uint32_t hash, const mr_giop *g, const char *p, size_t n, size_t length) {
-  char copy[MOST];
+  char copy[MR_ORB_MOST];
   state t;
   int64_t limit, codec;
   row *r = &s->rows[hash % ROWS];
@@ -553,7 +548,7 @@ static int serve_one(lua_State *L, mr_fiber *f, mr_conn *c, serving *s, uint32_t
 
 /* A pair that was not met before, or lately: what has come goes where the next look finds it, as what is called now may run any code. 1: look again. */
 static int meet(lua_State *L, mr_conn *c, serving *s, uint32_t hash, mr_giop *g, const char *p, size_t n, size_t length) {
-  char copy[MOST];
+  char copy[MR_ORB_MOST];
   const char *why;
   size_t offset;
   memcpy(copy, p, length);

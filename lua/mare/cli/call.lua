@@ -6,6 +6,7 @@ local naming = require "mare.cli.naming"
 local near = require "mare.orb.near"
 local text = require "mare.orb.text"
 local unknown = require "mare.cli.unknown"
+local words = require "mare.cli.words"
 
 local usage = [==[
   mare call --idl hello.idl corbaloc::localhost:2809/hello say world    calls hello:say("world")
@@ -49,32 +50,12 @@ local takes = {
     o.define[name or v] = value or "1"
   end,
   ["--interface"] = function(o, v) o.interface = v end,
-  ["--timeout"] = function(o, v)
-    o.timeout = tonumber(v)
-    if not o.timeout or o.timeout < 0 then return ("--timeout takes a number of seconds, not '%s'"):format(v) end
-  end,
+  ["--timeout"] = words.timeout,
   ["--pcap"] = function(o, v) o.pcap = v end,
 }
 
-local options = { "--idl", "--interface", "--timeout", "--pcap", "--json", "--help" }
-
-local function option(o, argv, i)
-  local word = argv[i]
-  local name, value = word:match("^(%-%-%a+)=(.*)$")
-  if not name then name, value = word:match("^(%-[ID])(.+)$") end
-  name = name or word
-  if word == "--json" then o.json = true return i + 1 end
-  if word == "--help" or word == "-h" then o.help = true return i + 1 end
-  if not takes[name] then return nil, unknown.option(word, options) end
-  if not value then
-    i = i + 1
-    value = argv[i]
-    if not value then return nil, ("option '%s' needs a value"):format(name) end
-  end
-  local err = takes[name](o, value)
-  if err then return nil, err end
-  return i + 1
-end
+local flags = { ["--json"] = "json", ["--help"] = "help", ["-h"] = "help" }
+local long = { "--idl", "--interface", "--timeout", "--pcap", "--json", "--help" }
 
 -- The broker's options, with their values, may stand anywhere, as in every program with CORBA; behind "--" they are arguments.
 local function take_broker_options(o, argv)
@@ -104,7 +85,12 @@ local function read(argv)
       i = i + 1
       break
     end
-    local after, err = option(o, argv, i)
+    local short, value = argv[i]:match "^(%-[ID])(.+)$"
+    if short then
+      argv[i] = value
+      table.insert(argv, i, short)
+    end
+    local after, err = words.option(o, argv, i, takes, flags, long)
     if not after then return nil, err end
     i = after
   end

@@ -1,5 +1,6 @@
 --[[
-mare.cli.words: reads the command lines of services (mare names, mare events): options anywhere, words in order, any option of the broker.
+mare.cli.words: reads the command lines of tools for CORBA objects. Of services (mare names, mare events) read takes all: options anywhere, words in
+order, any option of the broker; who has another order (mare call) takes the options by words.option.
 
   takes = { ["--port"] = function(o, value) … return nil | what is wrong with it end }       flags = { ["--json"] = "json" }: o.json = true
 ]]
@@ -25,8 +26,8 @@ function words.timeout(o, v)
   if not o.timeout then return ("--timeout takes a number of seconds, not '%s'"):format(v) end
 end
 
--- One word from i on. -> where the next is | nil, what is wrong
-local function one(o, argv, i, takes, flags, long)
+--- The option at i, with its value. -> where the next word is | nil, what is wrong
+function words.option(o, argv, i, takes, flags, long)
   local word = argv[i]
   local name, value = word:match "^(%-%-%a+)=(.*)$"
   name = name or word
@@ -60,7 +61,7 @@ function words.read(argv, takes, flags, long)
     elseif argv[i] == "--" then
       o.plain, i = true, i + 1
     else
-      local after, err = one(o, argv, i, takes, flags, long)
+      local after, err = words.option(o, argv, i, takes, flags, long)
       if not after then return nil, err end
       i = after
     end

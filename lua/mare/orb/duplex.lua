@@ -196,7 +196,7 @@ function registry:find(address)
 end
 
 local function accept(self, pool, peer, points, host)
-  local transport, here = self.broker.transport, self.broker.server.here
+  local transport, server = self.broker.transport, self.broker.server
   local l = peer.link
   if not l then
     l = couple(pool, peer, self, ("the connection from %s"):format(host), 1)
@@ -206,7 +206,7 @@ local function accept(self, pool, peer, points, host)
     return
   end
   for _, point in ipairs(points) do
-    if here[point[1] .. "\0" .. point[2]] then
+    if server:is_own(point[1], point[2]) then
       note(self, 2, ("a client at %s says that it serves at %s:%d, which is our own address"):format(host, point[1], point[2]))
     elseif #l.names < 2 * bidir.MOST then
       for _, name in ipairs(names_of(transport, point, peer.connection.socket:tls() ~= nil)) do claim(self, name, l) end

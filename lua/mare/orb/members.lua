@@ -78,6 +78,8 @@ function members.main(c)
   local broker = require "mare.orb".init(c.options)
   for _, source in ipairs(c.sources) do broker[source[1]](broker, source[2], source[3]) end
   local server = broker:need_server()
+  server.group = {}
+  for _, address in ipairs(c.addresses) do server.group[address[1] .. "\0" .. address[2]] = true end
   local servant = c.factory(broker, c.index, table.unpack(c.args, 1, c.args.n))
   server:join(servant, broker:interface(c.interface), c.key, c.ior)
   fiber.spawn { name = "orb server's end", main = outlive, args = { c.server, c.connections, server.pool }, daemon = true }
@@ -96,6 +98,7 @@ local function start(self, member)
     main = "require 'mare.orb.members'.main(...)",
     args = { { options = self.options, sources = self.sources, interface = self.interface.id, key = self.key, ior = self.ior, args = self.args,
                factory = self.factory, index = member.index, connections = member.connections, limit = member.limit, ready = self.ready,
+               addresses = self.addresses,
                server = process.self() } },
   }
 end
@@ -246,9 +249,9 @@ function members.serve(server, factory, def, options)
     ior = server:ior_of(entry),
   }, group)
   local fine, err = pcall(function()
-    local kinds = open_all(self, server)
+    local addresses = addresses_of(server, open_all(self, server))
+    self.addresses = addresses
     start_all(self, options.processes)
-    local addresses = addresses_of(server, kinds)
     entry.forward = ior.iiop { type_id = def.id, addresses = addresses, key = entry.key, minor = 2, tls = broker.secure:offer(addresses),
                                components = { { ior.TAG_ORB_TYPE, ior.MARE } }, codeset = broker.offered }
   end)

@@ -200,6 +200,12 @@ function server:reference_out(value, T)
   return self:ior_of(entry)
 end
 
+--- Do we serve at this address, or is it that of the group (members.lua) of which this is a member?
+function server:is_own(host, port)
+  local name = host .. "\0" .. port
+  return self.here and self.here[name] or self.group and self.group[name] or false
+end
+
 --- The object that an address and a key mean, if it is one of this server's: then a call needs no connection.
 function server:locate(host, port, key)
   if self.state == "new" or not self.here or not self.here[host .. "\0" .. port] then return nil end
