@@ -308,7 +308,7 @@ end
 
 --- What serve gives: a proxy whose calls are local.
 function server:reference(entry, def)
-  return self.broker:proxy(ior.stringify(self:ior_of(entry)), def)
+  return self.broker:bind(self:ior_of(entry), def)
 end
 
 --- The first address in references: "host:port", or "unix:/path".

@@ -4,12 +4,13 @@ mare.orb.services.database: a file of SQLite that one service has open (the libr
 local database = {}
 database.__index = database
 
-local SETTINGS = { "PRAGMA locking_mode = EXCLUSIVE", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL" }
+local SETTINGS = { "PRAGMA locking_mode = EXCLUSIVE", "PRAGMA journal_mode = WAL" }
+
+local hex = {}
+for i = 0, 255 do hex[string.char(i)] = ("%02x"):format(i) end
 
 --- Bytes as a literal of bytes: nothing in them is SQL.
-function database.bytes(text)
-  return "X'" .. text:gsub(".", function(c) return ("%02x"):format(c:byte()) end) .. "'"
-end
+function database.bytes(text) return "X'" .. text:gsub(".", hex) .. "'" end
 
 --- A text as a literal. A NUL would end it, so it has none.
 function database.text(text) return "'" .. text:gsub("'", "''"):gsub("%z", "") .. "'" end
@@ -35,7 +36,8 @@ local function library(what)
   return nil, what .. " kept by LuaSQL's SQLite, which is not here (Debian: lua-sql-sqlite3): " .. tostring(luasql):match("^[^\n]*")
 end
 
---- Opens a file and makes what is missing in it by the statements of `schema`; `what` is kept there, "names are". -> database | nil, message
+--- Opens a file and makes what is missing in it by the statements of `schema` (with PRAGMA synchronous); `what` is kept there, "names are". ->
+--- database | nil, message
 function database.open(path, schema, what)
   local luasql, err = library(what)
   if not luasql then return nil, err end

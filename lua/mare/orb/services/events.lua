@@ -62,9 +62,9 @@ end
 --- Keeps what a part is now. Raises if that can't be written.
 function service:save(p)
   if not self.store.path or p.gone then return end
-  local data = p:describe()
+  local data, client = p:describe()
   local done, err = true, nil
-  if data then done, err = self.store:put(p.id, p.kind, data) end
+  if data then done, err = self.store:put(p.id, p.kind, data, client) end
   if not done then error(exception.system("PERSIST_STORE", 0, "COMPLETED_NO", "it can't be written: " .. err), 0) end
 end
 
@@ -197,13 +197,15 @@ end
 
 local restorers = {
   channel = channel.restore, consumers = admins.restore, suppliers = admins.restore, filter = filter.restore,
-  proxy = function(self, id, data) return part.restore(data.side == "consumers" and consumers or suppliers, self, id, data) end,
+  proxy = function(self, id, data, _, client)
+    return part.restore(data.side == "consumers" and consumers or suppliers, self, id, data, client)
+  end,
 }
 
 local function load(self)
   local begin = {}
-  local done, err = self.store:load(function(id, kind, data)
-    local p, interface, after = restorers[kind](self, id, data, kind)
+  local done, err = self.store:load(function(id, kind, data, client)
+    local p, interface, after = restorers[kind](self, id, data, kind, client)
     if p then
       self:serve(p, interface)
       if kind == "proxy" then begin[#begin + 1] = after end
@@ -237,6 +239,7 @@ function events.serve(broker, options)
   if not kept then error("events.serve: " .. err, 0) end
   local self = setmetatable({
     broker = broker, store = kept, parts = {}, counts = { channel = 0, admin = 0, proxy = 0, filter = 0 }, account = { bytes = 0 }, factories = {},
+    lost = {},
     slow = SLOW[options.slow or "drop"], keys = setmetatable(options.keys or {}, { __index = KEYS }),
     limits = setmetatable(options.limits or {}, { __index = LIMITS }),
   }, service)

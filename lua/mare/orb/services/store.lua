@@ -16,6 +16,7 @@ store.__index = store
 local bytes = database.bytes
 
 local SCHEMA = {
+  "PRAGMA synchronous = FULL",
   "CREATE TABLE IF NOT EXISTS contexts (id INTEGER PRIMARY KEY AUTOINCREMENT)",
   "CREATE TABLE IF NOT EXISTS bindings (context INTEGER NOT NULL, id BLOB NOT NULL, kind BLOB NOT NULL, type INTEGER NOT NULL, " ..
     "child INTEGER, reference BLOB, PRIMARY KEY (context, id, kind)) WITHOUT ROWID",

@@ -16,6 +16,7 @@ local part = require "mare.orb.services.events.part"
 local patterns = require "mare.orb.services.events.patterns"
 local qos = require "mare.orb.services.events.qos"
 local queue = require "mare.orb.services.events.queue"
+local retry = require "mare.orb.services.events.retry"
 
 local consumers = part.class "consumers"
 part.add_disconnect(consumers)
@@ -36,7 +37,7 @@ end
 
 -- ---- push ----
 
--- An event that its consumer couldn't take. -> seconds to wait | nil
+-- An event that its consumer couldn't take. -> the error if it can't be reached
 local function failed(self, e, err)
   local verdict = part.verdict(err)
   if verdict == "gone" then
@@ -46,13 +47,14 @@ local function failed(self, e, err)
     self:drop(("it didn't answer for %g seconds"):format(self.service.limits.answer))
   elseif verdict == "unreachable" then
     if err.completed == "COMPLETED_NO" and not self.gone then self.queue:put_back(e) else self.queue.discarded = self.queue.discarded + 1 end
-    return part.unreachable(self, err)
+    return err
   else
     self.queue.discarded = self.queue.discarded + 1
     self.service:log(2, ("a consumer of channel '%s' raised: %s"):format(self.channel.name or self.channel.id, tostring(err)))
   end
 end
 
+-- -> nothing | the error if it can't be reached
 local function give(self, e)
   local client = self.client
   local done, err
@@ -63,23 +65,41 @@ local function give(self, e)
     self.failing, self.tries = nil, nil
     return
   end
-  local pause = failed(self, e, err)
-  if pause then mare.sleep(pause) end
+  return failed(self, e, err)
 end
 
 local function serve(self)
   while not self.gone and not self.suspended do
     local e = self.queue:take(rules_of(self))
     if not e then break end
-    give(self, e)
+    local err = give(self, e)
+    if err then
+      if not self.gone then retry.add(self, err) end
+      break
+    end
   end
   self.busy = false
 end
 
 local function start(self)
-  if self.busy or self.suspended or self.queue:count() == 0 then return end
+  if self.busy or self.suspended or self.retrying or self.queue:count() == 0 then return end
   self.busy = true
   mare.fiber.spawn { main = serve, args = { self }, daemon = true }
+end
+
+--- One that couldn't be reached is tried with its next event, or asked whether it is there. -> the error if it still can't be reached
+function consumers:attempt()
+  local e, err = self.queue:take(rules_of(self)), nil
+  if e then err = give(self, e)
+  else
+    local done, why = pcall(self.client._non_existent, self.client)
+    if not done and part.verdict(why) == "unreachable" then err = why end
+  end
+  if not err then
+    self.failing, self.tries, self.retrying = nil, nil, nil
+    if not self.gone then start(self) end
+  end
+  return err
 end
 
 -- ---- both ----
@@ -97,7 +117,7 @@ function consumers:take(e)
   if not q:put(e, rules_of(self)) then return self:drop(("%d events wait for it"):format(q:count())) end
   if q.discarded > 0 and not self.said then say_lost(self) end
   if self.way == "push" then
-    if not self.busy then start(self) end
+    if not self.busy and not self.retrying then start(self) end
   elseif self.waiting then
     self.signal:try_send(true)
   end

@@ -44,12 +44,18 @@ part.raise = raise
 
 -- ---- connections ----
 
+-- The client of an IOR, whose calls take so long at most.
+local function bound(self, bytes)
+  local broker = self.service.broker
+  return broker:bind(bytes, broker:interface(client_interface(self))):_with { timeout = self.service.limits.answer }
+end
+
 -- A client in the same program may have given its table.
 local function reference_of(self, client)
   local broker, name = self.service.broker, client_interface(self)
   local bytes, why = broker:reference_out(client, broker:interface(name))
   if not bytes then error(exception.system("BAD_PARAM", 0, "COMPLETED_NO", why), 0) end
-  return broker:bind(bytes, broker:interface(name)):_with { timeout = self.service.limits.answer }
+  return bound(self, bytes)
 end
 
 --- Connects a client; `needed`: nil isn't one.
@@ -86,12 +92,12 @@ function part.finish(self, told)
   self.service:forget(self)
 end
 
---- The end of a client that is slow, or can't be reached: it is said, and counted.
-function part.drop(self, why)
+--- The end of a client that is slow, or can't be reached: it is said, and counted. `silent`: it can't be told.
+function part.drop(self, why, silent)
   if self.gone then return end
   self.channel.dropped = self.channel.dropped + 1
   self.service:log(1, ("a %s of channel '%s' was dropped: %s"):format(CLIENTS[self.side][self.way][1], self.channel.name or self.channel.id, why))
-  self:finish(true)
+  self:finish(not silent)
 end
 
 -- ---- what a client's failure means ----
@@ -106,18 +112,6 @@ function part.verdict(err)
   local name = exception.is_system(err)
   if GONE[name] then return "gone" elseif name == "TIMEOUT" then return "slow" elseif UNREACHABLE[name] then return "unreachable" end
   return "failed"
-end
-
---- A client can't be reached: its end after `limits.gone` seconds. -> seconds until the next try | nil
-function part.unreachable(self, err)
-  local now = mare.clock()
-  self.failing = self.failing or now
-  self.tries = (self.tries or 0) + 1
-  if now - self.failing >= self.service.limits.gone then
-    self:drop(("it can't be reached for %g seconds: %s"):format(self.service.limits.gone, tostring(err)))
-    return nil
-  end
-  return math.min(2, 0.05 * 2 ^ math.min(self.tries, 10))
 end
 
 -- ---- operations of all proxies ----
@@ -146,8 +140,8 @@ function operations.describe(self)
   local filters = {}
   for i, a in ipairs(self.filters) do filters[i] = { id = a.id, filter = a.filter.id } end
   return { admin = self.admin.id, side = self.side, way = self.way, form = self.form, notification = self.notification, number = self.number,
-           client = self.client and self.service.broker:object_to_string(self.client), types = self.types, filters = filters, last = self.last_filter,
-           qos = qos.own(self.qos) }
+           types = self.types, filters = filters, last = self.last_filter, qos = qos.own(self.qos) },
+         self.client and self.service.broker:ior_of(self.client)
 end
 
 -- The types of a list that its peers offer, or subscribe to.
@@ -214,7 +208,7 @@ function part.new(class, admin, form, way, notification)
 end
 
 --- One of the store, connected as it was; it begins when all is there.
-function part.restore(class, service, id, data)
+function part.restore(class, service, id, data, client)
   local admin = service.parts[data.admin]
   if not admin then return nil end
   admin.last_proxy = math.max(admin.last_proxy, data.number)
@@ -223,7 +217,7 @@ function part.restore(class, service, id, data)
   self.types, self.last_filter = data.types, data.last
   self.wanted = class.side == "consumers" and patterns.subscribed(data.types) or nil
   service:attach(self, data.filters)
-  if data.client then self.client = reference_of(self, service.broker:proxy(data.client, client_interface(self))) end
+  if client then self.client = bound(self, client) end
   self.connected, self.used = true, mare.clock()
   return self, interface(self), function() self:begin() end
 end

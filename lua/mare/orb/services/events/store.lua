@@ -1,13 +1,15 @@
 --[[
 mare.orb.services.events.store: channels and who is connected to them on disk, in a file of SQLite (the library LuaSQL).
 
-  parts(id, kind, data)      a channel, an admin, a filter or a connected proxy; data is what its `describe` gives, as JSON. Parts come after what
-                             they are a part of, in the order of their ids, but for filters, which stand by themselves
+  parts(id, kind, data, client)   a channel, an admin, a filter or a connected proxy; data is what its `describe` gives, as JSON, client the canonical
+                             IOR of who is connected. Parts come after what they are a part of, in the order of their ids, but for filters,
+                             which stand by themselves
   ids(next)                  ids from here on have never been given; they are taken by the hundred, so that one is not written for each
 
 What is new is written before the reply goes out; what has gone is taken out soon after, all at once: when thousands vanish, nobody waits for that
 many writes, and one that is still there after a crash is found to be gone again. The file is read only when it is opened, and one program has it
-open at a time. Events are not kept. Without a path nothing is.
+open at a time. A program that is killed loses nothing; what the last moments before a loss of power brought may be lost, as clients connect
+anew after one. Events are not kept. Without a path nothing is.
 ]]
 local database = require "mare.orb.services.database"
 local json = require "mare.base.json"
@@ -18,7 +20,8 @@ store.__index = store
 local BLOCK = 100
 
 local SCHEMA = {
-  "CREATE TABLE IF NOT EXISTS parts (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, data TEXT NOT NULL)",
+  "PRAGMA synchronous = NORMAL",
+  "CREATE TABLE IF NOT EXISTS parts (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, data TEXT NOT NULL, client BLOB)",
   "CREATE TABLE IF NOT EXISTS ids (next INTEGER NOT NULL)",
   "INSERT INTO ids SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM ids)",
 }
@@ -50,9 +53,10 @@ function store:new_id()
 end
 
 --- -> true | nil, message
-function store:put(id, kind, data)
+function store:put(id, kind, data, client)
   if not self.path then return true end
-  return self.database:run(("INSERT OR REPLACE INTO parts VALUES (%d, '%s', %s)"):format(id, kind, database.text(json.text(data))))
+  return self.database:run(("INSERT OR REPLACE INTO parts VALUES (%d, '%s', %s, %s)"):format(id, kind, database.text(json.text(data)),
+    client and database.bytes(client) or "NULL"))
 end
 
 --- A part has gone. True: somebody has to call `flush` soon.
@@ -70,15 +74,15 @@ function store:flush()
   return self.database:run(("DELETE FROM parts WHERE id IN (%s)"):format(table.concat(ids, ",")))
 end
 
---- Calls f(id, kind, data) for all parts, filters first. -> true | nil, message
+--- Calls f(id, kind, data, client) for all parts, filters first. -> true | nil, message
 function store:load(f)
   if not self.path then return true end
-  local rows, err = self.database:run "SELECT id, kind, data FROM parts ORDER BY kind <> 'filter', id"
+  local rows, err = self.database:run "SELECT id, kind, data, client FROM parts ORDER BY kind <> 'filter', id"
   if not rows then return nil, err end
   for _, row in ipairs(rows) do
     local data, why = json.read(row[3])
     if not data then return nil, ("part %s: %s"):format(row[1], why) end
-    f(math.tointeger(row[1]), row[2], data)
+    f(math.tointeger(row[1]), row[2], data, row[4])
   end
   return true
 end

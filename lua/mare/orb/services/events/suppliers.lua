@@ -55,7 +55,7 @@ end
 local function asked(self)
   local done, value, has = pcall(ask, self)
   if done then
-    self.failing, self.tries, self.used = nil, nil, mare.clock()
+    self.failing, self.used = nil, mare.clock()
     if not has then return self.channel.poll or self.service.limits.poll end
     local make = self.form == "structured" and event.of_structured or event.of_any
     local fine, err = pcall(offer, self, make(value, self.service.T))
@@ -65,7 +65,10 @@ local function asked(self)
   local verdict = part.verdict(value)
   if verdict == "gone" then return self:finish(false) end
   if verdict == "slow" then return self:drop(("it didn't answer for %g seconds"):format(self.service.limits.answer)) end
-  return part.unreachable(self, value)
+  local now = mare.clock()
+  self.failing = self.failing or now
+  if now - self.failing < self.service.limits.gone then return math.min(2, self.service.limits.gone) end
+  self:drop(("it can't be reached for %g seconds: %s"):format(self.service.limits.gone, tostring(value)), true)
 end
 
 local function poll(self)

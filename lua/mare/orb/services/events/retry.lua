@@ -1,0 +1,81 @@
+--[[
+mare.orb.services.events.retry: push consumers that can't be reached while events wait for them.
+
+They are tried again after 0.25 seconds, then after twice as long, up to 5; after `limits.gone` seconds they are dropped. Thousands may vanish at
+once, with the program that had them all, or each by itself. So they have no fibers of their own: one looks after all, and tries a few at a time; an
+address that was found dead in a round isn't asked again in it.
+]]
+local mare = require "mare"
+local orb = require "mare.orb"
+
+local retry = {}
+
+local AT_ONCE, PAUSE, FIRST, LONGEST = 8, 0.1, 0.25, 5
+
+-- Where a client is; nil if that can't be told.
+local function address_of(p)
+  local e = orb.state(p.client).target.origin[1]
+  return e and e.host .. "\0" .. e.port
+end
+
+-- Those whose time has come; the others stay.
+local function due(list, now)
+  local ready, later = {}, {}
+  for _, p in ipairs(list) do
+    if p.gone then p.retrying = nil
+    elseif p.due <= now then ready[#ready + 1] = p
+    else later[#later + 1] = p end
+  end
+  return ready, later
+end
+
+local function try(p, dead)
+  local address = address_of(p)
+  local err = address and dead[address]
+  if not err then err = p:attempt() end
+  if not err then
+    p.retrying = nil
+  elseif not p.gone then
+    if address then dead[address] = err end
+    retry.add(p, err)
+  end
+end
+
+local function round(service)
+  local ready
+  ready, service.lost = due(service.lost, mare.clock())
+  local at, dead, fibers = 0, {}, {}
+  for i = 1, math.min(AT_ONCE, #ready) do
+    fibers[i] = mare.fiber.spawn { daemon = true, main = function()
+      while at < #ready and not service.closed do
+        at = at + 1
+        try(ready[at], dead)
+      end
+    end }
+  end
+  for _, f in ipairs(fibers) do f:wait() end
+end
+
+local function look_after(service)
+  while #service.lost > 0 and not service.closed do
+    mare.sleep(PAUSE)
+    round(service)
+  end
+  service.retrier = nil
+end
+
+--- A consumer couldn't be reached, for this reason. Its end, or another try later.
+function retry.add(p, err)
+  local service, now = p.service, mare.clock()
+  p.failing = p.failing or now
+  if now - p.failing >= service.limits.gone then
+    p.retrying = nil
+    return p:drop(("it can't be reached for %g seconds: %s"):format(service.limits.gone, tostring(err)), true)
+  end
+  p.tries = (p.tries or 0) + 1
+  p.due, p.retrying = now + math.min(LONGEST, service.limits.gone, FIRST * 2 ^ (p.tries - 1)), true
+  service.lost[#service.lost + 1] = p
+  if not service.retrier then service.retrier = mare.fiber.spawn { main = look_after, args = { service }, daemon = true } end
+end
+
+return retry
