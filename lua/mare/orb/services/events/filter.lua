@@ -9,6 +9,7 @@ other services can't be attached: to ask them would hold up all that is sent. Wh
 local event = require "mare.orb.services.events.event"
 local exception = require "mare.orb.exception"
 local grammar = require "mare.orb.services.events.grammar"
+local path = require "mare.orb.services.events.path"
 local patterns = require "mare.orb.services.events.patterns"
 
 local filter = {}
@@ -17,6 +18,8 @@ local servant = {}
 servant.__index = servant
 
 local GRAMMAR = "EXTENDED_TCL"
+local STEPS = 10000                               -- of all constraints that one event meets at one consumer
+
 local NAMES = { EXTENDED_TCL = true, ETCL = true, TCL = true }   -- the last is a part of it
 
 local function raise(name, members) error(exception.user("IDL:omg.org/CosNotifyFilter/" .. name .. ":1.0", members), 0) end
@@ -111,14 +114,19 @@ function filter.matches(self, e)
   return false
 end
 
-function servant.match(self, any) return filter.matches(self, event.of_any(any, self.service.T)) end
+local function alone(self, e)
+  path.allow(STEPS)
+  return filter.matches(self, e)
+end
 
-function servant.match_structured(self, s) return filter.matches(self, event.of_structured(s, self.service.T)) end
+function servant.match(self, any) return alone(self, event.of_any(any, self.service.T)) end
+
+function servant.match_structured(self, s) return alone(self, event.of_structured(s, self.service.T)) end
 
 function servant.match_typed(self, list)
   local plain = event.as_structured { any = nil }
   plain.filterable_data = list
-  return filter.matches(self, event.of_structured(plain, self.service.T))
+  return alone(self, event.of_structured(plain, self.service.T))
 end
 
 -- Who is told of changes: nobody changes what a filter asks for behind a supplier's back here.
@@ -225,6 +233,7 @@ end
 --- Do the filters of a proxy and of its admin let an event through? Who has none has no say.
 function filter.pass(part, admin, e)
   if #part.filters == 0 and #admin.filters == 0 then return true end
+  path.allow(STEPS)
   local a, b = one_of(part.filters, e), one_of(admin.filters, e)
   if a == nil or b == nil then return a ~= false and b ~= false end
   if admin.MyOperator == "OR_OP" then return a or b end

@@ -9,6 +9,17 @@ local path = { fault = setmetatable({}, { __tostring = function() return "a cons
 
 local function fault() error(path.fault, 0) end
 
+-- Steps that are left to the constraints of one event: properties and elements that are looked at. A stranger may have written them, and the event.
+local left = math.huge
+
+--- From now on there are so many steps; then every constraint is false.
+function path.allow(steps) left = steps end
+
+local function spend(n)
+  left = left - n
+  if left < 0 then fault() end
+end
+
 -- Aliases and anys are seen through.
 local function through(value, T)
   while true do
@@ -95,9 +106,13 @@ function path.index(n)
 end
 
 local function property_of(list, name)
-  for _, p in ipairs(list) do
-    if type(p) == "table" and p.name == name then return p.value end
+  for i, p in ipairs(list) do
+    if type(p) == "table" and p.name == name then
+      spend(i)
+      return p.value
+    end
   end
+  spend(#list)
 end
 
 function path.property(name)
@@ -138,6 +153,7 @@ function path.walk(steps)
   return function(event)
     local value, T
     if event.structured then value, T = event.structured, event.type else value = event.any end
+    spend(#steps)
     for i = 1, #steps do value, T = steps[i](event, value, T) end
     return value, T
   end
@@ -226,6 +242,7 @@ end
 --- Is the left text a part of the right one?
 function path.within(a, b)
   if type(a) ~= "string" or type(b) ~= "string" then fault() end
+  spend(#b // 64)
   return b:find(a, 1, true) ~= nil
 end
 
@@ -233,11 +250,16 @@ end
 function path.among(value, list, T)
   list, T = through(list, T)
   if type(list) ~= "table" then fault() end
+  local element, kind = T and T.element, type(value)
   for i = 1, list.n or #list do
-    local done, same = pcall(function() return path.equal(value, scalar(list[i], T and T.element)) end)
-    if done and same then return true end
-    if not done and same ~= path.fault then error(same, 0) end
+    local item = list[i]
+    if item ~= nil and (element or type(item) == "table") then item = scalar(item, element) end
+    if type(item) == kind and item == value then
+      spend(i)
+      return true
+    end
   end
+  spend(list.n or #list)
   return false
 end
 
