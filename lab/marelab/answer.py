@@ -33,12 +33,16 @@ def codes(text: str | None, usual: dict[str, int]) -> dict[str, int]:
 
 def assess(names: list[str], rows: list[dict[str, str]], response: str, margin: float, present: str) -> dict:
     """Everything that follows from the rows: standings of all responses, the front, the verdict."""
-    standings = {key: recommend.standing(key, names, blocks.table(rows, names, column), margin, present)
-                 for key, column in responses.COLUMNS.items()}
-    main, memory = standings[response], standings["peak" if response != "peak" else "wall"]
+    keys = responses.measured(rows)
+    if response not in keys:
+        raise LabError(f"--response {response}: the load's output doesn't say it; it says {', '.join(k for k in keys if k != 'faults')}", code=1)
+    standings = {key: recommend.standing(key, names, blocks.table(rows, names, responses.COLUMNS[key]), margin, present) for key in keys}
+    other = responses.other(response, keys)
+    main, memory = standings[response], standings[other]
+    time, space = (other, response) if response in ("peak", "idle") else (response, other)
     return {
         "verdict": verdict.verdict(main, memory, present, margin, pace(rows, len(names))).as_dict(),
-        "front": recommend.front(standings["wall" if response == "peak" else response], standings["peak"], margin),
+        "front": recommend.front(standings[time], standings[space], margin),
         "standings": {k: {"best": s.best, "candidates": s.candidates, "blocks": s.blocks, "widest": s.widest(), "allocators": s.rows()}
                       for k, s in standings.items()},
     }
@@ -101,6 +105,21 @@ def again(result: dict) -> str:
     return f", {n} disturbed run{'s' if n > 1 else ''} made again" if n else ""
 
 
+SHORT = {"faults": "faults", "request": "requests/s", "request-cpu": "CPU µs/req.", "idle": "idle MiB", "cpu": "CPU s"}
+
+
+def head(key: str) -> str:
+    return SHORT.get(key) or f"{key} {responses.UNITS[key][0]}"
+
+
+def figure(key: str, typical: float) -> str:
+    """For people: the rate instead of the time that a request takes."""
+    if key == "request":
+        return f"{1 / typical:.0f}"
+    scaled = typical * responses.UNITS[key][1]
+    return f"{scaled:.0f}" if key == "faults" else f"{scaled:.1f}" if key in ("peak", "idle", "request-cpu") else f"{scaled:.3f}"
+
+
 def text(result: dict, place: Path) -> str:
     v, lines = result["verdict"], []
     main = result["standings"][result["response"]]
@@ -109,13 +128,15 @@ def text(result: dict, place: Path) -> str:
     found = paste.lines(result)
     lines += ["", paste.text(found), ""] if found else [""]
     width = max(16, *(len(r["name"]) for r in main["allocators"]))
-    lines.append(f"{'allocator':<{width}} {'wall s':>9} {'CPU s':>9} {'peak MiB':>9} {'faults':>9}   "
+    shown = [k for k in responses.of(result) if k != "p50"]
+    heads = " ".join(f"{head(k):>{max(9, len(head(k)))}}" for k in shown)
+    lines.append(f"{'allocator':<{width}} {heads}   "
                  f"{result['response']}, times the best ({result['margin'] * 100:g} % margin)")
     by = {k: {r["name"]: r for r in s["allocators"]} for k, s in result["standings"].items()}
     for r in main["allocators"]:
         n = r["name"]
-        lines.append(f"{n:<{width}} {by['wall'][n]['typical']:>9.3f} {by['cpu'][n]['typical']:>9.3f} "
-                     f"{by['peak'][n]['typical'] / 1024:>9.1f} {by['faults'][n]['typical']:>9.0f}   "
+        figures = " ".join(f"{figure(k, by[k][n]['typical']):>{max(9, len(head(k)))}}" for k in shown)
+        lines.append(f"{n:<{width}} {figures}   "
                      f"{r['ratio']:.3f} [{r['low']:.3f}, {r['high']:.3f}]  {tag(r, result)}")
     lines += legend(result)
     lines += [f"left out: {n}: {w}" for n, w in result["out"].items()]

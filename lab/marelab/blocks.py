@@ -81,10 +81,17 @@ class Block:
                        **o.columns(), "exit": o.exit, "signal": o.signal, "left_behind": o.left_behind, "disturbed": int(pushed),
                        "when": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds"),
                        **env.row(self.usable[name], goal.cpus)})
+        self.keep_memory(name, o)
         self.bar.update(1)
         if problem:
             self.failed(name, o, problem)
         return pushed and not problem
+
+    def keep_memory(self, name: str, o: measure.Outcome) -> None:
+        """A service's memory over time, beside the rows."""
+        if getattr(o, "memory", None) and self.number > 0:
+            with open(self.rows.path.with_name("memory.csv"), "a") as f:
+                f.writelines(f"{self.number},{name},{seconds:.2f},{kib}\n" for seconds, kib in o.memory)
 
     def failed(self, name: str, o: measure.Outcome, problem: str) -> None:
         if o.killed == "signal":
@@ -116,7 +123,7 @@ def repeated(rows: list[dict[str, str]]) -> int:
 
 def make(plan: Plan, usable: dict[str, Allocator], rows: Rows, out: dict[str, str], kind=Block) -> str:
     """Makes the blocks, beside those that are there; why it stopped."""
-    start, column = time.monotonic(), responses.DECIDING[plan.response]
+    start, column = time.monotonic(), responses.COLUMNS[plan.response]
     last = max((int(r["block"]) for r in rows.kept), default=0)
     there, watch = len(table(rows.kept, list(usable), column)), disturbed.Watch(rows.kept)
     with progress.bar((max(plan.blocks - there, 0) + 1) * len(usable), "measuring") as bar:

@@ -114,8 +114,8 @@ def sentence(found: str, low: float, high: float, margin: float, what: str) -> s
 
 def assess(plan: blocks.Plan, kept: list[dict[str, str]], stopped: str) -> dict:
     found = {}
-    for key, column in responses.COLUMNS.items():
-        s = recommend.standing(key, [A, B], blocks.table(kept, [A, B], column), plan.margin)
+    for key in responses.PROGRAM:
+        s = recommend.standing(key, [A, B], blocks.table(kept, [A, B], responses.COLUMNS[key]), plan.margin)
         ratio, low, high = s.more(B, A)
         found[key] = {"ratio": ratio, "low": low, "high": high, "a": s.typical[0], "b": s.typical[1], "standing": s}
     main = found[plan.response]

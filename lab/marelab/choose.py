@@ -22,18 +22,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from marelab import (allocators, answer, apply, blocks, env, explain, flaky, knobs, measure, native, output, progress, proof, recommend, report,
-                     responses, share, target)
+                     responses, service, share, target)
 from marelab.allocators import Allocator
 from marelab.blocks import Plan
 from marelab.errors import LabError
 from marelab.rows import Rows, results
 
 EPILOG = """The program is run some 10 to 200 times under each allocator, so it should end by itself within seconds, do the same work each time,
-and write to no place that grows. A service needs a script that starts it, sends it requests and ends it:
+and write to no place that grows. A service has options of its own: it is started, put under load when it is ready, and ended.
 
   mare lab choose -- ./service --once requests.txt
   mare lab choose --stdin queries.sql -- sqlite3 :memory:
-  mare lab choose --response cpu -- sh -c './server & until ./client --ping; do sleep 0.01; done; ./client --requests 1000; kill $!'
+  mare lab choose --serve './server --port 8080' --load 'wrk -d2 --latency http://127.0.0.1:8080/'
+  mare lab choose --response p99 --serve 'redis-server --port 7000 --save ""' --ready 'redis-cli -p 7000 ping' --load 'redis-benchmark -p 7000 -t set,get'
   mare lab choose --allocator mine=/opt/lib/libmine.so -- ./program
 
   mare lab choose --apply Dockerfile -- ./program
@@ -48,7 +49,7 @@ result, the same command with -o DIR goes on.
 CODES = {"better": 0, "same": 0, "undecided": 0}
 HOLDS = "already holds results; name another folder with -o"
 PATIENCE = 20  # seconds for the first run, until a word is said
-ENDS = "choose needs a program that ends by itself, within seconds: a service needs a script around it, see --help"
+ENDS = "choose needs a program that ends by itself, within seconds; a service is given by --serve and --load, see --help"
 
 
 def add_arguments(parser) -> None:
@@ -64,8 +65,15 @@ def add_arguments(parser) -> None:
 def add_run_arguments(parser) -> None:
     """What is run and how, what decides, and what becomes of the answer; for tune, too."""
     parser.add_argument("-o", dest="out", metavar="DIR", help="where the results go (default: mare-lab-PROGRAM-TIME)")
-    parser.add_argument("--response", choices=list(responses.DECIDING), default="wall",
-                        help="what decides: wall time, CPU time or peak memory (default: wall)")
+    parser.add_argument("--response", choices=[k for k in responses.COLUMNS if k != "faults"],
+                        help="what decides: wall (run time), cpu or peak (memory); of a service request (time per request), request-cpu, p50, p99, p999, peak or idle "
+                             "(memory after the load). Default: wall, request")
+    parser.add_argument("--serve", metavar="CMD", help="a service instead of a program: how it is started, in the foreground")
+    parser.add_argument("--ready", metavar="CMD", help="succeeds when the service is ready (default: when it listens)")
+    parser.add_argument("--load", metavar="CMD", help="the load: wrk, ab, oha, redis-benchmark, memtier_benchmark, pgbench, mysqlslap; others with --read")
+    parser.add_argument("--read", action="append", default=[], metavar="KEY=REGEX", help="reads rps, p50, p99 or p999 (in ms) from the load's output")
+    parser.add_argument("--stop", metavar="CMD", help="ends the service (default: SIGTERM)")
+    parser.add_argument("--idle", type=float, default=1.0, metavar="S", help="seconds after the load, for the memory that stays (default: 1)")
     parser.add_argument("--margin", type=float, default=5, metavar="PERCENT", help="differences up to this don't matter (default: 5)")
     parser.add_argument("--seed", type=int, help="of the order of runs (default: from the clock; it is written down)")
     parser.add_argument("--stdin", metavar="FILE", help="the program's standard input (default: empty)")
@@ -97,11 +105,30 @@ def plan_of(args, number: int, budget: float) -> Plan:
         raise LabError(f"--cpus {args.cpus}: write a list like 0,2-3")
     if not re.fullmatch(r"\d+(,\d+)*", args.exit):
         raise LabError(f"--exit {args.exit}: write exit codes like 0,1")
-    target.check(args.program)
-    goal = measure.Target(tuple(args.program), stdin=args.stdin, timeout=args.timeout, cpus=args.cpus, spare_kib=env.spare_kib(),
-                          good=tuple(map(int, args.exit.split(","))))
+    goal = goal_of(args)
     seed = args.seed if args.seed is not None else int(time.time()) % 1_000_000
     return Plan(goal, args.response, args.margin / 100, seed, number, budget)
+
+
+def goal_of(args) -> measure.Target:
+    """The program, or the service, and what decides of it."""
+    kind = responses.SERVICE if args.serve else responses.PROGRAM
+    args.response = args.response or kind[0]
+    if args.response not in kind:
+        raise LabError(f"--response {args.response} is not measured of a {'service' if args.serve else 'program'}; there are {', '.join(k for k in kind if k != 'faults')}")
+    if not args.serve:
+        lost = next((o for o in ("ready", "load", "read", "stop") if getattr(args, o)), None)
+        if lost:
+            raise LabError(f"--{lost} needs --serve 'COMMAND', a service")
+        target.check(args.program)
+        return measure.Target(tuple(args.program), stdin=args.stdin, timeout=args.timeout, cpus=args.cpus, spare_kib=env.spare_kib(),
+                              good=tuple(map(int, args.exit.split(","))))
+    if args.program or args.stdin:
+        raise LabError("--serve takes the place of the program behind `--`, and has no --stdin")
+    goal = service.target_of(args, env.spare_kib())
+    target.check(list(goal.argv))
+    args.program = list(goal.argv)
+    return goal
 
 
 def folder(args) -> Path:
@@ -120,6 +147,7 @@ def begin(place: Path, plan: Plan, usable: list[Allocator], seed: int | None) ->
     now = {"program": list(goal.argv), "stdin": goal.stdin, "cpus": goal.cpus, "exit": list(goal.good), "response": plan.response,
            "margin": plan.margin, "allocators": {a.name: allocators.fingerprint(a.objects[0]) for a in usable}}
     now |= {} if seed is None else {"seed": seed}
+    now |= {"service": service.about(goal)} if service.about(goal) else {}
     if not path.exists():
         output.save(path, {"kind": "begun", "version": answer.VERSION, **now, "seed": plan.seed})
         return
@@ -226,12 +254,13 @@ def command_line(args, seed: int) -> str:
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     words = ["--quick"] if args.quick else []
+    words += service.words(args)
     for name in ASKED:
         value = getattr(args, name)
-        if value != parser.get_default(name):
+        if value != parser.get_default(name) and not (name == "response" and value in (responses.PROGRAM[0], responses.SERVICE[0])):
             words += [w for v in (value if isinstance(value, list) else [value]) for w in (f"--{name}", str(v))]
     words += [w for w, asked in (("--no-trace", args.no_trace), ("--keep-trace", args.keep_trace)) if asked]
-    return shlex.join(["mare", "lab", "choose", *words, "--seed", str(seed), "--", *args.program])
+    return shlex.join(["mare", "lab", "choose", *words, "--seed", str(seed), *([] if args.serve else ["--", *args.program])])
 
 
 def explained(args, plan: Plan, used: list[Allocator], place: Path, result: dict) -> dict | None:
@@ -266,7 +295,7 @@ def judged(plan: Plan, usable: list[Allocator], present: Allocator, proofs: dict
     result = {
         "kind": "choose", "version": answer.VERSION, "command": command, "program": list(plan.target.argv), "response": plan.response,
         "margin": plan.margin, "seed": plan.seed, "stopped": stopped, "machine": env.machine(), "share": shared, "out": out,
-        "present": present.name, "repeated": blocks.repeated(rows.kept),
+        "present": present.name, "repeated": blocks.repeated(rows.kept), "service": service.about(plan.target),
         "allocators": [{"name": a.name, "library": a.library, "version": allocators.version(a), "sha256": allocators.fingerprint(a.objects[0]),
                         "package": a.package, "is": a.what, "env": a.environment(os.environ), "proof": proofs[a.name].as_dict(), "seen": proofs[a.name].lines()}
                        for a in left.values()],
@@ -287,7 +316,7 @@ def run(args) -> int:
             raise LabError(f"{place} {HOLDS}")
         result, used = measured(args, plan, place, rows)
     output.save(place / "choose.json", result)  # before anything else can go wrong
-    if not args.no_trace and result["stopped"] != blocks.INTERRUPTED:
+    if not args.no_trace and not args.serve and result["stopped"] != blocks.INTERRUPTED:
         result["explanation"] = explained(args, plan, used, place, result)
         output.save(place / "choose.json", result)
     report.write(place, place / "report.html")

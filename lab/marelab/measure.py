@@ -102,6 +102,8 @@ def command(target: Target, allocator: Allocator, result: str, extra: dict[str, 
 def once(target: Target, allocator: Allocator, extra: dict[str, str] | None = None, wrap: list[str] | None = None,
          stdout: str | None = None) -> Outcome:
     """Runs the target once. An outcome with a problem is returned like any other; only our own faults raise."""
+    if hasattr(target, "conduct"):  # a service, which doesn't end by itself
+        return target.conduct(allocator, extra, wrap)
     with tempfile.TemporaryDirectory(prefix="mare-lab-") as folder:
         result, errors = os.path.join(folder, "result"), os.path.join(folder, "stderr")
         before = steal_ticks()

@@ -124,6 +124,20 @@ def search(candidates: list[dict], by: list[str], words: dict[str, str], final: 
         return svg(fig, "all candidates of the search")
 
 
+def over_time(lines: dict[str, list[list[tuple[float, float]]]], xlabel: str, ylabel: str, colour: dict[str, str]) -> str:
+    """Each run as a thin line, one colour for an allocator."""
+    with plt.rc_context(STYLE):
+        fig, ax = plt.subplots(figsize=(6.8, 3.4))
+        for name, several in lines.items():
+            for i, points in enumerate(several):
+                ax.plot(*zip(*points), color=colour[name], lw=0.9, alpha=0.6, label=name if i == 0 else None)
+        ax.set_xlabel(xlabel)
+        ax.set_ylabel(ylabel)
+        ax.set_ylim(bottom=0)
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        return svg(fig, f"{ylabel} over time")
+
+
 def runs(values: dict[str, list[float]], label: str, colour: dict[str, str]) -> str:
     """Every run, block by block: shows the machine's mood, which the pairing takes out."""
     marker = markers(list(colour))

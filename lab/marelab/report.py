@@ -1,5 +1,6 @@
 """`mare lab report`: one self-contained page of a result. All text is escaped by the template engine; all figures are inside the file."""
 
+import csv
 import shlex
 from pathlib import Path
 
@@ -50,23 +51,41 @@ def choose_page(r: results.Results) -> tuple[str, dict]:
     colour = plots.colours(sorted(r.allocators))
     s = result["standings"]
     main = result["response"]
-    figures = {k: plots.ratio_dots(s[k]["allocators"], result["margin"], f"{responses.NAMES[k]}, times the best", colour, result["present"])
-               for k in dict.fromkeys([main, "wall", "cpu", "peak", "faults"])}
-    time = main if main != "peak" else "wall"
-    figures["front"] = plots.front(s[time]["allocators"], s["peak"]["allocators"], result["front"], colour, (responses.NAMES[time], responses.NAMES["peak"]))
-    column = responses.COLUMNS[main]
-    cube = r.cube(column)[:, 0, :]
-    scale = 1024 if main == "peak" else 1
-    figures["runs"] = plots.runs({n: (cube[:, i] / scale).tolist() for i, n in enumerate(r.allocators)},
-                                 f"{responses.NAMES[main]}, {'MiB' if main == 'peak' else 's'}", colour)
+    figures = {k: plots.ratio_dots(s[k]["allocators"], result["margin"], f"{responses.NAMES[k]}, times the best", colour, result["present"]) for k in s}
+    other = responses.other(main, responses.of(result))
+    time, space = (other, main) if main in ("peak", "idle") else (main, other)
+    figures["front"] = plots.front(s[time]["allocators"], s[space]["allocators"], result["front"], colour, (responses.NAMES[time], responses.NAMES[space]))
+    cube = r.cube(responses.COLUMNS[main])[:, 0, :]
+    unit, scale = responses.UNITS[main]
+    figures["runs"] = plots.runs({n: (cube[:, i] * scale).tolist() for i, n in enumerate(r.allocators)}, f"{responses.NAMES[main]}, {unit}", colour)
+    figures["memory"] = memory_figure(r, colour)
     if result.get("tuning"):
         figures["search"] = plots.search(result["tuning"]["candidates"], result["tuning"]["responses"], responses.NAMES, list(colour), colour)
     by = {k: {x["name"]: x for x in v["allocators"]} for k, v in s.items()}
     for x in s[main]["allocators"]:
         x["tag"] = answer.tag(x, result)
-    page = {"r": result, "figures": figures, "by": by, "names": responses.NAMES, "machine": result["machine"], "explanation": explained(result),
+    page = {"r": result, "figures": figures, "by": by, "names": responses.NAMES, "keys": responses.of(result), "head": table_head, "figure": answer.figure, "machine": result["machine"], "explanation": explained(result),
             "load": load_of(r), "paste": paste.lines(result), "legend": answer.legend(result)}
     return engine().get_template("choose.html").render(page), result
+
+
+def table_head(key: str) -> tuple[str, str]:
+    """Two lines: what, and in which unit. A service's rate is shown, not the time of a request."""
+    heads = {"request": ("requests", "per second"), "request-cpu": ("CPU time,", "µs a request"), "p50": ("median,", "ms"), "p99": ("99 in 100,", "ms"),
+             "p999": ("999 in 1000,", "ms"), "idle": ("memory after,", "MiB")}
+    return heads.get(key) or (responses.NAMES[key], responses.UNITS[key][0])
+
+
+def memory_figure(r: results.Results, colour) -> str | None:
+    """A service's memory over time, every run."""
+    path = r.place / "memory.csv"
+    if not path.exists():
+        return None
+    lines: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for row in csv.reader(path.read_text().splitlines()):
+        if len(row) == 4 and row[1] in r.allocators:
+            lines.setdefault((row[1], row[0]), []).append((float(row[2]), float(row[3]) / 1024))
+    return plots.over_time({n: [v for (a, _), v in lines.items() if a == n] for n in r.allocators}, "s since the start", "memory, MiB", colour)
 
 
 def load_of(r: results.Results) -> dict:

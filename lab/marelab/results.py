@@ -86,7 +86,8 @@ def load_choose(place: Path) -> Results:
     frame["cell"] = ""
     whole = frame.groupby("block")["allocator"].nunique()
     frame = frame[frame["block"].isin(whole.index[whole == len(names)])].copy()
-    return Results(place, "choose", about, numbers(frame, responses.COLUMNS.values(), place), {}, dict(responses.COLUMNS), names, [""])
+    columns = {k: responses.COLUMNS[k] for k in responses.of(about)}
+    return Results(place, "choose", about, numbers(frame, columns.values(), place), {}, columns, names, [""])
 
 
 def load_study(place: Path) -> Results:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from marelab import allocators, answer, apply, blocks, choose, disturbed, env, knobs, native, output, progress, recommend, report, responses
+from marelab import allocators, answer, apply, blocks, choose, disturbed, env, knobs, native, output, progress, recommend, report, responses, service
 from marelab.allocators import Allocator
 from marelab.errors import LabError
 from marelab.rows import Rows, results
@@ -106,7 +106,7 @@ class Search:
         self.all = {c.name: c for c in found}
         self.out: dict[str, str] = {}
         self.watch, self.block, self.rungs = disturbed.Watch([]), 0, 0
-        self.other = "peak" if plan.response != "peak" else "wall"
+        self.other = responses.other(plan.response, responses.SERVICE if hasattr(plan.target, "conduct") else responses.PROGRAM)
 
     def run(self) -> list[Candidate]:
         """Those that are left, the best first."""
@@ -201,12 +201,12 @@ class Search:
 # ---- the command ----
 
 def command_line(args, seed: int) -> str:
-    words = ["mare", "lab", "tune", "--minutes", f"{args.minutes:g}", "--response", args.response, "--margin", f"{args.margin:g}", "--seed", str(seed)]
+    words = ["mare", "lab", "tune", *service.words(args), "--minutes", f"{args.minutes:g}", "--response", args.response, "--margin", f"{args.margin:g}", "--seed", str(seed)]
     for option, values in (("--try", args.extra), ("--allocator", args.allocator), ("--catalogue", args.catalogue)):
         words += [w for v in values for w in (option, v)]
     for option, value in (("--allocators", args.allocators), ("--stdin", args.stdin), ("--cpus", args.cpus)):
         words += [option, value] if value else []
-    return shlex.join([*words, "--timeout", f"{args.timeout:g}", "--exit", args.exit, "--", *args.program])
+    return shlex.join([*words, "--timeout", f"{args.timeout:g}", "--exit", args.exit, *([] if args.serve else ["--", *args.program])])
 
 
 def proofs_of(final: list[Candidate], proofs: dict) -> dict:

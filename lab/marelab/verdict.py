@@ -139,7 +139,7 @@ def means_differ(s: Standing, names: list[str], margin: float) -> list[str]:
 def thrift(time: Standing, memory: Standing, named: str, margin: float) -> list[str]:
     """What the choice costs or saves in the other response."""
     less = [n for n in memory.names if worse(memory, named, n, margin)]
-    kind, verb = ("memory", "needs") if memory.response == "peak" else ("time", "takes")
+    kind, verb = ("memory", "needs") if memory.response in ("peak", "idle") else ("time", "takes")
     if not less:
         return [f"no other one surely {verb} less {kind} by more than {margin * 100:g} %"]
     least = min(less, key=lambda n: memory.ratio[memory.names.index(n)])
