@@ -225,7 +225,7 @@ describe("values", function()
   it("know their classes by broker:factory, which refuses what can't be one", function()
     local function why(...) return (select(2, pcall(client.factory, client, ...)):gsub("^%S+:%d+: ", "")) end
     assert.equal("no valuetype 'M::Piont' was loaded; did you mean 'M::Point'?", why("M::Piont", {}))
-    assert.equal("'M::Echo' is a interface, not a valuetype", why("M::Echo", {}))
+    assert.equal("'M::Echo' is of kind interface, not a valuetype", why("M::Echo", {}))
     assert.equal("factory takes a class, the metatable of its values, not a function", why("M::Point", print))
     local c = class(client, "Point")
     assert.equal("this class is that of 'M::Point' already: 'M::Deep' needs one of its own", why("M::Deep", c))

@@ -52,7 +52,7 @@ static void begin(mr_enc *e, lua_State *L, const mr_program *p, int fields, int 
 #define check_dec(d, above, pushed) \
   mr_assert((d)->depth == 0 && (d)->reserved == 0 && lua_gettop((d)->L) == (above) + (int)(pushed) && (d)->in.at <= (d)->in.end)
 
-/* Missing values are nil, those too many are not looked at. */
+/* Missing values are nil, those too many are not looked at: see check_surplus. */
 static void put_values(mr_enc *e, const mr_program *p, uint32_t n, int first, int nvalues) {
   int above = e->fields + 2 - first;             /* values on the stack from the first one on, while none is read */
   for (uint32_t i = 0; i < n; i++) {
@@ -149,7 +149,21 @@ static int lies_here(mr_enc *e, int written, mr_slice *message) {
   return MR_PUSHED;
 }
 
+/* An argument too many is a mistake that would go unseen, unless it is nil. (Results too many, as Lua's functions like to give, are left out.) */
+static PORT_NOINLINE void check_surplus(mr_enc *e, const mr_program *p, int first, int nvalues) {
+  char text[80];
+  lua_State *L = e->L;
+  int n = (int)p->n, last = nvalues;
+  while (last > n && lua_isnil(L, first + last - 1)) last--;
+  if (last == n) return;
+  snprintf(text, sizeof text, "%d argument%s expected, got %d", n, n == 1 ? "" : "s", last);
+  mr_out_end();
+  lua_settop(L, e->fields);
+  mr_env_raise(L, e->fields, "BAD_PARAM", 0, text, e->codec);
+}
+
 static int write_request(mr_enc *e, const mr_program *p, const mr_head *head, uint32_t id, int first, int nvalues) {
+  if (PORT_UNLIKELY(nvalues > (int)p->n)) check_surplus(e, p, first, nvalues);
   mr_out_bytes(&e->o, head->bytes.p, head->bytes.len);
   mr_out_patch32(&e->o, head->idat, id);
   return write_body(e, p, first, nvalues);

@@ -59,8 +59,16 @@ local function invoke(job, method, servant, ...)
   return method(servant, ...)
 end
 
-local function lacks(call, entry)
-  local what = call.attribute and ("the servant has neither a field '%s' nor a method '%s'"):format(call.attribute, call.operation)
+local function is_callable(value)
+  if type(value) == "function" then return true end
+  local meta = debug.getmetatable(value)
+  return type(meta) == "table" and rawget(meta, "__call") ~= nil
+end
+
+-- `found`: what stands where a method should.
+local function lacks(call, entry, found)
+  local what = found ~= nil and ("the servant's '%s' is a %s, not a method"):format(call.operation, type(found))
+    or call.attribute and ("the servant has neither a field '%s' nor a method '%s'"):format(call.attribute, call.operation)
     or ("the servant has no method '%s'"):format(call.operation)
   local err = system("NO_IMPLEMENT", 0, "COMPLETED_NO", what .. " of " .. entry.id)
   err.lacking = true                             -- the program's mistake: its log says so
@@ -70,10 +78,8 @@ end
 local function run_method(job, call, entry, message, at)
   local servant = entry.servant
   local method = servant[call.operation]
-  if method == nil then
-    method = call.other and servant[call.other]
-    if not method then lacks(call, entry) end
-  end
+  if method == nil and call.other then method = servant[call.other] end
+  if type(method) ~= "function" and not is_callable(method) then lacks(call, entry, method) end
   if not call.arguments then return answer(job, call, invoke(job, method, servant)) end
   return answer(job, call, invoke(job, method, servant, call.arguments:decode(message, at, job.codec | BULK)))
 end
@@ -82,6 +88,7 @@ end
 local function run_get(job, call, entry)
   local servant = entry.servant
   local method = servant[call.operation]
+  if method ~= nil and not is_callable(method) then lacks(call, entry, method) end
   if method ~= nil then return answer(job, call, invoke(job, method, servant)) end
   local value = servant[call.attribute]
   if value == nil and not call.may_be_nil then lacks(call, entry) end
@@ -96,6 +103,7 @@ end
 local function run_set(job, call, entry, message, at)
   local servant = entry.servant
   local method = servant[call.operation]
+  if method ~= nil and not is_callable(method) then lacks(call, entry, method) end
   if method ~= nil then return answer(job, call, invoke(job, method, servant, call.arguments:decode(message, at, job.codec | BULK))) end
   store(job, servant, call.attribute, call.arguments:decode(message, at, job.codec | BULK))
   return answer(job, call)
@@ -468,10 +476,11 @@ function dispatch:perform(entry, call, ...)
     if call.locally then return call:locally(entry, ...) end
     return servant(operation, ...)
   end
-  local method = servant[operation] or call.other and servant[call.other]
-  if method then return method(servant, ...) end
-  if call.attribute then return call_field(call, servant, ...) end
-  lacks(call, entry)
+  local method = servant[operation]
+  if method == nil and call.other then method = servant[call.other] end
+  if type(method) == "function" or is_callable(method) then return method(servant, ...) end
+  if call.attribute and method == nil then return call_field(call, servant, ...) end
+  lacks(call, entry, method)
 end
 
 return dispatch

@@ -20,9 +20,11 @@ for _, name in ipairs(TYPES) do named[name] = basic[name] end
 local writer, reader = {}, {}
 writer.__index, reader.__index = writer, reader
 
+-- What is wrong with a text is the mistake of the class that calls write or read.
 local function type_of(stream, T)
-  if type(T) == "string" then return stream.broker:type(T) end
-  return T
+  if type(T) ~= "string" then return T end
+  local is, errors = stream.broker.repository:type(T)
+  return is or error(tostring(errors), 3)
 end
 
 local function put(out, T, v)
@@ -96,19 +98,19 @@ local function definition(broker, name)
   if type(name) == "string" then def = broker.repository:lookup(name) end
   if type(def) == "table" and def.kind == "value" and def.state then return def end
   local meant = type(name) == "string" and near(name, values(broker.repository.contents, {}))
-  local what = type(def) == "table" and ("'%s' is a %s, not a valuetype"):format(def.scoped or tostring(name), def.kind)
+  local what = type(def) == "table" and ("'%s' is of kind %s, not a valuetype"):format(def.scoped or tostring(name), def.kind)
     or ("no valuetype '%s' was loaded"):format(tostring(name))
-  error(what .. (meant and "; did you mean " .. meant .. "?" or ""), 3)
+  error(what .. (meant and "; did you mean " .. meant .. "?" or ""), 4)
 end
 
 --- The class of a valuetype: its values get it as their metatable, and tables that have it are values of that type. nil: it has none any more.
 function value.factory(broker, name, class)
   local def = definition(broker, name)
-  if def.abstract then error(("'%s' is abstract: there are no values of it"):format(def.scoped), 2) end
-  if class ~= nil and type(class) ~= "table" then error(("factory takes a class, the metatable of its values, not a %s"):format(type(class)), 2) end
+  if def.abstract then error(("'%s' is abstract: there are no values of it"):format(def.scoped), 3) end
+  if class ~= nil and type(class) ~= "table" then error(("factory takes a class, the metatable of its values, not a %s"):format(type(class)), 3) end
   local classes = broker.env.classes
   local other = class and classes[class]
-  if other and other ~= def then error(("this class is that of '%s' already: '%s' needs one of its own"):format(other.scoped, def.scoped), 2) end
+  if other and other ~= def then error(("this class is that of '%s' already: '%s' needs one of its own"):format(other.scoped, def.scoped), 3) end
   local before = classes[def.id]
   if before then classes[before] = nil end
   classes[def.id] = class
