@@ -67,7 +67,7 @@ function members.serve(broker, make, listener, key, options)
       end
     until which
   end
-  for i = 1, n do fiber.spawn { name = "ludo processes", main = watch, args = { self, i, self[i] } } end
+  for i = 1, n do fiber.spawn { name = "ludo processes", main = watch, args = { self, i, self[i] }, daemon = true } end
   return self
 end
 

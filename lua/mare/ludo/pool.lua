@@ -126,7 +126,7 @@ local function lend(self, peer)
     return
   end
   job = setmetatable({ pool = self, peer = peer, id = false, slot = 0, size = 0, cancelled = false, over = false, running = false }, Job)
-  job.fiber = fiber.spawn { name = "ludo server", main = life, args = { self, job } }
+  job.fiber = fiber.spawn { name = "ludo server", main = life, args = { self, job }, daemon = true }
   self.jobs[job.fiber] = job
 end
 
