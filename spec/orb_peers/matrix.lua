@@ -43,7 +43,8 @@ both ways: the server compares what arrives with its own sample and answers with
 undo is seen. "yes": all of it passed; "no": something did not, the reason is below; "–": there is no such thing on one of the two sides. JacORB's
 IDL compiler takes neither `long double` nor labels beyond the sign of Java's types, and its servers can't forward. The columns without mare show
 what the others do among themselves. JacORB and GlassFish are the big-endian stream. Over TLS, with certificates on both sides, omniORB and JacORB
-pass the same as in the first table (`spec/orb_tls_peers_spec.lua`).
+pass the same as in the first table (`spec/orb_tls_peers_spec.lua`). With both, servers call back over the connection that the client opened, with TLS
+and without (`spec/orb_bidir_peers_spec.lua`); with omniORB all goes over Unix sockets, too (`spec/orb_unix_spec.lua`).
 
 Of GlassFish's ORB there is no IDL compiler. It runs what JacORB's writes with `-generate_helper deprecated`, and needs a few things said
 (`spec/orb_peers/glassfish`, `pairs.lua`):
