@@ -95,6 +95,16 @@ describe("interceptors are told", function()
     end)
   end)
 
+  it("of local calls also where only the server's half has some", function()
+    local heard = {}
+    with({}, { listener("S", SERVER, heard) }, function(_, own)
+      assert.equal("hi me", (own:say "me"))
+      assert.equal("S contexts, S received, S answered", drain(heard))
+      assert.equal("so", select(2, pcall(own.fail, own)).why)
+      assert.equal("S contexts, S received, S raised", drain(heard))
+    end)
+  end)
+
   it("of one-way operations by the other points", function()
     local heard, over = {}, mare.channel.new(1)
     local late = listener("S", SERVER, heard, { send_other = function(info) over:send(info.reply_status) end })

@@ -10,12 +10,13 @@ local mare = require "mare"
 local options = require "mare.orb.options"
 local exception = require "mare.orb.exception"
 local proxy = require "mare.orb.proxy"
+local slots = require "mare.orb.intercept.slots"
 
 local orb = { exception = exception }
 
 -- Futures: the call in a fiber of its own, which has begun when this returns, so that requests go out in the order of the program.
 function proxy.spawn(f, ...)
-  local future = mare.fiber.spawn(f, ...)
+  local future = slots.spawn(f, ...)
   mare.fiber.yield()
   return future
 end

@@ -24,6 +24,8 @@ local orblib = {}
 ---@field repository? boolean|string|{ at?: boolean|string, definitions?: integer, bytes?: integer, depth?: integer, time?: number } who is asked for interfaces without IDL: each object's server (true), an interface repository (a reference); false: nobody, and the server has none
 ---@field authenticate? fun(user: string, password: string, peer: mare.orb.peer): boolean? is it who it says?
 ---@field allow? fun(peer: mare.orb.peer): boolean? may this client come in?
+---@field interceptors? (mare.orb.interceptor | fun(broker: mare.orb.broker): mare.orb.interceptor)[]
+---@field context? table<string, string> properties for operations with context ("…")
 ---@field codeset? '"UTF-8"'|'"ISO-8859-1"' what strings go as wherever the peer can; without it what the specification's order gives
 
 ---@class mare.orb.tls
@@ -172,10 +174,25 @@ function request:send_oneway(...) end
 ---@return string ior
 function proxy:_to_string() end
 
+---What an interceptor raises to have a request sent to another object: CORBA's ForwardRequest.
+---@param object table
+---@return table exception
+function orb.forward_request(object) end
+
 ---@class mare.orb.broker
 ---@field types table what was loaded, by name: constants, labels, types, exceptions to make; of modules and interfaces also kind, id, name …
 ---@field repository mare.orb.idl.Repository
 local broker = {}
+
+---Registers an interceptor, or what the function gives.
+---@param interceptor mare.orb.interceptor | fun(broker: mare.orb.broker): mare.orb.interceptor
+function broker:intercept(interceptor) end
+
+---@return integer slot of PICurrent
+function broker:allocate_slot() end
+
+---@return mare.orb.picurrent
+function broker:pi_current() end
 
 ---Loads IDL; raises its mistakes with their places.
 ---@param text string

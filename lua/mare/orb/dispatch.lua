@@ -16,6 +16,7 @@ A servant that ends because its fiber or its process is to end gets no reply mad
 local fiber = require "mare".fiber
 local errors = require "mare.error"
 local core = require "mare.orb.giop.core"
+local context = require "mare.orb.context"
 local exception = require "mare.orb.exception"
 local ior = require "mare.orb.giop.ior"
 local tracing = require "mare.trace.core"
@@ -176,7 +177,11 @@ local function compile_operation(self, interface, name, operation)
                  declares = operation.raises, oneway = operation.oneway, def = operation,
                  plain = not operation.oneway }   -- a method is called, and its results are the reply: see src/module/orb_serve.c
   local types, names = collect(operation, "in")
-  if #types > 0 then call.arguments = self.env:program(types, names) end
+  if operation.context and #operation.context > 0 then
+    call.plain, call.contexts = false, #types
+    types[#types + 1], names[#names + 1] = context.TYPE, "context"
+    call.arguments = context.arguments(self.env:program(types, names), call.contexts)
+  elseif #types > 0 then call.arguments = self.env:program(types, names) end
   types, names = collect(operation, "out")
   call.results = self.env:program(types, names)
   call.reply = call.results.reply

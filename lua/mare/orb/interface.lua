@@ -12,14 +12,13 @@ An *operation*, as the functions know it:
   contexts  how many in parameters there are before the context that the IDL declares, else false
 ]]
 local basic = require "mare.orb.idl.basic"
+local context = require "mare.orb.context"
 local invoke = require "mare.orb.invoke"
 local proxy = require "mare.orb.proxy"
 local straight = require "mare.orb.core"
 local tracing = require "mare.trace.core"
 
 local interface = {}
-
-local CONTEXTS = { kind = "sequence", element = basic.string, bound = 0 }
 
 --- What every object understands, beside what its IDL says.
 interface.everywhere = {
@@ -39,8 +38,9 @@ function interface.operation(env, owner, def)
   end
   for _, T in ipairs(def.raises or {}) do raises[T.id] = T end
   local contexts = def.context and #def.context > 0 and #ins
-  if contexts then ins[#ins + 1], in_names[#in_names + 1] = CONTEXTS, "context" end
+  if contexts then ins[#ins + 1], in_names[#in_names + 1] = context.TYPE, "context" end
   local request, reply = env:program(ins, in_names), #outs > 0 and env:program(outs, out_names) or nil
+  if contexts then request = context.request(request, contexts) end
   return {
     name = def.name, qualified = owner .. "::" .. def.name, oneway = def.oneway or false, response = def.oneway and 0 or 3,
     request = request, encode = request.request, reply = reply, decode = reply and reply.decode, raises = raises, excepts = {},
@@ -54,10 +54,11 @@ local record = not tracing.call and straight.calling()
 local function call(broker, operation)
   local run, states, adopt = broker.invoke, proxy.states, proxy.state
   local contexts = operation.contexts
-  if contexts then                                -- what `context ("…")` in its IDL promises: none of them is set
+  if contexts then                                -- what `context ("…")` in its IDL asks for
+    local patterns, default = operation.def.context, broker.options.context
     return function(self, ...)
       local args = { ... }
-      args[contexts + 1] = {}
+      args[contexts + 1] = context.matching(patterns, args[contexts + 1], default)
       return run(states[self] or adopt(self), operation, table.unpack(args, 1, contexts + 1))
     end
   end

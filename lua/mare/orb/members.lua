@@ -50,7 +50,7 @@ local function inherited(server)
   end
   local copy = { ORBendPoint = listens, ORBendPointPublish = rules[1] and rules }
   for _, name in ipairs { "timeout", "connect_timeout", "limits", "include", "codeset", "allow", "user", "password",
-                          "authenticate", "repository" } do copy[name] = options[name] end
+                          "authenticate", "context", "repository" } do copy[name] = options[name] end
   copy.tls, copy.interceptors = server.broker.secure:copy(), server.broker.registered
   for _, name in ipairs { "InitRef", "DefaultInitRef", "giopMaxMsgSize", "maxGIOPVersion", "inConScanPeriod", "outConScanPeriod",
                           "maxServerThreadPerConnection", "maxMessageMemory", "maxMessageMemoryPerConnection", "nativeCharCodeSet", "traceLevel",

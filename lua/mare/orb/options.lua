@@ -103,7 +103,7 @@ local defaults = { traceLevel = 1, giopMaxMsgSize = 64 << 20, maxGIOPVersion = "
 -- Fields of orb.init's table that are not omniORB's.
 local own = { args = true, port = true, host = true, timeout = true, connect_timeout = true, log = true, pcap = true, limits = true,
               include = true, codeset = true, octets = true, tls = true, allow = true, user = true, password = true,
-              authenticate = true, interceptors = true, repository = true }
+              authenticate = true, interceptors = true, context = true, repository = true }
 
 -- Of `limits`: what there may be.
 options.limits = { "arrive", "connections", "handshake", "held", "idle", "linger", "memory", "message", "peer", "pending", "reply",
@@ -243,6 +243,7 @@ local function check_own(given)
   for _, name in ipairs { "user", "password" } do
     if given[name] ~= nil and type(given[name]) ~= "string" then error(("orb.init: %s is a text"):format(name), 0) end
   end
+  if given.context ~= nil and type(given.context) ~= "table" then error("orb.init: context is a table of names and texts", 0) end
   if given.interceptors ~= nil and type(given.interceptors) ~= "table" then error("orb.init: interceptors is a list of them", 0) end
   check_repository(given.repository)
   if given.allow ~= nil and type(given.allow) ~= "function" then error("orb.init: allow is a function(peer)", 0) end

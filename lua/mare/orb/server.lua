@@ -242,7 +242,14 @@ end
 
 --- Calls an object that locate gave; the arguments themselves are passed.
 function server:direct(entry, op, ...)
-  return self.dispatch:call(entry, op.name, ...)
+  if not self.dispatch.interceptors then return self.dispatch:call(entry, op.name, ...) end
+  local outcome = self.flow.direct(self.dispatch, entry, op, nil, 0, table.pack(...))
+  if outcome._forward then
+    local object = self.broker:bind(outcome._forward, entry.interface or basic.object)
+    return object[op.name](object, ...)
+  end
+  if outcome._status ~= "SUCCESSFUL" then error(outcome._error, 0) end
+  return table.unpack(outcome._results, 1, outcome._results.n)
 end
 
 --- From now on who asks for this key is sent to another reference, a proxy or a text. nil: not any more.

@@ -17,11 +17,25 @@ local MAIN = {}                                   -- the key of the fiber that h
 local slots = {}
 slots.__index = slots
 
+local all = setmetatable({}, { __mode = "k" })   -- those of which some are allocated
+
 function slots.new() return setmetatable({ n = 0, of = setmetatable({}, { __mode = "k" }) }, slots) end
+
+--- A fiber that makes a call for the calling one: it has what that has set.
+function slots.spawn(f, ...)
+  if not next(all) then return fiber.spawn(f, ...) end
+  local child = fiber.spawn(f, ...)
+  for one in pairs(all) do
+    local scope = one:scope()
+    if scope then one.of[child] = slots.copy(scope) end
+  end
+  return child
+end
 
 --- One slot more: its id.
 function slots:allocate()
   self.n = self.n + 1
+  all[self] = true
   return self.n - 1
 end
 
