@@ -6,6 +6,7 @@
 --   pairs_of.run(pair) -> { { name, "ok" | "FAIL" | "skip", why }, … }
 --   pairs_of.talk(pair, reference) -> the same of one run of its client
 --   pairs_of.start(pair) -> its server's handle and reference; pair.serve: the server's options
+--   pair.marks: of JacORB, its interceptors (java/Marks.java) are told
 --   pair.tls: of spec.orb_peers.tls, if they are to use it
 local subprocess = require "mare.subprocess"
 local proc = require "spec.support.proc"
@@ -127,6 +128,7 @@ end
 local function command_of(pair, role, first, rest)
   local name = pair[role]
   local program = peers[name][role]
+  if pair.marks then program = words({ "java", "-Dorg.omg.PortableInterceptor.ORBInitializerClass.Marks=" }, { table.unpack(program, 2) }) end
   if not pair.tls then return words(program, first, rest) end
   local n = #program
   if name == "JacORB" then program = words({ table.unpack(program, 1, n - 1) }, pair.tls:properties(role), { program[n] }) end

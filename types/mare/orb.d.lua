@@ -177,7 +177,7 @@ function proxy:_to_string() end
 ---What an interceptor raises to have a request sent to another object: CORBA's ForwardRequest.
 ---@param object table
 ---@return table exception
-function orb.forward_request(object) end
+function orblib.forward_request(object) end
 
 ---@class mare.orb.broker
 ---@field types table what was loaded, by name: constants, labels, types, exceptions to make; of modules and interfaces also kind, id, name …
