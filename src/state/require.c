@@ -168,7 +168,7 @@ static int l_searcher_c(lua_State *L) {
   return loaded(L, find_opener(L, file, name) == LOADED, file);
 }
 
-static int l_searcher_root(lua_State *L) {
+static int in_root(lua_State *L) {
   port_stat s;
   const char *name = luaL_checkstring(L, 1);
   const char *dot = strchr(name, '.');
@@ -202,9 +202,9 @@ static int is_below(const char *name, const char *root) {
   return strncmp(name, root, n) == 0 && (name[n] == '.' || !name[n]);
 }
 
-/* What programs for OiL ask for, if nobody else has it: `oil.x` is mare.oil.x, `loop.x` mare.oil.loop.x. See lua/mare/oil/names.lua. */
-static int l_searcher_oil(lua_State *L) {
-  const char *name = luaL_checkstring(L, 1), *home;
+/* What programs for OiL ask for: `oil.x` is mare.oil.x, `loop.x` mare.oil.loop.x. See lua/mare/oil/names.lua. */
+static int at_oil(lua_State *L) {
+  const char *name = lua_tostring(L, 1), *home;
   if (strncmp(name, "oil.", 4) == 0) home = lua_pushfstring(L, "mare.%s", name);
   else if (is_below(name, "loop") || is_below(name, "cothread")) home = lua_pushfstring(L, "mare.oil.%s", name);
   else return 0;
@@ -214,7 +214,17 @@ static int l_searcher_oil(lua_State *L) {
   return 2;
 }
 
-const lua_CFunction mr_searchers[6] = { l_searcher_preload, l_searcher_lua, l_searcher_c, l_searcher_root, l_searcher_oil, NULL };
+/* The last of the searchers: what nobody else has may be OiL's. */
+static int l_searcher_root(lua_State *L) {
+  int n = in_root(L), top = lua_gettop(L);
+  if (n && lua_isfunction(L, -n)) return n;
+  int found = at_oil(L);
+  if (found) return found;
+  lua_settop(L, top);
+  return n;
+}
+
+const lua_CFunction mr_searchers[5] = { l_searcher_preload, l_searcher_lua, l_searcher_c, l_searcher_root, NULL };
 
 /* ---- require ---- */
 

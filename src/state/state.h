@@ -78,7 +78,7 @@ void mr_warn_on(void *ud, const char *msg, int tocont);
 /* ---- require.c, package.c, inherit.c ---- */
 #define MR_PACKAGE "mare.package"                     /* registry: the package table, or what it will be made from */
 int  mr_require(lua_State *L);
-extern const lua_CFunction mr_searchers[6];           /* NULL-terminated */
+extern const lua_CFunction mr_searchers[5];           /* NULL-terminated */
 int  mr_searchpath(lua_State *L);
 int  mr_loadlib(lua_State *L);
 const char *mr_package_default(int cpath);            /* as the environment sets it; lives for ever */

@@ -13,12 +13,14 @@ results are elements, `service_context` is there.
 ]]
 local mare = require "mare"
 local orb_module = require "mare.orb"
+local core = require "mare.orb.giop.core"
 local fault = require "mare.oil.fault"
 local reference = require "mare.oil.reference"
 
 local fiber = mare.fiber
 local pack, unpack = table.pack, table.unpack
 local TRAY = "mare.oil"
+local REQUEST = 0                                -- a type of message
 
 local icept = {}
 
@@ -59,16 +61,19 @@ function bridge.send_request(_, info)
   if tray then each(tray.out, info.add_request_service_context, info) end
 end
 
+-- The contexts that came with a message, as a map | nil: no message came.
+local function arrived(info)
+  if info._heard then return copy(info._heard) end
+  if not info._message then return nil end
+  local parts = table.pack(core.parse(info._message))
+  return copy(parts[parts[1] == REQUEST and 9 or 7])
+end
+
 local function heard(_, info)
   local tray = fiber.storage()[TRAY]
-  if tray and info._heard then tray.heard = copy(info._heard) end
+  if tray then tray.heard = arrived(info) or tray.heard end
 end
 bridge.receive_reply, bridge.receive_exception, bridge.receive_other = heard, heard, heard
-
-local function asked(info)
-  if info._heard then return copy(info._heard) end
-  return info._message and copy(info._list.parse(info._message)) or {}
-end
 
 local function forward(orb, ref)
   error(orb_module.forward_request(orb.broker:proxy(tostring(reference.of(reference.bytes(ref))))), 0)
@@ -91,7 +96,7 @@ local function bridge_of(orb)
   local self = setmetatable({}, { __index = bridge })
   for name, f in pairs(bridge) do self[name] = f end
   function self.receive_request_service_contexts(_, info)
-    local tray = { id = info.request_id, heard = asked(info), response = info.response_expected, key = info._key, peer = info.peer }
+    local tray = { id = info.request_id, heard = arrived(info) or {}, response = info.response_expected, key = info._key, peer = info.peer }
     fiber.storage()[TRAY] = tray
     local interceptor = orb.server_interceptor
     if not interceptor or orb:knows(info._key) then return end
