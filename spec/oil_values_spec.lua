@@ -14,7 +14,7 @@ local IDL = [[
   interface Echo {
     any a(in any v);            long l(in long v);         boolean b(in boolean v);  Points p(in Points v);
     Choice u(in Choice v);      Colour c(in Colour v);     Base v(in Base v);        CORBA::TypeCode t(in CORBA::TypeCode v);
-    Bytes o(in Bytes v);        void out(in long v, out string s, inout double d);
+    Bytes o(in Bytes v);        void outs(in long v, out string s, inout double d);
     string kind(in any v);
   };
 ]]
@@ -23,7 +23,7 @@ local function echo_server(_, orb, text)
   orb:loadidl(text)
   local echo = { __type = "Echo" }
   for name in ("albpucvto"):gmatch "." do echo[name] = function(_, v) return v end end
-  function echo.out(_, v, d) return "got " .. v, d * 2 end
+  function echo.outs(_, v, d) return "got " .. v, d * 2 end
   function echo.kind(_, v) return v._anytype._type end
   return orb:newservant(echo)
 end
@@ -46,13 +46,14 @@ describe("OiL's values", function()
       assert.same({ true, false, true }, { echo:b "yes", echo:b(nil), echo:b(0) })
       assert.same({ "green", "red" }, { echo:c(1), echo:c "red" })
       assert.equal("AB", echo:o { 65, "B" })
-      assert.same({ "got 7", 3.0 }, { echo:out(7, 1.5) })
+      assert.same({ "got 7", 3.0 }, { echo:outs(7, 1.5) })
       assert.same({ n = 1, { x = 1, y = 2 } }, echo:p { { x = 1.9, y = 2 } })
     end)
   end)
   it("of unions are written in six ways, and have their member's name", function()
     with_echo(function(echo)
-      for _, v in ipairs { { _switch = 2, _value = 5 }, { _switch = 2, two = 5 }, { _field = "two", _value = 5 }, { _field = "two", two = 5 }, { two = 5 } } do
+      for _, v in ipairs { { _switch = 2, _value = 5 }, { _switch = 2, two = 5 }, { _field = "two", _value = 5 }, { _field = "two", two = 5 },
+                           { two = 5 } } do
         local got = echo:u(v)
         assert.same({ 2, "two", 5, 5 }, { got._switch, got._field, got._value, got.two })
       end
@@ -114,9 +115,10 @@ describe("OiL's IDL", function()
       local M, S = orb:loadidl "module M { interface I { readonly attribute long n; oneway void go(in string s); }; }; struct S { long a; };"
       local I = M.definitions.I
       assert.same({ "module", "interface", "IDL:M/I:1.0", "::M::I" }, { M._type, I._type, I.repID, I.absolute_name })
-      assert.same({ "attribute", true, "operation", true }, { I.definitions.n._type, I.definitions.n.readonly, I.definitions.go._type, I.definitions.go.oneway })
-      assert.same({ "s", "PARAM_IN", idl.string }, { I.definitions.go.parameters[1].name, I.definitions.go.parameters[1].mode, I.definitions.go.inputs[1] })
-      assert.equal(I, I.definitions.go.defined_in)
+      local n, go = I.definitions.n, I.definitions.go
+      assert.same({ "attribute", true, "operation", true }, { n._type, n.readonly, go._type, go.oneway })
+      assert.same({ "s", "PARAM_IN", idl.string }, { go.parameters[1].name, go.parameters[1].mode, go.inputs[1] })
+      assert.equal(I, go.defined_in)
       assert.same({ "a", idl.long }, { S.fields[1].name, S[1].type })
       assert.equal(I, orb.types:lookup "::M::I")
       assert.equal(I, orb.types:resolve "IDL:M/I:1.0")

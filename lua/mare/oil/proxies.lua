@@ -127,7 +127,7 @@ function proxies:class(def)
   class = { __type = def, __tostring = tostring_of, methods = {}, generation = self.orb.generation }
   class.__index = function(proxy, key)
     local value = find(class, key)
-    if type(value) == "table" and value.of then return value.of(proxy) end       -- compat04's __deferred and __try
+    if type(value) == "table" and value.of then return value.of(proxy, self.orb) end     -- compat04's __deferred and __try
     return value
   end
   owners[class] = self
