@@ -112,6 +112,11 @@ describe("an interface repository that lies", function()
     refused({ [EVIL] = { kind = "dk_Interface", type = "ModuleDescription", about = interface().about } }, "gives no list of bases")
     refused({ [EVIL] = { kind = "dk_Repository", type = "InterfaceDescription", about = interface().about } }, "'dk_Repository' among definitions")
     refused({ [EVIL] = { kind = "dk_Struct", type = "InterfaceDescription", about = interface().about } }, "TypeCode of something else")
+    local number = using(LONG, {})
+    number[EVIL].contents = { "IDL:Evil/N:1.0" }
+    number["IDL:Evil/N:1.0"] = { kind = "dk_Constant", type = "ConstantDescription", about = { name = "N", id = "IDL:Evil/N:1.0", defined_in = EVIL,
+      version = "1.0", type = LONG, value = { _anytype = { kind = "string", bound = 0 }, _anyval = "5; };" } } }
+    refused(number, "has no value of its type")
     refused({ [EVIL] = typed("dk_Alias", { kind = "alias", id = EVIL, name = "Evil", type = LONG }) }, "is no interface")
     refused(using(struct("S", LONG), { ["IDL:S:1.0"] = typed("dk_Alias", { kind = "alias", id = "IDL:S:1.0", name = "S", type = LONG }) }),
       "is a struct, and that it is a alias")
@@ -125,6 +130,9 @@ describe("an interface repository that lies", function()
       "more than 50 deep")
     local a, b = struct("A", LONG), struct("B", LONG)
     refused(using(a, { ["IDL:A:1.0"] = typed("dk_Struct", struct("A", b)), ["IDL:B:1.0"] = typed("dk_Struct", struct("B", a)) }), "is no correct IDL")
+    local c, d = { kind = "alias", id = "IDL:C:1.0", name = "C" }, { kind = "alias", id = "IDL:D:1.0", name = "D" }
+    c.type, d.type = { kind = "alias", id = d.id, name = "D", type = LONG }, { kind = "alias", id = c.id, name = "C", type = LONG }
+    refused(using(c, { ["IDL:C:1.0"] = typed("dk_Alias", c), ["IDL:D:1.0"] = typed("dk_Alias", d) }), "is a typedef of itself")
     local twice = using(LONG, {})
     twice[EVIL].contents = { "IDL:Evil/op:1.0", "IDL:Evil/op:1.0", EVIL }
     refused(twice, "in two places")

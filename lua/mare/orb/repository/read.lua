@@ -23,6 +23,7 @@ local interface = require "mare.orb.interface"
 local invoke = require "mare.orb.invoke"
 local kinds = require "mare.orb.repository.kinds"
 local proxy = require "mare.orb.proxy"
+local sound = require "mare.orb.repository.sound"
 local write = require "mare.orb.idl.write"
 
 local read = { limits = { definitions = 10000, bytes = 4 << 20, depth = 50, time = 30 } }
@@ -47,6 +48,7 @@ end
 
 -- Calls an operation of one of the repository's interfaces, whatever the reference says of itself.
 local function ask(self, object, name, operation, ...)
+  if self.answers then return self.answers(object, name, operation, ...) end           -- a repository without a network, of fuzz/repository.lua
   if not proxy.is(object) then lie("gave no object where it owes a %s", name) end
   local ready, key = self.broker.operations, "CORBA::" .. name .. "::" .. operation
   if not ready[key] then ready[key] = interface.operation(self.broker.env, "CORBA::" .. name, kinds.operations(name)[operation]) end
@@ -148,9 +150,14 @@ local fresh = {
 
 local want
 
+-- kind -> the kinds it stands in, of those that stand in no module.
+local inside = { operation = { interface = true, value = true }, attribute = { interface = true, value = true }, statemember = { value = true } }
+
 -- A new model. `holder`: the model it stands in, or nil.
 local function make(self, kind, id, name, holder, object, about)
   local model = (fresh[kind] or lie("has a '%s' among definitions", shown(kind)))()
+  local holders = inside[model.kind]
+  if holders and not (holder and holders[holder.kind]) then lie("has the %s '%s' in nothing that holds such", model.kind, name) end
   self.n = self.n + 1
   if self.n > self.limits.definitions then lie("has more than %d definitions", self.limits.definitions) end
   model.id, model.name, model.holder, model.object, model.about = id, name, holder, object, about
@@ -346,10 +353,9 @@ function fill.alias(self, model, about) model.type = type_of(self, own_type(mode
 fill.valuebox = fill.alias
 function fill.native() end
 
--- In IDL strings are ISO 8859-1, in Lua UTF-8.
-local function to_idl(self, T, value)
-  while T.kind == "alias" and T.type do T = T.type end
-  if self.broker.native or T.kind ~= "string" or type(value) ~= "string" or not utf8.len(value) then return value end
+-- In IDL strings are ISO 8859-1, in Lua UTF-8. What can be no string of IDL's stays as it is.
+local function to_idl(self, value)
+  if self.broker.native or type(value) ~= "string" or not utf8.len(value) then return value end
   local bytes = {}
   for _, c in utf8.codes(value) do
     if c > 255 then return value end
@@ -361,7 +367,10 @@ end
 function fill.const(self, model, about)
   model.type = type_of(self, about.type)
   if type(about.value) ~= "table" then lie("gives no value of '%s'", model.id) end
-  model.value = to_idl(self, model.type, plain(about.value._anyval))
+  model.value = plain(about.value._anyval)
+  local T = about.type
+  while type(T) == "table" and T.kind == "alias" do T = T.type end      -- of a TypeCode, which has no circles
+  if T.kind == "string" then model.value = to_idl(self, model.value) end
 end
 
 function fill.operation(self, model, about)
@@ -401,6 +410,8 @@ local function settle(self)
     elseif is_interface(model) then model.forward = true end
     if not model.filled and comes_with(model.holder) then lie("says that '%s' is in '%s', which has no such", shown(id), model.holder.scoped) end
   end
+  local wrong = sound.check(self.models)
+  if wrong then lie("contradicts itself: %s", wrong) end
 end
 
 ------------------------------------------------------------------------------------------------------------------ asking
@@ -488,7 +499,8 @@ end
 function read.new(broker, options)
   local limits = {}
   for name, value in pairs(read.limits) do limits[name] = options[name] or value end
-  return setmetatable({ broker = broker, limits = limits, known = options.known, whole = options.whole or false, repository = options.repository,
+  return setmetatable({ broker = broker, limits = limits, known = options.known, whole = options.whole or false,
+                        repository = options.repository, answers = options.answers,
                         deadline = mare.clock() + limits.time, models = {}, units = {}, queue = {}, n = 0, nbytes = 0, nmembers = 0 }, reader)
 end
 
