@@ -1,5 +1,6 @@
 // The rich interface served over omniORB. Prints the reference and a corbaloc, serves until its standard input ends.
 #include "samples.h"
+#include "../serve.h"
 #include <cstdio>
 #include <cstring>
 #include <iostream>
@@ -196,13 +197,10 @@ static Rich_ptr forwarder(PortableServer::POA_ptr root, CORBA::Object_ptr target
 
 int main(int argc, char **argv)
 {
-  try {
-    orb = CORBA::ORB_init(argc, argv);
-    CORBA::Object_var object = orb->resolve_initial_references("RootPOA");
-    PortableServer::POA_var root = PortableServer::POA::_narrow(object);
-    object = orb->resolve_initial_references("omniINSPOA");
+  return serve(argc, argv, [](CORBA::ORB_ptr given, PortableServer::POA_ptr root) {
+    orb = CORBA::ORB::_duplicate(given);
+    CORBA::Object_var object = orb->resolve_initial_references("omniINSPOA");
     PortableServer::POA_var named = PortableServer::POA::_narrow(object);
-
     Rich_i *rich = new Rich_i;
     PortableServer::ObjectId_var id = PortableServer::string_to_ObjectId("rich");
     named->activate_object_with_id(id, rich);
@@ -210,19 +208,8 @@ int main(int argc, char **argv)
     More_i *more = new More_i;
     rich->more_ = more->_this();
     rich->forwarder_ = forwarder(root, object);
-    PortableServer::POAManager_var manager = root->the_POAManager();
+    PortableServer::POAManager_var manager = named->the_POAManager();
     manager->activate();
-    manager = named->the_POAManager();
-    manager->activate();
-
-    CORBA::String_var text = orb->object_to_string(object);
-    std::cout << text.in() << std::endl;
-    while (getchar() != EOF) {}
-    orb->shutdown(true);
-    orb->destroy();
-    return 0;
-  } catch (CORBA::SystemException &e) {
-    std::cerr << "server: " << e._name() << " " << e.NP_minorString() << std::endl;
-    return 1;
-  }
+    return object._retn();
+  });
 }

@@ -1,7 +1,6 @@
 // values.idl served over omniORB. Prints the reference, serves until its standard input ends.
-#include <iostream>
-#include <cstdio>
 #include "animals.h"
+#include "../serve.h"
 
 using namespace Tide;
 
@@ -62,25 +61,11 @@ public:
 
 int main(int argc, char **argv)
 {
-  try {
-    CORBA::ORB_var orb = CORBA::ORB_init(argc, argv);
+  return serve(argc, argv, [](CORBA::ORB_ptr orb, PortableServer::POA_ptr) {
     teach_all(orb);
     teach<CatImpl>(orb, "Cat");
-    CORBA::Object_var object = orb->resolve_initial_references("RootPOA");
-    PortableServer::POA_var root = PortableServer::POA::_narrow(object);
     Values_i *values = new Values_i;
     values->screen = new Screen_i;
-    object = values->_this();
-    PortableServer::POAManager_var manager = root->the_POAManager();
-    manager->activate();
-    CORBA::String_var text = orb->object_to_string(object);
-    std::cout << text.in() << std::endl;
-    while (getchar() != EOF) {}
-    orb->shutdown(true);
-    orb->destroy();
-    return 0;
-  } catch (CORBA::SystemException &e) {
-    std::cerr << "server: " << e._name() << " " << e.NP_minorString() << std::endl;
-    return 1;
-  }
+    return values->_this();
+  });
 }
