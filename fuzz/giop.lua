@@ -83,6 +83,12 @@ local function check(message)
     assert(type(bits) == "string" and math.type(more) == "integer" and more >= 0 and more <= #message)
   elseif not more and again[kind] then
     again[kind](bits, message, select(4, core.parse(message)))
+    local contexts = kind == 0 and select(9, core.parse(message)) or kind == 1 and select(7, core.parse(message)) or {}
+    for id, data in pairs(contexts) do assert(core.context(message, id) == data) end
+  end
+  for id = 0, 20 do
+    local data = core.context(message, id)
+    assert(data == nil or kind and #data < #message)
   end
 end
 
