@@ -250,13 +250,3 @@ message(require("mare").buffer.new("bytes"):seal(), { [1] = 1, [2] = 2, [100] = 
 seed("ludo", "ludo://[::1]:80/a%20key")
 seed("ludo", "ludos://host:1/k")
 
--- What interface repositories say: choices of all kinds (see fuzz/repository.lua).
-local state = 1
-for size = 40, 320, 40 do
-  local bytes = {}
-  for i = 1, size do
-    state = (state * 1103515245 + 12345) & 0x7fffffff
-    bytes[i] = string.char(state >> 16 & 255)
-  end
-  seed("repository", table.concat(bytes))
-end

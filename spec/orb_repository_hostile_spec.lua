@@ -230,3 +230,18 @@ describe("an interface repository that dies", function()
     end)
   end)
 end)
+
+describe("an interface repository of random words", function()
+  it("gives IDL that loads, errors of the compiler, or INTF_REPOS, and nothing else", function()
+    local try = require "spec.support.repository_worlds"
+    local state = 1
+    for size = 1, 1500 do
+      local bytes = {}
+      for i = 1, size % 300 + 1 do
+        state = (state * 1103515245 + 12345) & 0x7fffffff
+        bytes[i] = string.char(state >> 16 & 255)
+      end
+      try(table.concat(bytes))
+    end
+  end)
+end)

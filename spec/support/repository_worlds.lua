@@ -1,4 +1,4 @@
--- Interface repositories (pure Lua): whatever one says becomes IDL, which loads or has errors, or it is INTF_REPOS; nothing else is ever raised.
+-- Interface repositories of random words: whatever one says becomes IDL, which loads or has errors, or it is INTF_REPOS; nothing else is ever raised.
 local exception = require "mare.orb.exception"
 local idl = require "mare.orb.idl"
 local ior = require "mare.orb.giop.ior"
