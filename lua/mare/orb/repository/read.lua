@@ -48,7 +48,7 @@ end
 
 -- Calls an operation of one of the repository's interfaces, whatever the reference says of itself.
 local function ask(self, object, name, operation, ...)
-  if self.answers then return self.answers(object, name, operation, ...) end           -- a repository without a network, of spec/support/repository_worlds.lua
+  if self.answers then return self.answers(object, name, operation, ...) end   -- spec/support/repository_worlds.lua
   if not proxy.is(object) then lie("gave no object where it owes a %s", name) end
   local ready, key = self.broker.operations, "CORBA::" .. name .. "::" .. operation
   if not ready[key] then ready[key] = interface.operation(self.broker.env, "CORBA::" .. name, kinds.operations(name)[operation]) end
