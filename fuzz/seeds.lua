@@ -188,6 +188,12 @@ for _, text in ipairs {
   "corbaloc:omniunix:/tmp/s%3a:/key", "corbaloc:omniunix:1.2@/a,:b,omniunix:/c/d:/k%2fl",
 } do seed("corbaloc", text) end
 
+for _, text in ipairs {
+  "$type_name == 'T' and $q ~ 'xt' or not exist $.header.fixed_header.event_name",
+  "$.a + -2.5e1 * (3 / $r.a) >= 0", "'x' in $.b and $.b[0] == 'it\\'s'",
+  "$.b._length != 2 or default $.u", "$.u.(-1) == RED", "$.u.(-)", "$.filterable_data(q) < $.0", "exist p and TRUE",
+} do seed("constraint", text) end
+
 -- ---- IDL ----
 
 local file = assert(io.open "spec/orb_peers/rich.idl")

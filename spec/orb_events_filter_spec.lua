@@ -101,7 +101,7 @@ describe("a constraint", function()
       ["exist 3"] = "at character 7: a component, which begins with $, expected",
       ["1 # 2"] = "at character 3: a part of a constraint expected, got '#'",
       ["€"] = "at character 1: a part of a constraint expected, got '€'", ["- 'a'"] = "at character 3: a number expected, got ''a''",
-      ["$x(3)"] = "at character 4: the name of a property expected, got '3'",
+      ["$.u.(-)"] = "at character 7: a number expected, got ')'", ["$x(3)"] = "at character 4: the name of a property expected, got '3'",
     } do
       local f, why = grammar.compile(text)
       assert.is_nil(f, text)

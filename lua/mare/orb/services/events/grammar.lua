@@ -114,9 +114,12 @@ end
 -- The value of a union's discriminator in ( ).
 local function union_step(self)
   local negative = self.token == "-"
-  if negative or self.token == "+" then scan(self, true) end
+  if negative or self.token == "+" then
+    scan(self, true)
+    if self.token ~= "number" then expected(self, "a number") end
+  end
   local value = nil
-  if self.token == "number" or self.token == "string" and not negative then value = taken(self) end
+  if self.token == "number" or self.token == "string" then value = taken(self) end
   need(self, ")", true)
   return path.switch(negative and -value or value)
 end
