@@ -46,12 +46,14 @@ local function same(load, what, without_oracle)
   before = sorted(before)
   assert.equal(table.concat(before, "\n"), table.concat(sorted(lines(repo, repo.contents)), "\n"), what)
   if not without_oracle and not omniidl.missing then
-    local path = temporary() .. ".idl"
+    local empty = temporary()
+    local path = empty .. ".idl"
     local file = assert(io.open(path, "w"))
     file:write(text)
     file:close()
     local result = omniidl.run { { path = path, options = "-I" .. omniidl.folder } }[1]
     os.remove(path)
+    os.remove(empty)
     local wrong = result.errors[1]
     assert.is_true(result.accepted, ("%s: %s: %s\n%s"):format(what, wrong and wrong.line, wrong and wrong.message, text))
     local want = {}

@@ -196,12 +196,12 @@ function broker:pi_current() end
 
 ---Loads IDL; raises its mistakes with their places.
 ---@param text string
----@param options? { name?: string, include?: string[], define?: table<string, string> }
+---@param options? { name?: string, include?: string[], define?: table<string, string>, replace?: boolean, lenient?: boolean }
 ---@return table[] definitions
 function broker:load(text, options) end
 
 ---@param path string
----@param options? { include?: string[], define?: table<string, string> }
+---@param options? { include?: string[], define?: table<string, string>, replace?: boolean, lenient?: boolean }
 ---@return table[] definitions
 function broker:loadfile(path, options) end
 
