@@ -1,6 +1,7 @@
 /* ludo: mare.ludo.core - messages of LuDO for Lua: taken from a connection, made and read. See ludo.h; what they mean is lua/mare/ludo's matter. */
 #include "module/ludo.h"
 #include "module/net.h"
+#include "lua/layout.h"
 
 static uint32_t word_at(const char *p) {
   const unsigned char *b = (const unsigned char *)p;

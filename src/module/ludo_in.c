@@ -10,6 +10,7 @@
 #include "module/ludo.h"
 #include "module/buflib.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { ARRAY, KEY, VALUE, SHAPED };              /* what a frame gets next */

@@ -9,6 +9,7 @@
 #include "module/buflib.h"
 #include "lua/layout.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { ARRAY, NEXT, VALUE };                     /* where a frame is: in its array values; before a pair; behind the pair's key */
