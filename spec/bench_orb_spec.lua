@@ -1,8 +1,7 @@
 -- The seeds' experiment with CORBA still runs: mare alone, few samples. What it measures here says nothing.
 -- runs under: mare
+-- needs: plain
 local proc = require "spec.support.proc"
-
-if proc.config ~= "plain" then return end
 
 local function python(program)
   return proc.run({ "python3", "-B", "-c", "import sys; sys.path[:0] = ['bench/orb', 'bench']\n" .. program }, { timeout = 60 })

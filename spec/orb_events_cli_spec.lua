@@ -1,7 +1,7 @@
 -- mare events: the command, as a server and as a client.
 -- runs under: mare
 local mare = require "mare"
-local channels = require "spec.support.channels"
+local channels = require "spec.support.event_service"
 local proc = require "spec.support.proc"
 
 -- f(run, port): run(words…) -> code, out, err

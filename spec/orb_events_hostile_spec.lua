@@ -1,7 +1,7 @@
 -- Clients of event channels that are hostile, or vanish by the thousand: memory stays bounded, and others get their events.
 -- runs under: mare
 local orb = require "mare.orb"
-local channels = require "spec.support.channels"
+local channels = require "spec.support.event_service"
 local iiop = require "spec.support.iiop"
 local proc = require "spec.support.proc"
 

@@ -3,7 +3,7 @@
 local mare = require "mare"
 local orb = require "mare.orb"
 local events = require "mare.orb.events"
-local channels = require "spec.support.channels"
+local channels = require "spec.support.event_service"
 local temporary = require "spec.support.temporary"
 
 local with, raised, until_true, consumer = channels.with, channels.raised, channels.until_true, channels.consumer

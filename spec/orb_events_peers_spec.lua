@@ -5,7 +5,7 @@ local mare = require "mare"
 local orb = require "mare.orb"
 local events = require "mare.orb.events"
 local naming = require "mare.orb.services.naming"
-local channels = require "spec.support.channels"
+local channels = require "spec.support.event_service"
 local omnievents = require "spec.support.omnievents"
 
 local until_true, with = channels.until_true, channels.with

@@ -1,7 +1,7 @@
 -- Event channels: push and pull, what is raised when, what becomes of clients that are slow or gone, what lasts.
 local mare = require "mare"
 local orb = require "mare.orb"
-local channels = require "spec.support.channels"
+local channels = require "spec.support.event_service"
 local temporary = require "spec.support.temporary"
 
 local with, raised, until_true, consumer, supplier, value = channels.with, channels.raised, channels.until_true, channels.consumer,

@@ -1,12 +1,13 @@
 -- Interceptors beside JacORB's, which are portable interceptors in Java (spec/orb_peers/java/Marks.java): service contexts both ways.
 -- runs under: mare
+-- needs: plain
 local orb = require "mare.orb"
 local proc = require "spec.support.proc"
 local runner = require "spec.orb_peers.pairs"
 
 local ASKS, ANSWERS = 0x4d415245, 0x4d415246
 
-local function missing() return proc.config ~= "plain" and "it concerns no sanitizer" or runner.missing "JacORB" end
+local function missing() return runner.missing "JacORB" end
 
 describe("a service context", function()
   it("of ours is read by JacORB's interceptor, and its answer by ours", function()
