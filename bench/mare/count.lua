@@ -116,26 +116,67 @@ function works.spawn()
   for _ = 1, n do mare.process.spawn(nothing):wait() end
 end
 
--- An operation of an object in another process, over a connection: caller and object together. `serving`, `calling`: options of the two brokers.
-local function called(serving, calling)
-  local idl = "interface Counted { long add(in long a, in long b); };"
+-- A hundred records of eleven fields, as structs of CORBA and as tables.
+local FIELDS = "a ushort b string c octet d short e long f double g char h float i string j boolean k ulong"
+local function hundred(class)
+  local list = {}
+  for i = 1, 100 do
+    list[i] = setmetatable({ a = i, b = "some text", c = 2, d = -3, e = 4, f = 5.5, g = "c", h = 6.5, i = "second", j = true, k = 7 }, class)
+  end
+  return list
+end
+
+local counted = { add = function(_, a, b) return a + b end, take = function(_, list) return #list end }
+local function call(object, list)
+  if list then
+    for _ = 1, n do assert(object:take(list) == 100) end
+  else
+    for i = 1, n do assert(object:add(i, 1) == i + 1) end
+  end
+end
+
+-- An operation of an object in another process, over a connection: caller and object together. `serving`, `calling`: options of the two brokers;
+-- `list`: what is sent, without it two numbers are.
+local function called(serving, calling, list)
+  local idl = "struct Record { unsigned short a; string b; octet c; short d; long e; double f; char g; float h; string i; boolean j; " ..
+    "unsigned long k; }; typedef sequence<Record> Records; interface Counted { long add(in long a, in long b); long take(in Records list); };"
   local reference, over = mare.channel.new(1), mare.channel.new()
   local broker = mare.orb.init(calling)           -- first, so that the other process finds the modules compiled, each time
   broker:load(idl)
   mare.process.spawn(function()
     local server = mare.orb.init(serving)
     server:load(idl)
-    reference:send(tostring(server:serve({ add = function(_, a, b) return a + b end }, "Counted")))
+    reference:send(tostring(server:serve(counted, "Counted")))
     over:receive()
     server:shutdown()
   end)
   local object = broker:proxy(reference:receive(), "Counted")
-  for i = 1, n do assert(object:add(i, 1) == i + 1) end
+  call(object, list)
   broker:close()
   over:send(true)
 end
 
 function works.call() called({ host = "127.0.0.1" }, {}) end
+works["call structs"] = function() called({ host = "127.0.0.1" }, {}, hundred()) end
+
+-- The same over LuDO.
+local function called_ludo(list)
+  local ludo = require "mare.ludo"
+  local reference, over = mare.channel.new(1), mare.channel.new()
+  mare.process.spawn(function()
+    local server = require "mare.ludo".init {}
+    reference:send(server:serve(counted))
+    over:receive()
+    server:shutdown()
+  end)
+  local broker = ludo.init {}
+  local object = broker:proxy(reference:receive())
+  call(object, list)
+  broker:close()
+  over:send(true)
+end
+function works.ludo() called_ludo() end
+works["ludo records"] = function() called_ludo(hundred()) end
 
 --- A client's and a server's interceptor, which look at each call; `mark`: and give it a service context, both ways.
 local function told(mark)
@@ -170,17 +211,14 @@ local function marshalled(kind)
     local cdr = require "mare.orb.cdr"
     local record = { kind = kind, id = "IDL:Record:1.0", name = "Record" }
     local members, class = {}, kind == "value" and {} or nil
-    for name, T in ("a ushort b string c octet d short e long f double g char h float i string j boolean k ulong"):gmatch "(%l) (%l+)" do
+    for name, T in FIELDS:gmatch "(%l) (%l+)" do
       members[#members + 1] = { name = name, type = { kind = T, bound = T == "string" and 0 or nil } }
     end
     record.members, record.state, record.bases = members, members, {}
     local env = cdr.environment { resolve = function() return record end }
     if class then env.classes[class], env.classes[record.id] = record, class end
     local program = env:program { { kind = "sequence", element = record } }
-    local list = {}
-    for i = 1, 100 do
-      list[i] = setmetatable({ a = i, b = "some text", c = 2, d = -3, e = 4, f = 5.5, g = "c", h = 6.5, i = "second", j = true, k = 7 }, class)
-    end
+    local list = hundred(class)
     local codec = 1 | 2 << 1 | 8
     for _ = 1, n do
       local back = program:decode(program:encode(codec, list), 1, codec)

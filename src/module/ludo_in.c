@@ -5,7 +5,7 @@
  * referred to has come before. What the values take is estimated before it is allocated, and refused beyond the world's limit. Nothing but the world's own
  * functions is called; no code comes in, classes are those that the program has named.
  *
- * Each open table is a frame, as in ludo_out.c: it lies on the Lua stack, above it a pair's key that waits for its value.
+ * Each open table is a frame, as in ludo_out.c: it lies on the Lua stack, above it the key that waits for its value.
  */
 #include "module/ludo.h"
 #include "module/buflib.h"
@@ -262,16 +262,19 @@ static void fill(reader *r, frame *f) {
       lua_rawset(L, f->at);
       f->stage = KEY;
       break;
-    default:
-      lua_rawgeti(L, STRINGS, (lua_Integer)r->keys[f->key++] + 1);
-      lua_insert(L, -2);
-      lua_rawset(L, f->at);
+    default: lua_rawset(L, f->at);
   }
   f->left--;
 }
 
+/* What a frame's next value needs below it: the key, where that is a shape's. */
+static void push_key(reader *r, frame *f) {
+  if (f->stage == SHAPED) lua_rawgeti(r->L, STRINGS, (lua_Integer)r->keys[f->key++] + 1);
+}
+
 static void read_whole(reader *r) {
   for (;;) {
+    if (r->depth) push_key(r, &r->frames[r->depth - 1]);
     if (read_value(r)) continue;
     for (;;) {
       if (!r->depth) return;

@@ -1,8 +1,9 @@
 /*
  * ludo_out: values to bytes, for mare.ludo. See ludo.h.
  *
- * Tables are read raw, by the API alone, and no code of the program runs meanwhile, but that of finalisers where memory is got; should one of those change a
- * table that is being read, that is an error. Each open table is a *frame*: it lies on the Lua stack, above it the key that lua_next was at, above that
+ * Tables are read raw, and no code of the program runs meanwhile, but that of finalisers where memory is got; should one of those change a table that is being
+ * read, that is an error. A *record*, whose keys are all short strings and whose values are all plain, is read from Lua's own nodes (put_record); every other
+ * table by the API, with the same bytes as result. Each open table is a *frame*: it lies on the Lua stack, above it the key that lua_next was at, above that
  * the value. What outgrows the C stack lies in userdata on the Lua stack: so errors leave nothing behind.
  */
 #include "module/ludo.h"
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { RECORD_TEXT = 1 << 10 };                  /* bytes of a record's text, at most: room is got for all, also for what comes again */
 enum { ARRAY, NEXT, VALUE };                     /* where a frame is: in its array values; before a pair; behind the pair's key */
 enum { WORLD = 3, REFERENCES, NAMES, OUT, MAP, BASE };   /* stack indices; the values lie from BASE on */
 
@@ -130,9 +132,8 @@ static PORT_NORETURN void changed(writer *w) {
 
 /* ---- values that are no tables; each is on top and stays ---- */
 
-static void put_string(writer *w, int idx) {
-  size_t n;
-  const char *s = lua_tolstring(w->L, idx, &n);
+/* `s` is Lua's own text: its address stands for it. */
+static void put_text(writer *w, const char *s, size_t n) {
   uint32_t number = w->nstrings;
   if (number_of(w, s, &number)) {
     if (number < 32) return put_byte(w, LUDO_RECENT + number);
@@ -149,21 +150,32 @@ static void put_string(writer *w, int idx) {
   put_bytes(w, s, n);
 }
 
-static void put_numeric(writer *w) {
-  lua_State *L = w->L;
-  if (lua_isinteger(L, -1)) {
-    lua_Integer i = lua_tointeger(L, -1);
-    if (i >= LUDO_SMALL - LUDO_ZERO && i <= 0xff - LUDO_ZERO) return put_byte(w, (unsigned)(i + LUDO_ZERO));
-    put_byte(w, LUDO_INTEGER);
-    return put_number(w, (uint64_t)i << 1 ^ (i < 0 ? UINT64_MAX : 0));
-  }
-  lua_Number n = lua_tonumber(L, -1);
-  uint64_t bits;
-  memcpy(&bits, &n, sizeof bits);
+static void put_string(writer *w, int idx) {
+  size_t n;
+  const char *s = lua_tolstring(w->L, idx, &n);
+  put_text(w, s, n);
+}
+
+static void put_integer(writer *w, lua_Integer i) {
+  if (i >= LUDO_SMALL - LUDO_ZERO && i <= 0xff - LUDO_ZERO) return put_byte(w, (unsigned)(i + LUDO_ZERO));
+  put_byte(w, LUDO_INTEGER);
+  put_number(w, (uint64_t)i << 1 ^ (i < 0 ? UINT64_MAX : 0));
+}
+
+static void put_float(writer *w, uint64_t bits) {
   put_byte(w, LUDO_FLOAT);
   char *p = room(w, 8);
   for (int i = 0; i < 8; i++) p[i] = (char)(bits >> 8 * i);
   w->len += 8;
+}
+
+static void put_numeric(writer *w) {
+  lua_State *L = w->L;
+  if (lua_isinteger(L, -1)) return put_integer(w, lua_tointeger(L, -1));
+  lua_Number n = lua_tonumber(L, -1);
+  uint64_t bits;
+  memcpy(&bits, &n, sizeof bits);
+  put_float(w, bits);
 }
 
 static void put_userdata(writer *w) {
@@ -249,6 +261,8 @@ static void push_start(lua_State *L, int at, uint32_t narr) {
   else lua_pushnil(L);
 }
 
+static inline uint32_t mixed(uint32_t hash, const void *key) { return (hash ^ (uint32_t)((uintptr_t)key >> 4)) * 0x01000193u + 1; }
+
 /* How many pairs are no array values; *named: the keys are few, and strings, they are at `keys`. */
 static uint32_t count_pairs(lua_State *L, int at, uint32_t *narr, const void **keys, uint32_t *hash, int *named) {
   uint32_t n = 0, within = 0;
@@ -265,7 +279,7 @@ static uint32_t count_pairs(lua_State *L, int at, uint32_t *narr, const void **k
     }
     if (n < LUDO_KEYS && lua_type(L, -1) == LUA_TSTRING) {
       keys[n] = lua_tostring(L, -1);
-      *hash = (*hash ^ (uint32_t)((uintptr_t)keys[n] >> 4)) * 0x01000193u + 1;
+      *hash = mixed(*hash, keys[n]);
     } else {
       *named = 0;
     }
@@ -307,13 +321,93 @@ static void put_keys(writer *w, frame *f) {
   if (n != f->left) changed(w);
 }
 
-/* The table on top becomes a frame, what begins it is written. */
+/* ---- records ---- */
+
+static size_t length_of(const raw_string *s) { return s->tt == (RAW_SHORT & ~RAW_COLLECTABLE) ? s->shrlen : s->length; }
+
+/* The keys of a record, and its bytes at most; 0: the table is none. */
+static uint32_t record_keys(const raw_table *t, const void **keys, uint32_t *hash, size_t *most) {
+  uint32_t n = 0;
+  *hash = 0;
+  *most = 32;
+  if (t->metatable || raw_arraysize(t) || t->lsizenode > 6) return 0;
+  for (const raw_node *node = t->node, *end = node + raw_nodes(t); node < end; node++) {
+    if (raw_isnil(node->tt)) continue;
+    if (n == LUDO_KEYS || node->key_tt != RAW_SHORT) return 0;
+    const raw_string *key = (const raw_string *)(uintptr_t)node->key;
+    switch (node->tt) {
+      case RAW_FALSE: case RAW_TRUE: case RAW_INT: case RAW_FLT: break;
+      case RAW_SHORT: case RAW_LONG: {
+        size_t length = length_of((const raw_string *)(uintptr_t)node->bits);
+        if (length > RECORD_TEXT) return 0;
+        *most += length;
+        break;
+      }
+      default: return 0;
+    }
+    keys[n++] = key->text;
+    *hash = mixed(*hash, key->text);
+    *most += 32 + key->shrlen;
+  }
+  return n;
+}
+
+static void put_plain(writer *w, const raw_node *node) {
+  switch (node->tt) {
+    case RAW_FALSE: put_byte(w, LUDO_FALSE); break;
+    case RAW_TRUE: put_byte(w, LUDO_TRUE); break;
+    case RAW_INT: put_integer(w, (lua_Integer)node->bits); break;
+    case RAW_FLT: put_float(w, node->bits); break;
+    default: {
+      const raw_string *s = (const raw_string *)(uintptr_t)node->bits;
+      put_text(w, s->text, length_of(s));
+    }
+  }
+}
+
+/* Room for so many bytes and strings. 1: memory was got, so finalisers may have run. */
+static int make_room(writer *w, size_t bytes, uint32_t strings) {
+  int got = w->cap - w->len < bytes;
+  if (got) grow(w, bytes);
+  for (; (w->nslots + strings) * 2 > w->mask; got = 1) grow_map(w);
+  return got;
+}
+
+/* Writes the table on top, if it is a record. While its nodes are looked at no memory is got, so nothing moves them. */
+static int put_record(writer *w) {
+  const raw_table *t = lua_topointer(w->L, -1);
+  const void *keys[LUDO_KEYS];
+  uint32_t hash, n;
+  size_t most;
+  int made;
+  do {
+    n = record_keys(t, keys, &hash, &most);
+    if (!n) return 0;
+  } while (make_room(w, most, 2 * n));
+  int number = find_shape(w, keys, n, hash, &made);
+  if (number < 0) return 0;
+  put_byte(w, made ? LUDO_SHAPE : LUDO_SHAPED);
+  put_number(w, 0);
+  put_number(w, made ? n : (uint64_t)number);
+  for (uint32_t i = 0; made && i < n; i++) {
+    const char *key = keys[i];
+    put_text(w, key, ((const raw_string *)(const void *)(key - offsetof(raw_string, text)))->shrlen);
+  }
+  for (const raw_node *node = t->node, *end = node + raw_nodes(t); node < end; node++)
+    if (!raw_isnil(node->tt)) put_plain(w, node);
+  return 1;
+}
+
+/* ---- all tables ---- */
+
+/* The table on top is written whole and taken away, if it is a record; else it becomes a frame, what begins it is written. */
 static void open_table(writer *w) {
   lua_State *L = w->L;
   const void *keys[LUDO_KEYS];
   uint32_t hash;
   int named, made, number;
   if (w->depth == LUDO_DEPTH) luaL_error(L, "value %d: tables nest deeper than %d", w->argument, LUDO_DEPTH);
+  if (PORT_LIKELY(mr_layout) && put_record(w)) return lua_pop(L, 1);
   if (!lua_checkstack(L, 12)) luaL_error(L, "value %d: tables nest too deep", w->argument);
   put_class(w);
   frame *f = &w->frames[w->depth++];

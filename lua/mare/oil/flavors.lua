@@ -2,8 +2,7 @@
 mare.oil.flavors: what the words of oil.init's `flavor` mean.
 
 Of OiL's layers there are these: "corba", with or without ".client", ".server", ".intercepted", ".gencode" (both are always there), "cooperative",
-"typed",
-"base", "kernel", "lua". "ludo" is another protocol: see read.
+"typed", "base", "kernel", "lua". "ludo" is another protocol, which this ORB does not speak: WHY says who does.
 ]]
 local fault = require "mare.oil.fault"
 
@@ -16,8 +15,8 @@ local KNOWN = { corba = true, ["corba.client"] = true, ["corba.server"] = true, 
                 ludo = false, ["ludo.byref"] = false }
 
 local WHY = {
-  ludo = "there is no LuDO behind this module: mare.ludo is mare's own protocol of that name, channels are for mare's processes, " ..
-         "and the flavor \"corba\" is for objects of CORBA",
+  ludo = "this module's ORB speaks CORBA only. Objects without IDL are mare.ludo's; ludo.init{ oil = true } also serves clients of OiL's LuDO, " ..
+         "its servers can't be called: see docs/ludo.md",
   ssl = "TLS is an option of the broker: oil.init{ options = { tls = { … } } }, see docs/orb.md",
 }
 
