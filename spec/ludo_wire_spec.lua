@@ -126,6 +126,22 @@ describe("a message", function()
     local m = core.message(core.CALL, 1, world(), setmetatable({}, Class))
     assert.matches("class 'Class' came", refused(core.values, m, { {}, {}, {}, print, 1 << 20 }))
   end)
+
+  it("can't make Lua compare each key with all before it: numbers that were chosen to collide are refused", function()
+    local function keys(n, key)
+      local t = {}
+      for i = 1, n do t[key(i)] = true end
+      return core.message(core.CALL, 1, world(), t)
+    end
+    assert.matches("too many of its keys are made to collide", refused(core.values, keys(3000, function(i) return i * 4095 end), world()))
+    for _, key in ipairs { function(i) return i * 3600 end, function(i) return i << 20 end, function(i) return 1 << 40 | i * 7 end, function(i) return i / 8 + 0.01 end,
+                           function() return math.random(0) end, function() return math.random() * 1e9 end, function(i) return -i * 86400 end } do
+      core.values(keys(20000, key), world())
+    end
+    local many = {}
+    for i = 1, 5000 do many[i] = { [-1] = i, [1 << 40] = i, [0.5] = i } end          -- the same few keys in many tables are no crowd
+    equal(many, back(many))
+  end)
 end)
 
 describe("bytes that anybody may have made", function()

@@ -10,6 +10,8 @@
 #include "module/ludo.h"
 #include "module/buflib.h"
 
+#include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +19,10 @@ enum { ARRAY, KEY, VALUE, SHAPED };              /* what a frame gets next */
 enum { MESSAGE = 1, WORLD, CLASSES, STRINGS, OBJECTS, BASE };   /* stack indices */
 enum { OF_TABLE = 56, OF_ELEMENT = 16, OF_NODE = 40, OF_STRING = 32 };   /* bytes, about */
 enum { MOST = 1 << 28 };                         /* values of a table, so that sizes are ints */
+enum { CROWDS = 4096, CROWD = 512 };              /* see crowded */
 
-typedef struct frame { int at; uint32_t narr, i, left, key; uint8_t hash, stage; } frame;   /* key: of the shape's keys, the next */
+typedef struct frame { int at; uint32_t narr, i, left, key, table, chains; uint8_t hash, stage; } frame;   /* key: of the shape's keys, the next; table:
+                                                    its number among all with pairs; chains: how many its nodes can begin */
 typedef struct shape { uint32_t first, n; } shape;
 
 typedef struct reader {
@@ -29,6 +33,8 @@ typedef struct reader {
   int depth, again;
   shape shapes[LUDO_SHAPES];
   uint32_t keys[LUDO_SHAPES * LUDO_KEYS];        /* numbers of strings */
+  uint32_t ntables, nnumbers;                    /* tables with pairs; keys that are numbers */
+  uint16_t crowds[CROWDS];
   frame frames[LUDO_DEPTH];
 } reader;
 
@@ -159,7 +165,11 @@ static int open_table(reader *r, unsigned tag, int class) {
   if (!lua_checkstack(L, 12)) bad(r, "its tables nest too deep");
   frame *f = &r->frames[r->depth];
   *f = (frame){ .narr = get_count(r, 1), .hash = tag == LUDO_TABLE ? KEY : SHAPED };
-  if (tag == LUDO_TABLE) f->left = get_count(r, 2);
+  if (tag == LUDO_TABLE) {
+    f->left = get_count(r, 2);
+    f->table = r->ntables++;
+    f->chains = ((uint32_t)nodes_of(f->left) - 1) | 1;
+  }
   else read_shape(r, f, tag == LUDO_SHAPE);
   if (f->narr > MOST || f->left > MOST) bad(r, "a table is too large");
   take_memory(r, OF_TABLE + OF_ELEMENT + (uint64_t)f->narr * OF_ELEMENT + nodes_of(f->left) * OF_NODE);
@@ -246,6 +256,28 @@ static int read_value(reader *r) {
   }
 }
 
+/* What Lua 5.4 makes of a number to choose its chain. */
+static uint64_t hash_of(lua_State *L, int at) {
+  int exact, e;
+  lua_Integer i = lua_tointegerx(L, at, &exact);
+  if (exact) return (uint64_t)i;
+  double n = frexp(lua_tonumber(L, at), &e) * -(double)INT_MIN;
+  if (!(n >= -9223372036854775808.0 && n < 9223372036854775808.0)) return 0;   /* infinite */
+  unsigned u = (unsigned)e + (unsigned)(int64_t)n;
+  return u <= (unsigned)INT_MAX ? u : ~u;
+}
+
+/*
+ * Numbers are put into chains by their value alone, so whoever sends them can put all of a table's into one, and each would be compared with all before it.
+ * Chains are counted, in fewer counters than there may be chains: numbers that were not chosen for that spread evenly.
+ */
+static void crowded(reader *r, const frame *f) {
+  uint64_t chain = hash_of(r->L, -1) % f->chains, h = (chain + ((uint64_t)f->table << 32) + 1) * 0x9e3779b97f4a7c15u;
+  uint16_t *n = &r->crowds[h >> 52];
+  if (*n > CROWD + 2 * (r->nnumbers++ / CROWDS)) bad(r, "too many of its keys are made to collide");
+  ++*n;
+}
+
 /* A complete value is on top: it goes into the frame. */
 static void fill(reader *r, frame *f) {
   lua_State *L = r->L;
@@ -256,6 +288,7 @@ static void fill(reader *r, frame *f) {
       return;
     case KEY:
       if (lua_isnil(L, -1) || (lua_type(L, -1) == LUA_TNUMBER && lua_tonumber(L, -1) != lua_tonumber(L, -1))) bad(r, "a key is nil or not a number");
+      if (lua_type(L, -1) == LUA_TNUMBER) crowded(r, f);
       f->stage = VALUE;
       return;
     case VALUE:
@@ -305,7 +338,8 @@ int mr_ludo_values(lua_State *L) {
   r.start = (const unsigned char *)s;
   r.p = r.start + LUDO_HEAD;
   r.end = r.start + len;
-  r.nstrings = r.nobjects = r.nshapes = r.nkeys = 0;
+  r.nstrings = r.nobjects = r.nshapes = r.nkeys = r.ntables = r.nnumbers = 0;
+  memset(r.crowds, 0, sizeof r.crowds);
   r.depth = 0;
   if (r.p == r.end) return 0;                    /* no body: no values */
   r.again = *r.p & LUDO_AGAIN;

@@ -254,7 +254,6 @@ static const mr_waitclass reply = { .run = { .op = "read", .link = mr_read_link,
 /* As mr_await, but whoever parks leads. */
 static int wait_for_reply(lua_State *L, calling *k, mr_conn *c, int n, uint64_t deadline) {
   mr_fiber *f = mr_self_fiber(L);
-  mr_read_enter(c);
   f->wait.fiber = f;
   f->wait.what = 0;
   f->wait.linked = 0;
@@ -319,7 +318,8 @@ static inline int make_call(lua_State *L, const int told) {
   mr_slot_set(a.link, SLOT(k, used), RAW_FLT, now);
   SET_INTEGER(a.link, k, id, a.id + 1);
   long r = mr_conn_write(c, &(port_slice){ message.p, message.len }, 1);
-  if (PORT_UNLIKELY(r != (long)message.len)) {
+  /* Over TLS all may be written while its last record waits for room in the kernel: Lua's side waits until it is gone. */
+  if (PORT_UNLIKELY(r != (long)message.len || !mr_read_enter(c))) {
     size_t sent = r > 0 ? (size_t)r : 0;
     return resume(L, (mr_slice){ message.p + sent, message.len - sent }, sent);
   }
