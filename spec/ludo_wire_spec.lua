@@ -134,8 +134,9 @@ describe("a message", function()
       return core.message(core.CALL, 1, world(), t)
     end
     assert.matches("too many of its keys are made to collide", refused(core.values, keys(3000, function(i) return i * 4095 end), world()))
-    for _, key in ipairs { function(i) return i * 3600 end, function(i) return i << 20 end, function(i) return 1 << 40 | i * 7 end, function(i) return i / 8 + 0.01 end,
-                           function() return math.random(0) end, function() return math.random() * 1e9 end, function(i) return -i * 86400 end } do
+    for _, key in ipairs { function(i) return i * 3600 end, function(i) return i << 20 end, function(i) return 1 << 40 | i * 7 end,
+                           function(i) return i / 8 + 0.01 end, function() return math.random(0) end, function() return math.random() * 1e9 end,
+                           function(i) return -i * 86400 end } do
       core.values(keys(20000, key), world())
     end
     local many = {}

@@ -12,7 +12,8 @@ local channel, fiber, process = mare.channel, mare.fiber, mare.process
 local LIMIT = 30 * proc.slow
 local IDL = [[
   interface Taker {
-    string where(); long add(in long a, in long b); string echo(in string s); long wait(in double seconds); void hold(in double seconds); oneway void note(in string s);
+    string where(); long add(in long a, in long b); string echo(in string s); long wait(in double seconds); void hold(in double seconds);
+    oneway void note(in string s);
   };
 ]]
 

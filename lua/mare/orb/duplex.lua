@@ -221,6 +221,8 @@ function registry:offered(pool, peer, bits, contexts)
   peer.points = data
   local welcome, host = named(self, peer.connection.socket)
   if not welcome then
+    if peer.stranger then return end              -- said once, however often it is offered
+    peer.stranger = true
     note(self, 2, ("a client at %s offers its connection for calls; no rule of -ORBserverTransportRule says 'bidir' of it"):format(tostring(host)))
     return
   end

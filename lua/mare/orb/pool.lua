@@ -57,7 +57,7 @@ function pool:peer(socket, role)
                     codeset = self.offered, purse = purse }
   local peer = { n = 0, writing = 0, purse = purse, moved = 0, still = 0, over = channel.new(),
                  patience = self.limits.idle or math.huge, connection = connection.new(socket, options), host = false,
-                 link = false, points = false, ours = false,
+                 link = false, points = false, ours = false, stranger = false,
                  gone = false, closing = false, counted = false, parted = false, full = false }   -- so that setting one takes no memory
   self.peers[peer] = true
   self.count = self.count + 1

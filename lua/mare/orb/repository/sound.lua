@@ -24,11 +24,17 @@ local function behind(T, good)
   return found
 end
 
+-- The labels of each enum as a set: a union may have as many members as an enum has labels.
+local sets = setmetatable({}, { __mode = "k" })
+
 local function is_label(T, value)
-  for _, label in ipairs(T.labels) do
-    if label == value then return true end
+  local set = sets[T]
+  if not set then
+    set = {}
+    for _, label in ipairs(T.labels) do set[label] = true end
+    sets[T] = set
   end
-  return false
+  return set[value] == true
 end
 
 -- Is it a value that a constant of this type can have?
