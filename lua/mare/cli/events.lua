@@ -40,6 +40,7 @@ Options are:
   --filter TEXT      listen: only events for which that is true, "$severity > 3 and $type_name == 'Alarm'"
   --structured       listen: prints structured events
   --count N          listen: ends after so many events
+  --check SECONDS    listen: asks so often whether the service is there (5); after two questions in vain it ends with 1
   --timeout SECONDS  how long each call may take (10)
   --json             prints JSON, one object a line
   -ORBname VALUE     any option of the broker
@@ -73,6 +74,10 @@ end
 local takes = {
   ["--port"] = words.port, ["--timeout"] = words.timeout, ["--count"] = whole "count", ["--queue"] = whole "queue",
   ["--host"] = kept "host", ["--db"] = kept "db", ["--at"] = kept "at", ["--name"] = kept "name", ["--factory"] = kept "factory",
+  ["--check"] = function(o, v)
+    o.check = words.number(v, 0.01)
+    if not o.check then return ("--check takes a number of seconds above 0, not '%s'"):format(v) end
+  end,
   ["--type"] = kept "type", ["--filter"] = kept "filter",
   ["--channel"] = function(o, v)
     o.channel = o.channel or {}
@@ -212,7 +217,22 @@ local function any_json(value)
   return ('{"type":%s,"value":%s}'):format(json.text(text.type_name(value._anytype)), text.json(value._anytype, value._anyval))
 end
 
--- Events until there were enough, the channel ends, or a signal comes.
+local UNREACHED = { TRANSIENT = true, COMM_FAILURE = true, TIMEOUT = true }
+
+-- A service that was killed tells nobody. One that keeps its channels may be back when it is asked the second time.
+local function watch(o, proxy, stop)
+  local failed = 0
+  repeat
+    mare.sleep(o.check or 5)
+    local done, gone = pcall(proxy._non_existent, proxy)
+    local name = not done and exception.is_system(gone)
+    if done and gone or name == "OBJECT_NOT_EXIST" then return stop:try_send "ended" end
+    failed = UNREACHED[name] and failed + 1 or 0
+  until failed == 2
+  stop:try_send "lost"
+end
+
+-- Events until there were enough, the channel ends, its service is gone, or a signal comes.
 function verbs.listen(o, broker)
   local stop, n = mare.channel.new(1), 0
   local from = channel(o, broker, called(o))
@@ -228,9 +248,11 @@ function verbs.listen(o, broker)
   local done, subscription = pcall(from.subscribe, from, options, one)
   if not done then error(type(subscription) == "table" and subscription or { text = subscription }, 0) end
   io.stderr:write("listening\n")
+  mare.fiber.spawn { main = watch, args = { o, subscription.proxy, stop }, daemon = true }
   local listeners = { stop }
   for i, name in ipairs { "INT", "TERM" } do listeners[i + 1] = mare.signal.on(name) end
   local _, why = mare.select(listeners)
+  if why == "lost" then error({ text = "the service can't be reached any more" }, 0) end
   if why == "ended" then error({ text = "the channel has ended" }, 0) end
   subscription:close()
 end
@@ -238,7 +260,8 @@ end
 -- How many words each takes, and which options beside those of all.
 local counts = { ls = { 0, 0 }, new = { 1, 1, queue = true }, rm = { 1, 1 }, push = { 1, math.huge, channel = true, type = true, idl = true },
                  notify = { 1, math.huge, channel = true, idl = true },
-                 listen = { 0, 0, channel = true, filter = true, structured = true, count = true, idl = true } }
+                 listen = { 0, 0, channel = true, filter = true, structured = true, count = true, check = true,
+                            idl = true } }
 
 local function ask(o, verb)
   local made, broker = pcall(orb.init, { args = o.orb, timeout = o.timeout or 10, connect_timeout = o.timeout or 10 })
@@ -294,11 +317,12 @@ local function announce(o, broker, s)
   io.stdout:flush()
 end
 
--- Until SIGINT or SIGTERM; what was asked is answered.
-local function wait(broker)
+-- Until SIGINT or SIGTERM; who is connected is told if nothing is kept, and what was asked is answered.
+local function wait(broker, s)
   local listeners = {}
   for i, name in ipairs { "INT", "TERM" } do listeners[i] = mare.signal.on(name) end
   mare.select(listeners)
+  s:close()
   broker:shutdown(5)
 end
 
@@ -322,15 +346,15 @@ local function serve(o)
     end
   end
   announce(o, broker, s)
-  wait(broker)
-  s:close()
+  wait(broker, s)
   return 0
 end
 
 -- ---- which of both ----
 
 local SERVING = { db = true, name = true, factory = true, slow = true, queue = true, channel = true }
-local SOME = { "channel", "type", "filter", "structured", "count", "idl", "db", "name", "factory", "slow", "queue" }      -- options that not all have
+-- Options that not all have.
+local SOME = { "channel", "type", "filter", "structured", "count", "check", "idl", "db", "name", "factory", "slow", "queue" }
 
 -- -> what is wrong with a command and its words | nil
 local function check(o, verb)

@@ -11,6 +11,7 @@ published. Structured events are plain tables: { domain =, type =, name =, heade
 ]]
 local mare = require "mare"
 local exception = require "mare.orb.exception"
+local near = require "mare.orb.near"
 
 local events = {}
 
@@ -42,12 +43,48 @@ end
 
 local FIELDS = { domain = "string", type = "string", name = "string", header = "table", data = "table", body = false }
 
---- A structured event as CosNotification has it, of a plain table.
-function events.structured(t)
-  for name, value in pairs(t) do
-    if FIELDS[name] == nil then error(("an event has no field '%s'; there are body, data, domain, header, name, type"):format(tostring(name)), 2) end
-    if FIELDS[name] and type(value) ~= FIELDS[name] then error(("an event's field '%s' is a %s"):format(name, FIELDS[name]), 2) end
+local function whole(from, to)
+  return function(v) return math.type(v) == "integer" and v >= from and v <= to end
+end
+
+-- What the standard says of a header, for which there are types; a value that brings its type is taken as it is.
+local HEADER = { Priority = { whole(-32767, 32767), "a whole number from -32767 to 32767" },
+                 Timeout = { function(v) return type(v) == "number" and v >= 0 and v < 1e11 end, "a number of seconds" } }
+local STANDARD = { EventReliability = true, Priority = true, StartTime = true, StopTime = true, Timeout = true }
+
+-- Fields of one's own are allowed; one that is a letter away from the standard's is a mistake that would have no effect.
+local function misspelt(name)
+  local found = near(name, { "EventReliability", "Priority", "StartTime", "StopTime", "Timeout" })
+  for meant in (found or ""):gmatch "[%a]+" do
+    if name:sub(1, 2):lower() == meant:sub(1, 2):lower() and math.abs(#name - #meant) <= 1 then return meant end
   end
+end
+
+local function check_header(header, level)
+  for name, value in pairs(header) do
+    if type(name) ~= "string" then error(("a field of an event's header has a name, not %s"):format(tostring(name)), level + 1) end
+    local known = HEADER[name]
+    if known and not (type(value) == "table" and rawget(value, "_anytype")) and not known[1](value) then
+      error(("an event's header field '%s' is %s, not '%s'"):format(name, known[2], tostring(value)), level + 1)
+    end
+    local meant = not STANDARD[name] and misspelt(name)
+    if meant then error(("an event's header has '%s'; did you mean '%s'?"):format(name, meant), level + 1) end
+  end
+end
+
+local function check_event(t, level)
+  if type(t) ~= "table" then error(("a structured event is a table, not a %s"):format(type(t)), level + 1) end
+  if next(t) == nil then error("an event without a field; there are body, data, domain, header, name, type", level + 1) end
+  for name, value in pairs(t) do
+    if FIELDS[name] == nil then
+      error(("an event has no field '%s'; there are body, data, domain, header, name, type"):format(tostring(name)), level + 1)
+    end
+    if FIELDS[name] and type(value) ~= FIELDS[name] then error(("an event's field '%s' is a %s"):format(name, FIELDS[name]), level + 1) end
+  end
+  check_header(t.header or {}, level + 1)
+end
+
+local function standard_form(t)
   local header = properties(t.header)
   for _, p in ipairs(header) do                     -- the types that the standard says
     if p.name == "Priority" and math.type(p.value) == "integer" then p.value = { _anytype = "short", _anyval = p.value } end
@@ -58,6 +95,12 @@ function events.structured(t)
   return { header = { fixed_header = { event_type = { domain_name = t.domain or "", type_name = t.type or "" }, event_name = t.name or "" },
                       variable_header = header },
            filterable_data = properties(t.data), remainder_of_body = t.body }
+end
+
+--- A structured event as CosNotification has it, of a plain table.
+function events.structured(t)
+  check_event(t, 2)
+  return standard_form(t)
 end
 
 --- The plain table of a structured event.
@@ -97,7 +140,8 @@ end
 
 --- Publishes a structured event.
 function channel:notify(t)
-  local e = events.structured(t)
+  check_event(t, 2)
+  local e = standard_form(t)
   typed(self.broker, e.header.variable_header)
   if not self.notifier then
     local notifier = notifying(self):for_suppliers():obtain_notification_push_consumer "STRUCTURED_EVENT"
@@ -117,6 +161,14 @@ local function check_options(options)
     if not OPTIONS[name] then error(("subscribe: there is no option '%s'; there are filter, on_end, structured, types"):format(tostring(name)), 3) end
     if type(value) ~= OPTIONS[name] then error(("subscribe: option '%s' is a %s"):format(name, OPTIONS[name]), 3) end
   end
+  local types, n = options.types or {}, 0
+  for i, name in pairs(types) do
+    n = n + 1
+    if types[n] == nil or type(name) ~= "string" then
+      error(("subscribe: option 'types' is a list of texts, { \"Domain/Type\", … }; it has [%s] = %s"):format(tostring(i), tostring(name)), 3)
+    end
+  end
+  if options.types and n == 0 then error("subscribe: option 'types' is an empty list: nothing would come", 3) end
 end
 
 local function types_of(list)
@@ -158,19 +210,11 @@ local function add_filter(self, proxy, text)
   return filter
 end
 
---- Calls f(event) for each event from now on, in order, one at a time: an any, or with { structured = true } a plain table. Options: filter = a
---- constraint, types = { "Domain/Type", … } (both need a channel of the notification service), on_end = function that is called when the channel
---- ends it.
-function channel:subscribe(options, f)
-  if type(options) == "function" then options, f = {}, options end
-  check_options(options)
-  if type(f) ~= "function" then error("subscribe takes a function that gets the events", 2) end
-  local made = setmetatable({ options = options, broker = self.broker }, subscription)
-  made.servant = servant(made, f)
+-- Gets the proxy of a subscription, and connects the consumer to it.
+local function connect(self, made, options)
   if not (options.structured or options.filter or options.types) then
     made.proxy = self.object:for_consumers():obtain_push_supplier()
-    made.proxy:connect_push_consumer(made.servant)
-    return made
+    return made.proxy:connect_push_consumer(made.servant)
   end
   local kind = options.structured and "STRUCTURED_EVENT" or "ANY_EVENT"
   local proxy = notifying(self):for_consumers():obtain_notification_push_supplier(kind)
@@ -179,7 +223,22 @@ function channel:subscribe(options, f)
   if options.filter then made.filter = add_filter(self, proxy, options.filter) end
   if options.types then proxy:subscription_change(types_of(options.types), {}) end
   if options.structured then proxy:connect_structured_push_consumer(made.servant) else proxy:connect_any_push_consumer(made.servant) end
-  return made
+end
+
+--- Calls f(event) for each event from now on, in order, one at a time: an any, or with { structured = true } a plain table. Options: filter = a
+--- constraint, types = { "Domain/Type", … } (both need a channel of the notification service), on_end = function that is called when the channel
+--- ends it.
+function channel:subscribe(options, f)
+  if type(options) == "function" then options, f = {}, options end
+  if type(options) ~= "table" then error("subscribe takes a table of options and a function, or the function alone", 2) end
+  check_options(options)
+  if type(f) ~= "function" then error("subscribe takes a function that gets the events", 2) end
+  local made = setmetatable({ options = options, broker = self.broker }, subscription)
+  made.servant = servant(made, f)
+  local done, err = pcall(connect, self, made, options)
+  if done then return made end
+  if made.proxy then pcall(made.close, made) end  -- else the channel would have a consumer that nobody is
+  error(err, 0)
 end
 
 --- Ends a subscription.
@@ -208,6 +267,7 @@ end
 
 --- The next event since this was called first: waits for it, at most so many seconds. -> event | nil, "timeout"
 function channel:next(seconds)
+  if seconds ~= nil and type(seconds) ~= "number" then error(("next takes a number of seconds, not '%s'"):format(tostring(seconds)), 2) end
   local proxy = puller(self)
   if not seconds then return proxy:_with({ timeout = 0 }):pull() end
   local limit, pause = mare.clock() + seconds, 0.005

@@ -160,12 +160,14 @@ function service:figures()
   return list
 end
 
---- Ends it: its objects are no objects any more, and the file is closed. The broker goes on. Clients are not told: what is kept goes on when it is
---- served again.
+--- Ends it: its objects are no objects any more, and the file is closed. The broker goes on. What is kept goes on when it is served again, so its
+--- clients are not told; if nothing is kept they are, for a second at most.
 function service:close()
   if self.closed then return end
   self.closed = true
+  local clients = {}
   for _, p in pairs(self.parts) do
+    if p.kind == "proxy" and p.client and not p.gone then clients[#clients + 1] = p end
     p.gone = true
     if p.signal then p.signal:close() end
     if p.queue and p.kind == "proxy" then p.queue:clear() end
@@ -174,7 +176,9 @@ function service:close()
   for _, f in ipairs(self.factories) do
     if not self.broker.closed then self.broker:deactivate(f) end
   end
+  local kept = self.store.path
   self.store:close()
+  if not kept and not self.broker.closed then part.tell_all(clients) end
 end
 
 service.__close = service.close

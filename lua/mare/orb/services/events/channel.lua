@@ -54,8 +54,8 @@ function channel.leave(self, part)
   local i, list = part.index, self.consumers
   if not i then return end
   local last = list[#list]
-  list[i], last.index, list[#list] = last, i, nil
-  part.index = nil
+  list[i], last.index = last, i
+  list[#list], part.index = nil, nil              -- in this order: the part may be the last one itself
 end
 
 -- ---- EventChannel ----

@@ -73,11 +73,36 @@ function part.connect(self, client, needed)
   self:begin()
 end
 
--- Tells a client of the end, without waiting for it.
-local function tell(self)
+local function say_end(self, seconds)
   local client, operation = self.client, CLIENTS[self.side][self.way][2]
   operation = "disconnect_" .. (self.form == "structured" and "structured_" or "") .. operation
-  mare.fiber.spawn { main = function() pcall(function() client[operation](client) end) end, daemon = true }
+  pcall(function()
+    if seconds then client = client:_with { timeout = seconds } end
+    client[operation](client)
+  end)
+end
+
+-- Tells a client of the end, without waiting for it.
+local function tell(self) mare.fiber.spawn { main = say_end, args = { self }, daemon = true } end
+
+local FAREWELL, AT_ONCE = 1, 64                   -- seconds; clients
+
+--- Tells the clients of these proxies of the end, some at a time. It waits for them, as the program may end behind it: FAREWELL in all.
+function part.tell_all(list)
+  local limit, at, told = mare.clock() + FAREWELL, 0, mare.channel.new(AT_ONCE)
+  local n = math.min(AT_ONCE, #list)
+  for _ = 1, n do
+    mare.fiber.spawn { daemon = true, main = function()
+      while at < #list and mare.clock() < limit do
+        at = at + 1
+        say_end(list[at], math.max(0.01, limit - mare.clock()))
+      end
+      told:try_send(true)
+    end }
+  end
+  for _ = 1, n do
+    if told:receive(math.max(0, limit - mare.clock())) == nil then return end
+  end
 end
 
 --- The end. `told`: the client is to be told.
