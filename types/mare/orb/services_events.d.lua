@@ -13,6 +13,8 @@ local events = {}
 ---@field proxies? integer
 ---@field filters? integer
 ---@field constraints? integer of a filter
+---@field types? integer of a constraint, of a subscription or of an offer
+---@field kept? integer bytes of all constraints and lists of types
 ---@field pulls? integer that wait at a proxy
 ---@field answer? number seconds a client may take
 ---@field gone? number seconds until one that can't be reached is dropped

@@ -5,8 +5,8 @@ mare.orb.services.events: OMG's event service and, of its notification service, 
   local service = events.serve(broker, { db = "events.db", channels = { "EventChannel" } })
 
 Who pushes, and who is pushed to, is in events/channel.lua and what it needs. Here is what all channels have in common: `parts` by their ids
-(channels, admins, proxies, filters: whatever is an object and may be kept), how many there are of each, the memory of all queues (`account`), and
-what wakes all that up again after a restart.
+(channels, admins, proxies, filters: whatever is an object and may be kept), how many there are of each, the memory of all queues (`account`), the
+bytes of filters and lists of types (`kept`), and what wakes all that up again after a restart.
 
 What strangers can make it keep is bounded by `limits`; nothing that a client does or doesn't do is waited for, but by the fiber that does it for
 that client.
@@ -29,8 +29,8 @@ local events = {}
 part.settle(channel)
 
 -- Events, bytes, numbers of things, seconds.
-local LIMITS = { queue = 10000, bytes = 64 << 20, channels = 1000, admins = 10000, proxies = 20000, filters = 10000, constraints = 100, pulls = 100,
-                 answer = 10, gone = 30, lost = 600, check = 30, poll = 0.2 }
+local LIMITS = { queue = 10000, bytes = 64 << 20, channels = 1000, admins = 10000, proxies = 20000, filters = 10000, constraints = 100, types = 1000,
+                 kept = 64 << 20, pulls = 100, answer = 10, gone = 30, lost = 600, check = 30, poll = 0.2 }
 local KEYS = { general = "omniEvents", notification = "NotificationService" }
 local FACTORY = "MareEvents::Factory"
 local SLOW = { drop = "drop", discard = "fifo" }
@@ -73,6 +73,7 @@ function service:forget(p)
   if self.parts[p.id] ~= p then return end
   self.parts[p.id] = nil
   self.counts[counted(p)] = self.counts[counted(p)] - 1
+  for _, bytes in pairs(p.kept or {}) do self.kept = self.kept - bytes end
   if not self.broker.closed then self.broker:deactivate(p) end
   if self.store:remove(p.id) and not self.closed then
     mare.fiber.spawn { daemon = true, main = function()
@@ -89,6 +90,7 @@ function service:attach(p, list)
     local f = self.parts[a.filter]
     if f and f.kind == "filter" then p.filters[#p.filters + 1] = { id = a.id, filter = f } end
   end
+  self:charge(p, "filters", #p.filters * filter.ATTACHED, true)
 end
 
 --- The channels in the order in which they were made.
@@ -114,6 +116,19 @@ function service:is_free(name)
 end
 
 -- ---- what is bounded ----
+
+--- A part keeps so many bytes of what clients said of `what` ("constraints", "types", "filters"). Raises NO_RESOURCES, and changes nothing, if that
+--- makes more than there may be; what was kept before is `restored` whatever it takes.
+function service:charge(p, what, bytes, restored)
+  local before = p.kept and p.kept[what] or 0
+  local after = self.kept + bytes - before
+  if bytes > before and after > self.limits.kept and not restored then
+    error(exception.system("NO_RESOURCES", 0, "COMPLETED_NO", ("filters and lists of types take %d bytes at most"):format(self.limits.kept)), 0)
+  end
+  if p.gone then return end
+  p.kept = p.kept or {}
+  p.kept[what], self.kept = bytes, after
+end
 
 --- A proxy that nobody ever connected to, or a supplier without a reference, gives way to a new one: the one that was used least recently, if that
 --- is a minute ago.
@@ -243,7 +258,7 @@ function events.serve(broker, options)
   if not kept then error("events.serve: " .. err, 0) end
   local self = setmetatable({
     broker = broker, store = kept, parts = {}, counts = { channel = 0, admin = 0, proxy = 0, filter = 0 }, account = { bytes = 0 }, factories = {},
-    lost = {},
+    lost = {}, kept = 0,
     slow = SLOW[options.slow or "drop"], keys = setmetatable(options.keys or {}, { __index = KEYS }),
     limits = setmetatable(options.limits or {}, { __index = LIMITS }),
   }, service)

@@ -89,14 +89,14 @@ classes.consumers.get_proxy_supplier, classes.suppliers.get_proxy_consumer = fou
 -- ---- what all have in common ----
 
 function classes.consumers.subscription_change(self, added, removed)
-  self.types = patterns.changed(self.types, added, removed)
+  patterns.change(self, added, removed)
   self.wanted = patterns.subscribed(self.types)
   self.service:save(self)
 end
 
 -- What suppliers offer is kept, and limits nobody.
 function classes.suppliers.offer_change(self, added, removed)
-  self.types = patterns.changed(self.types, added, removed)
+  patterns.change(self, added, removed)
   self.service:save(self)
 end
 
@@ -179,6 +179,7 @@ function admins.restore(service, id, data, kind)
   self.types, self.last_filter, self.last_proxy = data.types, data.last, data.last_proxy
   self.wanted = kind == "consumers" and patterns.subscribed(data.types) or nil
   for name, value in pairs(data.qos or {}) do self.qos[name] = value end
+  service:charge(self, "types", patterns.size(data.types), true)
   service:attach(self, data.filters)
   return self, INTERFACES[kind]
 end

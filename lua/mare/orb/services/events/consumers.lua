@@ -151,7 +151,7 @@ consumers.connect_pull_consumer, consumers.connect_any_pull_consumer, consumers.
   connect(false)
 
 function consumers:subscription_change(added, removed)
-  self.types = patterns.changed(self.types, added, removed)
+  patterns.change(self, added, removed)
   self.wanted = patterns.subscribed(self.types)
   if self.connected then self.service:save(self) end
 end

@@ -3,8 +3,8 @@ mare.orb.services.events.filter: filters (CosNotifyFilter::Filter), who makes th
 
 A filter is a servant with `constraints`: a list of { id =, exp = ConstraintExp, types = patterns | nil, matches = compiled }. It matches an event
 that one of them matches; a filter without any matches none. It lasts until it is destroyed, and who it is attached to forgets it then. Filters of
-other services can't be attached: to ask them would hold up all that is sent. What clients can make us keep is bounded by `limits.filters` and
-`limits.constraints`.
+other services can't be attached: to ask them would hold up all that is sent. What clients can make us keep is bounded by `limits.filters`,
+`limits.constraints`, `limits.types`, and in bytes by `limits.kept`; what they can make us compute for an event by STEPS.
 ]]
 local event = require "mare.orb.services.events.event"
 local exception = require "mare.orb.exception"
@@ -19,6 +19,9 @@ servant.__index = servant
 
 local GRAMMAR = "EXTENDED_TCL"
 local STEPS = 10000                               -- of all constraints that one event meets at one consumer
+local CONSTRAINT, TOKEN = 600, 160                -- bytes that a constraint and a token of it are counted for
+
+filter.ATTACHED = 120                             -- … and a filter's place at a proxy
 
 local NAMES = { EXTENDED_TCL = true, ETCL = true, TCL = true }   -- the last is a part of it
 
@@ -30,20 +33,33 @@ local function refuse(name, text) error(exception.system(name, 0, "COMPLETED_NO"
 
 -- The place of the mistake is told in the only text that the exception has.
 local function compile(exp, id)
-  local matches, err = grammar.compile(exp.constraint_expr)
+  local matches, err = grammar.compile(exp.constraint_expr)           -- err: its tokens
   if not matches then
     raise("InvalidConstraint", { constr = { event_types = exp.event_types, constraint_expr = exp.constraint_expr .. "   <-- " .. err } })
   end
-  return { id = id, exp = exp, types = patterns.of(exp.event_types), matches = matches }
+  return { id = id, exp = exp, types = patterns.of(exp.event_types), matches = matches,
+           size = CONSTRAINT + #exp.constraint_expr + TOKEN * err + patterns.size(exp.event_types) }
+end
+
+-- What a stranger says.
+local function checked(self, exp, id)
+  patterns.check(exp.event_types, self.service.limits.types)
+  return compile(exp, id)
+end
+
+local function size(list)
+  local total = 0
+  for _, c in ipairs(list) do total = total + c.size end
+  return total
 end
 
 local function info(c) return { constraint_expression = c.exp, constraint_id = c.id } end
 
-local function find(self, id)
-  for i, c in ipairs(self.constraints) do
-    if c.id == id then return i, c end
-  end
-  raise("ConstraintNotFound", { id = id })
+-- A function that finds a constraint's place by its id.
+local function finder(self)
+  local places = {}
+  for i, c in ipairs(self.constraints) do places[c.id] = i end
+  return function(id) return places[id] or raise("ConstraintNotFound", { id = id }) end
 end
 
 local function check_room(self, more)
@@ -57,9 +73,10 @@ function servant.add_constraints(self, list)
   check_room(self, #list)
   local made, infos = {}, {}
   for i, exp in ipairs(list) do
-    made[i] = compile(exp, self.last + i)
+    made[i] = checked(self, exp, self.last + i)
     infos[i] = info(made[i])
   end
+  self.service:charge(self, "constraints", size(self.constraints) + size(made))
   table.move(made, 1, #made, #self.constraints + 1, self.constraints)
   self.last = self.last + #made
   save(self)
@@ -67,23 +84,25 @@ function servant.add_constraints(self, list)
 end
 
 function servant.modify_constraints(self, deleted, modified)
-  local after, at = table.move(self.constraints, 1, #self.constraints, 1, {}), {}
-  for _, m in ipairs(modified) do
-    local i = find(self, m.constraint_id)
-    after[i] = compile(m.constraint_expression, m.constraint_id)
+  local all, gone, after, find = table.move(self.constraints, 1, #self.constraints, 1, {}), {}, {}, finder(self)
+  for _, m in ipairs(modified) do all[find(m.constraint_id)] = checked(self, m.constraint_expression, m.constraint_id) end
+  for _, id in ipairs(deleted) do gone[find(id)] = true end
+  for i, c in ipairs(all) do
+    if not gone[i] then after[#after + 1] = c end
   end
-  for _, id in ipairs(deleted) do at[#at + 1] = find(self, id) end
-  table.sort(at, function(a, b) return a > b end)
-  for n, i in ipairs(at) do
-    if i ~= at[n - 1] then table.remove(after, i) end
-  end
+  self.service:charge(self, "constraints", size(after))
   self.constraints = after
   save(self)
 end
 
+-- The same one many times would make a large reply of a small request.
 function servant.get_constraints(self, ids)
-  local list = {}
-  for i, id in ipairs(ids) do list[i] = info(select(2, find(self, id))) end
+  local list, given, find = {}, {}, finder(self)
+  for i, id in ipairs(ids) do
+    local at = find(id)
+    if given[at] then refuse("NO_RESOURCES", ("constraint %d is asked for twice"):format(id)) end
+    list[i], given[at] = info(self.constraints[at]), true
+  end
   return list
 end
 
@@ -95,6 +114,7 @@ end
 
 function servant.remove_all_constraints(self)
   self.constraints = {}
+  self.service:charge(self, "constraints", 0)
   save(self)
 end
 
@@ -109,7 +129,8 @@ end
 function filter.matches(self, e)
   local domain, name = event.type_of(e)
   for _, c in ipairs(self.constraints) do
-    if (not c.types or patterns.match(c.types, domain, name)) and c.matches(e) then return true end
+    if not path.afford(1) then return false end
+    if (not c.types or patterns.match(c.types, domain, name, path.afford)) and c.matches(e) then return true end
   end
   return false
 end
@@ -170,6 +191,7 @@ function filter.restore(service, id, data)
     f.constraints[i] = compile({ constraint_expr = c.text, event_types = c.types }, c.id)
   end
   f.last = data.last
+  service:charge(f, "constraints", size(f.constraints), true)
   return f, "CosNotifyFilter::Filter"
 end
 
@@ -177,12 +199,19 @@ servant.describe = filter.describe
 
 -- ---- FilterAdmin ----
 
+local function charge(self, n) self.service:charge(self, "filters", n * filter.ATTACHED) end
+
 --- Gives a class of servants the operations of FilterAdmin. Such a servant has `filters` (a list of { id =, filter = }) and `last_filter`.
+--- One that is attached already keeps its id: it would be asked twice.
 function filter.add(class)
   function class.add_filter(self, reference)
     local f = reference and self.service.broker:servant(reference)
     if not f or getmetatable(f) ~= servant or f.gone then refuse("BAD_PARAM", "only filters of this service's factory can be attached") end
+    for _, a in ipairs(self.filters) do
+      if a.filter == f then return a.id end
+    end
     if #self.filters >= self.service.limits.constraints then refuse("NO_RESOURCES", "too many filters are attached") end
+    charge(self, #self.filters + 1)
     self.last_filter = self.last_filter + 1
     self.filters[#self.filters + 1] = { id = self.last_filter, filter = f }
     self.service:save(self)
@@ -198,6 +227,7 @@ function filter.add(class)
 
   function class.remove_filter(self, id)
     table.remove(self.filters, (at(self, id)))
+    charge(self, #self.filters)
     self.service:save(self)
   end
 
@@ -213,6 +243,7 @@ function filter.add(class)
 
   function class.remove_all_filters(self)
     self.filters = {}
+    charge(self, 0)
     self.service:save(self)
   end
 end

@@ -50,6 +50,7 @@ end
 
 -- Reads the token at self.at. A number is one only where a value may stand: behind a dot of a component there are positions (`digits`).
 local function scan(self, digits)
+  self.tokens = self.tokens + 1
   local text = self.text
   local at = text:find("%S", self.at) or #text + 1
   self.start, self.value = at, nil
@@ -182,6 +183,9 @@ end
 
 local function constant(value) return function() return value end end
 
+-- Each operator that is run is a step: see path.lua.
+local spend = path.spend
+
 local function factor(self)
   local token = self.token
   if token == "(" then
@@ -219,7 +223,10 @@ end
 local function negated(self)
   if not accept(self, "not") then return factor(self) end
   local inner = factor(self)
-  return function(event) return not path.truth(inner(event)) end
+  return function(event)
+    spend(1)
+    return not path.truth(inner(event))
+  end
 end
 
 -- Operators of one strength, from left to right.
@@ -230,7 +237,10 @@ local function level(inner, operators)
       local op, a = operators[self.token], left
       scan(self)
       local b = inner(self)
-      left = function(event) return op(a(event), b(event)) end
+      left = function(event)
+        spend(1)
+        return op(a(event), b(event))
+      end
     end
     return left
   end
@@ -247,7 +257,10 @@ local function once(inner, operators)
     if not op then return left end
     scan(self)
     local right = inner(self)
-    return function(event) return op(left(event), right(event)) end
+    return function(event)
+      spend(1)
+      return op(left(event), right(event))
+    end
   end
 end
 
@@ -260,7 +273,10 @@ local function among(self)
   if self.token == "name" then list = path.walk { path.variable(taken(self)) }
   elseif self.token == "$" then list = component(self)
   else expected(self, "a component, which begins with $,") end
-  return function(event) return path.among(left(event), list(event)) end
+  return function(event)
+    spend(1)
+    return path.among(left(event), list(event))
+  end
 end
 
 local comparison = once(among, { ["=="] = path.equal, ["!="] = path.different, ["<"] = path.less, ["<="] = path.at_most,
@@ -270,7 +286,10 @@ local function both(self)
   local left = comparison(self)
   while accept(self, "and") do
     local a, b = left, comparison(self)
-    left = function(event) return path.truth(a(event)) and path.truth(b(event)) end
+    left = function(event)
+      spend(1)
+      return path.truth(a(event)) and path.truth(b(event))
+    end
   end
   return left
 end
@@ -279,7 +298,10 @@ function either(self)
   local left = both(self)
   while accept(self, "or") do
     local a, b = left, both(self)
-    left = function(event) return path.truth(a(event)) or path.truth(b(event)) end
+    left = function(event)
+      spend(1)
+      return path.truth(a(event)) or path.truth(b(event))
+    end
   end
   return left
 end
@@ -288,28 +310,28 @@ local function always() return true end
 
 local function read(text)
   if #text > LONGEST then fail(LONGEST + 1, "the end of the constraint") end
-  if text:find "%S" == nil then return always end
-  local self = setmetatable({ text = text, at = 1, depth = 0 }, reader)
+  if text:find "%S" == nil then return always, 0 end
+  local self = setmetatable({ text = text, at = 1, depth = 0, tokens = 0 }, reader)
   scan(self)
   local whole = either(self)
   if self.token ~= "end" then expected(self, "an operator, or the end,") end
-  return function(event) return path.truth(whole(event)) end
+  return function(event) return path.truth(whole(event)) end, self.tokens
 end
 
---- -> a function that tells whether an event (see path.lua) matches, which never fails | nil, what is wrong and where
+--- -> a function that tells whether an event (see path.lua) matches, which never fails, of how many tokens | nil, what is wrong and where
 function grammar.compile(text)
-  local fine, f = pcall(read, text)
+  local fine, f, tokens = pcall(read, text)
   if not fine then
     if type(f) == "table" and f.at then return nil, ("at character %d: %s"):format(f.at, f.what) end
     error(f, 0)
   end
-  if f == always then return always end
+  if f == always then return always, 0 end
   return function(event)
     local done, result = pcall(f, event)
     if done then return result end
     if result ~= path.fault then error(result, 0) end
     return false
-  end
+  end, tokens
 end
 
 return grammar

@@ -175,14 +175,16 @@ local function peers_types(side)
     if mode:find "UPDATES_ON$" then
       error(exception.system("NO_IMPLEMENT", 0, "COMPLETED_NO", "changes are not told; ask by ALL_NOW_UPDATES_OFF"), 0)
     end
-    local list = {}
+    local list, known = {}, {}
     if mode ~= "ALL_NOW_UPDATES_OFF" then return list end
     for _, admin in pairs(self.channel.admins) do
       if admin.kind == side then
-        for _, other in pairs(admin.proxies) do list = patterns.changed(list, other.connected and other.types or {}, { patterns.ALL }) end
+        for _, other in pairs(admin.proxies) do
+          if other.connected then patterns.join(list, known, other.types) end
+        end
       end
     end
-    return list
+    return patterns.changed(list, {}, { patterns.ALL })
   end
 end
 
@@ -241,6 +243,7 @@ function part.restore(class, service, id, data, client)
   for name, value in pairs(data.qos or {}) do self.qos[name] = value end
   self.types, self.last_filter = data.types, data.last
   self.wanted = class.side == "consumers" and patterns.subscribed(data.types) or nil
+  service:charge(self, "types", patterns.size(data.types), true)
   service:attach(self, data.filters)
   if client then self.client = bound(self, client) end
   self.connected, self.used = true, mare.clock()

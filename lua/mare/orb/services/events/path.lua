@@ -9,7 +9,8 @@ local path = { fault = setmetatable({}, { __tostring = function() return "a cons
 
 local function fault() error(path.fault, 0) end
 
--- Steps that are left to the constraints of one event: properties and elements that are looked at. A stranger may have written them, and the event.
+-- Steps that are left to the constraints of one event: constraints, operators, properties and elements that are looked at, patterns of types. A
+-- stranger may have written them, and the event. Every part of a constraint that is run takes one at least.
 local left = math.huge
 
 --- From now on there are so many steps; then every constraint is false.
@@ -20,6 +21,14 @@ local function spend(n)
   if left < 0 then fault() end
 end
 
+--- Takes so many steps. False: they aren't there.
+function path.afford(n)
+  left = left - n
+  return left >= 0
+end
+
+path.spend = spend
+
 -- Aliases and anys are seen through.
 local function through(value, T)
   while true do
@@ -27,6 +36,7 @@ local function through(value, T)
     elseif T and T.kind == "alias" then T = T.type
     else return value, T end
     if value == nil then fault() end
+    spend(1)
   end
 end
 
@@ -36,15 +46,23 @@ local function member_of(value, T, name)
   value, T = through(value, T)
   if type(value) ~= "table" then fault() end
   if T and T.kind == "union" and value._field == name then
-    for _, m in ipairs(T.members) do
-      if m.name == name then return value._value, m.type end
+    for i, m in ipairs(T.members) do
+      if m.name == name then
+        spend(i // 8)
+        return value._value, m.type
+      end
     end
   end
   local found = value[name]
   if found == nil then fault() end
-  for _, m in ipairs(T and (T.members or T.state) or {}) do
-    if m.name == name then return found, m.type end
+  local members = T and (T.members or T.state) or {}
+  for i, m in ipairs(members) do
+    if m.name == name then
+      spend(i // 8)
+      return found, m.type
+    end
   end
+  spend(#members // 8)
   return found, nil
 end
 
@@ -87,9 +105,14 @@ function path.switch(label)
     value, T = through(value, T)
     if type(value) ~= "table" or value._value == nil then fault() end
     if label ~= nil and value._switch ~= label then fault() end
-    for _, m in ipairs(T and T.members or {}) do
-      if m.name == value._field then return value._value, m.type end
+    local members = T and T.members or {}
+    for i, m in ipairs(members) do
+      if m.name == value._field then
+        spend(i // 8)
+        return value._value, m.type
+      end
     end
+    spend(#members // 8)
     return value._value, nil
   end
 end
@@ -199,7 +222,11 @@ local function number(v)
 end
 
 local function comparable(a, b)
-  if type(a) == type(b) and (type(a) == "number" or type(a) == "string") then return a, b end
+  if type(a) == type(b) and type(a) == "number" then return a, b end
+  if type(a) == type(b) and type(a) == "string" then
+    spend(math.min(#a, #b) // 64)
+    return a, b
+  end
   return number(a), number(b)
 end
 
@@ -239,10 +266,10 @@ function path.divide(a, b)
   return number(a) / number(b)
 end
 
---- Is the left text a part of the right one?
+--- Is the left text a part of the right one? Its beginning may stand at every place of the right one, so they are compared as often.
 function path.within(a, b)
   if type(a) ~= "string" or type(b) ~= "string" then fault() end
-  spend(#b // 64)
+  spend(#b // 32 + #a * #b // 1024)
   return b:find(a, 1, true) ~= nil
 end
 

@@ -100,7 +100,7 @@ suppliers.connect_pull_supplier, suppliers.connect_any_pull_supplier, suppliers.
 
 -- What a supplier offers is kept, and limits nobody.
 function suppliers:offer_change(added, removed)
-  self.types = patterns.changed(self.types, added, removed)
+  patterns.change(self, added, removed)
   if self.connected then self.service:save(self) end
 end
 
