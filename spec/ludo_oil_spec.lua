@@ -1,8 +1,10 @@
 -- OiL's own LuDO: Lua source that is read and never run; clients of it are served where that is asked for.
+local mare = require "mare"
 local ludo = require "mare.ludo"
 local net = require "mare.net"
 local oil = require "mare.ludo.oil"
 local proc = require "spec.support.proc"
+local eventually = require "spec.support.serving".eventually
 
 local LIMIT = 30 * proc.slow
 
@@ -55,6 +57,12 @@ x",inf,-inf,{1,2,x=3,[4]="four",["end"]=5;{}}]]
     end
     assert.matches("nest too deep", refused("return " .. ("{"):rep(300)))
     assert.matches("more memory", refused("return " .. ("{},"):rep(10000) .. "1", 1 << 16))
+    local keys, near = {}, {}
+    for i = 1, 1 << 16 do keys[i] = ("[%d]=true"):format(i * ((1 << 17) - 1)) end
+    for i = 1, 10000 do near[i] = ("[%d]=1"):format(-3 * i) end
+    assert.matches("4096 keys that are numbers", refused("return {" .. table.concat(keys, ",") .. "}"))
+    assert.matches("4096 keys that are numbers", refused("return " .. ("{[2.5]=1},"):rep(5000) .. "1"))
+    assert.equal(1, (oil.decode("return {" .. table.concat(near, ",") .. "}")))
     math.randomseed(3)
     local source = oil.encode(1, "key", "operation", { 1, 2, { a = "b" } })
     for _ = 1, 1000 do
@@ -100,6 +108,42 @@ describe("a client of OiL's", function()
       assert.is_true(zero)
       assert.equal(3, ludo.proxy(("ludo://127.0.0.1:%d/it"):format(server.port)):add(1, 2))
     end)
+  end)
+
+  it("is answered what it asked before a shutdown, and the servant knows who calls", function()
+    local log, server = {}
+    server = ludo.init { oil = true, log = function(text) log[#log + 1] = text end }
+    server:serve({ wait = function(_, s) mare.sleep(s) return server:current().peer.host, server:current().operation end, n = 1 }, { key = "it" })
+    local conn, idle = assert(net.connect("127.0.0.1", server.port)), assert(net.connect("127.0.0.1", server.port))
+    assert.same({ 1, true, "127.0.0.1", "wait" }, call(idle, 1, "it", "wait", 0))
+    assert.matches("no operation 'n'", call(idle, 2, "it", "n")[3])
+    send(conn, oil.encode(7, "it", "wait", 0.1))
+    eventually(function()
+      for peer in pairs(server.pool.peers) do if peer.n > 0 then return true end end
+    end, "it is served")
+    server:shutdown(LIMIT)
+    assert.same({ 7, true, "127.0.0.1", "wait" }, select(2, receive(conn)))
+    assert.equal("", conn:read("a", LIMIT) or "")
+    assert.equal(0, server.pool.budget.held)
+    conn:close()
+    idle:close()
+    assert.same({}, log)
+  end)
+
+  it("whose call a shutdown does not wait for any longer is cancelled, and nothing of it counts", function()
+    local ended
+    local server = ludo.init { oil = true }
+    server:serve({ wait = function()
+      local guard <close> = setmetatable({}, { __close = function() ended = true end })   -- luacheck: ignore guard
+      mare.sleep(60)
+    end }, { key = "it" })
+    local conn <close> = assert(net.connect("127.0.0.1", server.port))
+    send(conn, oil.encode(1, "it", "wait"))
+    eventually(function() return server.pool.budget.held > 0 end, "it is served")
+    server:shutdown(0.01)
+    eventually(function() return ended end, "it is cancelled")
+    assert.equal("", conn:read("a", LIMIT) or "")
+    assert.equal(0, server.pool.budget.held)
   end)
 
   it("is closed where it is not, and where it sends what is too long or is code", function()

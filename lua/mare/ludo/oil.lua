@@ -8,6 +8,7 @@ error. What is read is bounded by `most` bytes, about, and DEPTH levels. LOOP 3 
 local oil = {}
 
 local DEPTH, MOST = 200, 64 << 20
+local NEAR, FAR = 1 << 16, 4096                   -- see scattered
 local PATIENT_LINE = 12                          -- digits of a length, and the line's end
 local KEYWORDS = { ["nil"] = true, ["true"] = true, ["false"] = true, inf = true, nan = true }
 local ESCAPES = { n = "\n", r = "\r", t = "\t", a = "\a", b = "\b", f = "\f", v = "\v", ["\\"] = "\\", ['"'] = '"', ["'"] = "'", ["\n"] = "\n" }
@@ -60,13 +61,21 @@ local function quoted(self)
   end
 end
 
+-- Lua chains numbers by their value alone: whoever sends a table's could put all into one chain, and each would be compared with all before it.
+-- Those near zero are too few for a long one, those of a sequence never meet; of others a message may have so many.
+local function scattered(self, key, length)
+  if math.type(key) == "integer" and (key == length + 1 or key > -NEAR and key < NEAR) then return end
+  self.far = self.far + 1
+  if self.far > FAR then bad(self, ("it has more than %d keys that are numbers and in no sequence"):format(FAR)) end
+end
+
 local value
 
 local function content(self, into)
   need(self, "{", "'{'")
   self.depth = self.depth + 1
   if self.depth > DEPTH then bad(self, "its tables nest too deep") end
-  local n = 0
+  local n, length = 0, 0                         -- values without a key; the sequence that keys give
   while not take(self, "}") do
     charge(self, 40)
     local key
@@ -83,6 +92,10 @@ local function content(self, into)
       end
     end
     if key ~= key then bad(self, "a key is not a number") end
+    if type(key) == "number" then
+      scattered(self, key, length)
+      if key == length + 1 then length = key end
+    end
     local v = value(self)
     if key ~= nil then into[key] = v else
       n = n + 1
@@ -159,7 +172,7 @@ end
 
 --- How many values, a list of them, and whether a zero followed | nil, what is wrong
 function oil.decode(text, most)
-  local self = setmetatable({ text = text, at = 1, left = most or MOST, depth = 0, tables = {}, zero = false }, reader)
+  local self = setmetatable({ text = text, at = 1, left = most or MOST, depth = 0, far = 0, tables = {}, zero = false }, reader)
   local fine, n, list, zero = pcall(values, self)
   if fine then return n, list, zero end
   return nil, "what came is no message of OiL's LuDO: " .. tostring(n)
@@ -218,10 +231,11 @@ end
 
 -- ---- serving: `self` is the pool ----
 
-local function call(self, key, operation, ...)
+local function call(self, job, key, operation, ...)
   local object = type(key) == "string" and self.broker.objects[key] or error(("there is no object '%s'"):format(tostring(key):sub(1, 60)), 0)
   local f = type(operation) == "string" and not operation:find "^_" and object[operation]
-  if not f then error(("object '%s' has no operation '%s'"):format(key:sub(1, 60), tostring(operation):sub(1, 60)), 0) end
+  if type(f) ~= "function" then error(("object '%s' has no operation '%s'"):format(key:sub(1, 60), tostring(operation):sub(1, 60)), 0) end
+  job.key, job.operation, job.running = key, operation, true
   return f(object, ...)
 end
 
@@ -245,11 +259,18 @@ local function size_of(self, peer, head)
   return size
 end
 
---- Serves a connection whose first byte is `head`, until it ends.
-function oil.serve(self, peer, head)
+-- Whether the reply was written. The request counts until then: a shutdown waits for it, and the servant knows who calls.
+local function request(self, job, peer, zero, list, n)
+  local text = answer(self, list[1], zero, pcall(call, self, job, table.unpack(list, 2, n)))
+  job.running = false
+  return peer.socket:write(text)
+end
+
+--- Serves a connection whose first byte is `head`, by the fiber of `job`, until it ends.
+function oil.serve(self, job, peer, head)
   local socket, purse = peer.socket, peer.purse
   socket:timeout(self.limits.reply)
-  while not peer.gone do
+  while not peer.gone and not peer.closing do
     local size, why = size_of(self, peer, head)
     if not size then
       if why then self.broker:note("a client of OiL's LuDO was closed: " .. why) end
@@ -263,8 +284,11 @@ function oil.serve(self, peer, head)
       self.broker:note("a client of OiL's LuDO was closed: " .. (n and "a request has an id, a key and an operation" or list))
       return
     end
-    local ok = socket:write(answer(self, list[1], zero, pcall(call, self, table.unpack(list, 2, n))))
-    purse:refund(size + 1024)
+    self.enter(job, peer, false, size + 1024)
+    local fine, ok = pcall(request, self, job, peer, zero, list, n)
+    job.running = false
+    self.depart(job, peer)
+    if not fine then error(ok, 0) end
     if not ok then return end
   end
 end

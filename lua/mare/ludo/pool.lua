@@ -81,7 +81,7 @@ local function run(self, job, key, operation, ...)
   if not object then none("NO_OBJECT", ("there is no object '%s'"):format(tostring(key):sub(1, 60))) end
   if type(operation) ~= "string" or operation:find "^_" then none("NO_OPERATION", "an operation is a name that does not begin with an underscore") end
   local f = object[operation]
-  if f == nil then none("NO_OPERATION", ("object '%s' has no operation '%s'"):format(key:sub(1, 60), operation:sub(1, 60))) end
+  if type(f) ~= "function" then none("NO_OPERATION", ("object '%s' has no operation '%s'"):format(key:sub(1, 60), operation:sub(1, 60))) end
   job.key, job.operation, job.running = key, operation, true
   return f(object, ...)
 end
@@ -168,6 +168,12 @@ local function depart(job, peer)
   peer.n = n - 1
 end
 
+local function enter(job, peer, id, size)
+  local n = peer.n + 1
+  job.id, job.slot, job.size = id, n, size
+  peer.n, peer[n] = n, job
+end
+
 local function cancel(self, peer, id)
   for i = 1, peer.n do
     local job = peer[i]
@@ -242,10 +248,8 @@ local function lead(self, job, peer)
     end
     local kind, id = head(message)
     if kind == CALL and not peer.closing then
-      local n = peer.n + 1
-      job.id, job.slot, job.size = id, n, size
-      peer.n, peer[n] = n, job
-      if n < self.limits.requests and not peer.purse:over() then arm(self, peer) else peer.full = true end
+      enter(job, peer, id, size)
+      if peer.n < self.limits.requests and not peer.purse:over() then arm(self, peer) else peer.full = true end
       if not serve(self, job, peer, message) then return not job.cancelled end
     else
       peer.purse:refund(size)
@@ -262,7 +266,7 @@ local function lead(self, job, peer)
 end
 
 -- Handshake and first bytes, within the time for that. False: it is no client of ours.
-local function greet(self, peer)
+local function greet(self, job, peer)
   local socket, broker = peer.socket, self.broker
   local deadline = mare.clock() + self.limits.handshake
   local function left() return math.max(0, deadline - mare.clock()) end
@@ -273,7 +277,7 @@ local function greet(self, peer)
   if broker.options.allow and not broker.options.allow(peer.who()) then return false, "'allow' said no" end
   local hello, err = socket:read(1, left())
   if hello and hello:find "%d" and broker.options.oil then
-    require("mare.ludo.oil").serve(self, peer, hello)
+    require("mare.ludo.oil").serve(self, job, peer, hello)
     return false
   end
   if hello == "L" then hello, err = socket:read(#HELLO - 1, left()) end
@@ -287,9 +291,9 @@ local function greet(self, peer)
   return true
 end
 
-local function welcome(self, peer)
+local function welcome(self, job, peer)
   if peer.greeted then return true end
-  local fine, yes, why = pcall(greet, self, peer)
+  local fine, yes, why = pcall(greet, self, job, peer)
   if fine and yes then return true end
   if not fine or why then self.broker:note("a client was refused: " .. tostring(fine and why or yes)) end
   drop(self, peer)
@@ -299,7 +303,7 @@ end
 function life(self, job)
   local guard <close> = job
   repeat
-    if welcome(self, job.peer) and not lead(self, job, job.peer) then return guard end
+    if welcome(self, job, job.peer) and not lead(self, job, job.peer) then return guard end
   until not rest(self, job)
   job.over = true
   forget(self, job)
@@ -368,5 +372,7 @@ function pool:stop(seconds)
   if self.standby then self.standby.fiber:wake() end
   for _, job in ipairs(resting) do job.fiber:wake() end
 end
+
+pool.enter, pool.depart = enter, depart
 
 return pool
