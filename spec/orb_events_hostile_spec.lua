@@ -37,6 +37,23 @@ describe("an event channel", function()
     end)
   end)
 
+  it("takes a type that only has the id of structured events for any other", function()
+    with({}, function(s)
+      local got, liar = {}, orb.init { timeout = channels.LIMIT, log = function() end }
+      listen(s, { push = function(_, any) table.insert(got, any._anyval.header) end })
+      liar:load [[
+        struct Lie { long header; };
+        #pragma ID Lie "IDL:omg.org/CosNotification/StructuredEvent:1.0"
+      ]]
+      local there = liar:proxy("corbaloc::" .. s.server:address() .. "/EventChannel", "CosEventChannelAdmin::EventChannel")
+      local p = there:for_suppliers():obtain_push_consumer()
+      p:connect_push_supplier(nil)
+      p:push { _anytype = liar:type "Lie", _anyval = { header = 7 } }
+      until_true(function() return got[1] == 7 end)
+      liar:close()
+    end)
+  end)
+
   it("takes types that nobody knows, and refuses bytes that are none", function()
     with({}, function(s)
       local got = {}

@@ -69,6 +69,7 @@ local function give(self, e)
 end
 
 local function serve(self)
+  local _ <close> = setmetatable({}, { __close = function() self.busy = false end })
   while not self.gone and not self.suspended do
     local e = self.queue:take(rules_of(self))
     if not e then break end
@@ -78,7 +79,6 @@ local function serve(self)
       break
     end
   end
-  self.busy = false
 end
 
 local function start(self)

@@ -72,10 +72,27 @@ local function read_header(e)
   if math.type(timeout) == "integer" and timeout > 0 then e.lifetime = timeout * TICK end
 end
 
---- An event that came as an any; `T` is the type of structured events.
+local function text(x) return type(x) == "string" end
+
+-- Is it one, as far as it is looked at here? A supplier may give any type the id of structured events.
+local function is_structured(s)
+  local header = type(s) == "table" and s.header
+  local fixed = type(header) == "table" and header.fixed_header
+  local kind = type(fixed) == "table" and fixed.event_type
+  if type(kind) ~= "table" or not (text(kind.domain_name) and text(kind.type_name) and text(fixed.event_name)) then return false end
+  for _, list in ipairs { header.variable_header or false, s.filterable_data or false } do
+    if type(list) ~= "table" then return false end
+    for _, p in ipairs(list) do
+      if type(p) ~= "table" or not text(p.name) or p.value == nil then return false end
+    end
+  end
+  return true
+end
+
+--- An event that came as an any; `T` is the type of structured events. What only has that type's id stays an any.
 function event.of_any(any, T)
   local e
-  if type(any) == "table" and rawget(any, "_anytype") and any._anytype.id == T.id then
+  if type(any) == "table" and rawget(any, "_anytype") and any._anytype.id == T.id and is_structured(any._anyval) then
     e = { structured = any._anyval, any = any, size = event.size(any._anyval), type = T }
     read_header(e)
   else

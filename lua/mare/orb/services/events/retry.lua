@@ -49,7 +49,9 @@ local function round(service)
     fibers[i] = mare.fiber.spawn { daemon = true, main = function()
       while at < #ready and not service.closed do
         at = at + 1
-        try(ready[at], dead)
+        local p = ready[at]
+        local fine, why = pcall(try, p, dead)
+        if not fine and not p.gone then retry.add(p, why) end    -- no memory, perhaps: later
       end
     end }
   end
@@ -57,11 +59,11 @@ local function round(service)
 end
 
 local function look_after(service)
+  local _ <close> = setmetatable({}, { __close = function() service.retrier = nil end })
   while #service.lost > 0 and not service.closed do
     mare.sleep(PAUSE)
     round(service)
   end
-  service.retrier = nil
 end
 
 --- A consumer couldn't be reached, for this reason. Its end, or another try later.

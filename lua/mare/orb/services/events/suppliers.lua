@@ -72,11 +72,11 @@ local function asked(self)
 end
 
 local function poll(self)
+  local _ <close> = setmetatable({}, { __close = function() self.busy = false end })
   while not self.gone and not self.suspended do
     local pause = asked(self)
     if pause then mare.sleep(pause) else mare.fiber.yield() end
   end
-  self.busy = false
 end
 
 local function start(self)
