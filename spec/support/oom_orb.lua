@@ -28,10 +28,10 @@ local function call(object)
   assert(not done)
 end
 
-local remote, enough
-function work.calls()                            -- the servant's process has memory enough
-  if not remote then
-    local orb = require "mare.orb"               -- without it no server is begun, which nobody would end
+local reference, enough
+local function served()                          -- an object whose process has memory enough
+  if not reference then
+    require "mare.orb"                           -- without it no server is begun, which nobody would end
     local place = channel.new()
     enough = place
     process.spawn(function()
@@ -41,12 +41,36 @@ function work.calls()                            -- the servant's process has me
       place:receive()
       broker:shutdown()
     end)
-    local broker = orb.init { timeout = PATIENCE }
-    broker:load(idl)
-    remote = broker:proxy(place:receive(), "I")
+    reference = place:receive()
   end
+  return reference
+end
+
+local function proxy_of(options)
+  local text, broker = served(), require "mare.orb".init(options)
+  broker:load(idl)
+  return broker:proxy(text, "I")
+end
+
+local remote
+function work.calls()
+  remote = remote or proxy_of { timeout = PATIENCE }
   local done, e = pcall(call, remote)
   if not done then exception(e) end
+end
+
+local watched
+local watcher = { name = "watcher" }
+function watcher.send_request(_, info) info:add_request_service_context(0x4d415245, "who calls") end
+function watcher:receive_reply(info) self.seen = info.result end
+function watcher:receive_exception(info) self.seen = info.received_exception_id end
+
+function work.interceptors()
+  watched = watched or proxy_of { timeout = PATIENCE, interceptors = { watcher } }
+  watcher.seen = nil
+  local done, e = pcall(call, watched)
+  if not done then exception(e) end
+  assert(watcher.seen)
 end
 
 -- An object and its caller, both with the memory that fails.
@@ -54,11 +78,11 @@ local function both(servant, know)
   local broker = require "mare.orb".init { host = "127.0.0.1", log = function() end }
   broker:load(idl)
   know(broker)
-  local reference = tostring(broker:serve(servant(broker), "I"))
+  local text = tostring(broker:serve(servant(broker), "I"))
   local client = require "mare.orb".init { timeout = PATIENCE, log = function() end }
   client:load(idl)
   know(client)
-  return client:proxy(reference, "I"), client
+  return client:proxy(text, "I"), client
 end
 
 local here

@@ -67,7 +67,7 @@ local leading = {}
 function leading.__close(l, err)
   local self = l.link
   if self.dead then return end
-  if err ~= nil then cancel(self, l.id) end
+  if err ~= nil then pcall(cancel, self, l.id) end     -- without memory for that he leaves all the same
   if not self.dead then leave(self) end
 end
 
