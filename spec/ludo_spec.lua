@@ -70,8 +70,20 @@ describe("a call", function()
       assert.equal(link.HELLO, conn:read(8, LIMIT))
       assert.equal("NO_OPERATION", (core.values(core.receive(conn, 1 << 20, LIMIT), server.world)))
       conn:close()
-      assert.equal("NO_OPERATION", failing(it.field, it).code)
+      local e = failing(it.field, it)              -- only functions are operations
+      assert.same({ "NO_OPERATION", "object 'it' has no operation 'field'" }, { e.code, e.message })
     end)
+  end)
+
+  it("of an object that was served with a misspelt option is never made", function()
+    local server <close> = ludo.init {}
+    local function refused(wanted, options)
+      local done, err = pcall(function() server:serve({}, options) end)
+      assert.is_false(done)
+      assert.matches("^[^\n]*ludo_spec.lua:%d+: serve: " .. wanted, err)
+    end
+    refused("there is no option 'kee'; there are args, key, processes", { kee = "x" })
+    refused("options are a table, not a string", "x")
   end)
 
   it("of what is not there says so", function()

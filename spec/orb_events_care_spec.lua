@@ -149,3 +149,27 @@ describe("a mistake of the program", function()
     end)
   end)
 end)
+
+describe("a mistake on the command line of mare events", function()
+  it("is found before anything is published, and says what was meant", function()
+    local server, port = serving()
+    local at = "corbaloc::127.0.0.1:" .. port .. "/"
+    local function refused(wanted, ...)
+      local r = proc.mare_command { "events", ... }
+      assert.equal(2, r.code, wanted)
+      assert.matches(wanted, r.err, 1, true)
+    end
+    local here = { "--host", "127.0.0.1", "--port", port }
+    refused("'{a=1}' has no type: { _anytype =", "push", here[1], here[2], here[3], here[4], "hello", "{a=1}")
+    refused("short expected (-32768 to 32767), got 70000", "push", here[1], here[2], here[3], here[4], "hello", '{_anytype="short", _anyval=70000}')
+    refused("'{1}' has no type", "notify", here[1], here[2], here[3], here[4], "Alarm", "list={1}")
+    for _, verb in ipairs { "ls", "listen" } do
+      refused("--at " .. at .. "EventChannel: that is a channel; name it by --channel", verb, "--at", at .. "EventChannel")
+      refused("NotificationService: that is no factory of channels as omniEvents has it; mare's is", verb, "--at", at .. "NotificationService")
+    end
+    local r = proc.mare_command { "events", "ls", "--json", "--at", at .. "omniEvents" }
+    assert.matches('"received":0', r.out, 1, true)
+    server:kill "TERM"
+    server:wait()
+  end)
+end)

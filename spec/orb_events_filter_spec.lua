@@ -94,6 +94,9 @@ describe("a constraint", function()
   it("that is wrong is refused with the place", function()
     for text, err in pairs {
       ["$a >"] = "at character 5: a value expected, got the end", ["a b"] = "at character 3: an operator, or the end, expected, got 'b'",
+      ["severity > 3"] = "at character 1: a component, which begins with $, expected, got 'severity'",
+      ["$a == 1 and 3 == (level)"] = "at character 19: a component, which begins with $, expected, got 'level'",
+      ["x != -1"] = "at character 1: a component, which begins with $, expected, got 'x'",
       ["(1"] = "at character 3: ')' expected, got the end", ["'x"] = "at character 1: a string that ends by ' expected",
       ["$.[1"] = "at character 3: a member, a position or a union's label in ( ) expected, got '['",
       ["1 == 2 == 3"] = "at character 8: an operator, or the end,",

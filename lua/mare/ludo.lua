@@ -158,7 +158,13 @@ local function ensure(self)
   self:listen_at(self.listener)
 end
 
+local SERVE = { key = true, processes = true, args = true }
+
 local function key_of(self, options)
+  if options ~= nil and type(options) ~= "table" then error("serve: options are a table, not a " .. type(options), 3) end
+  for name in pairs(options or {}) do
+    if not SERVE[name] then error(("serve: there is no option '%s'; there are args, key, processes"):format(tostring(name)), 3) end
+  end
   local key = options and options.key
   if key == nil then
     self.nkeys = self.nkeys + 1

@@ -34,7 +34,7 @@ Options are:
   --factory NAME     serving: binds the factory there, as clients of omniEvents want it (EventChannelFactory)
   --queue N          serving: events that may wait for a consumer (10000)
   --slow discard     serving: a consumer whose queue is full loses the oldest events; without it, it is dropped
-  --at REF           the service to ask, corbaloc::host:11169/omniEvents
+  --at REF           the service to ask, by its factory: corbaloc::host:11169/omniEvents
   --idl FILE         loads IDL; can be repeated
   --type TYPE        push: what the values are, "Mod::Alarm"
   --filter TEXT      listen: only events for which that is true, "$severity > 3 and $type_name == 'Alarm'"
@@ -113,7 +113,18 @@ local function address(o)
   return ("corbaloc::%s:%d/"):format(host, o.port or PORT)
 end
 
-local function factory(o, broker) return reach(broker, o.at or address(o) .. "omniEvents", "omniEvents::EventChannelFactory") end
+-- The factory that is asked for channels. Other objects of a service are taken for it.
+local function factory(o, broker)
+  local reference = o.at or address(o) .. "omniEvents"
+  local object = reach(broker, reference)
+  local fine, found = pcall(object._narrow, object, "omniEvents::EventChannelFactory")
+  if not fine then error({ text = said.words(found, reference) }, 0) end
+  if found then return found end
+  if object:_is_a "IDL:omg.org/CosEventChannelAdmin/EventChannel:1.0" then
+    error({ mistake = ("--at %s: that is a channel; name it by --channel"):format(reference) }, 0)
+  end
+  error({ mistake = ("--at %s: that is no factory of channels as omniEvents has it; mare's is corbaloc::HOST:PORT/omniEvents"):format(reference) }, 0)
+end
 
 local function called(o) return o.channel and o.channel[1] or "EventChannel" end
 
@@ -163,7 +174,7 @@ end
 function verbs.rm(o, broker, name) channel(o, broker, name).object:destroy() end
 
 -- A value as it is written: a literal if it looks like one, else a text.
-local function literal(o, broker, written)
+local function read(o, broker, written)
   if o.type then
     local known, T = pcall(broker.type, broker, o.type)
     if not known then error({ mistake = ("--type %s: %s"):format(o.type, tostring(T)) }, 0) end
@@ -174,6 +185,18 @@ local function literal(o, broker, written)
   if not (written:find "^%s*[{%['\"]" or tonumber(written) or written == "true" or written == "false") then return written end
   local value, err = text.read(broker, broker:type "any", written)
   if err then error({ mistake = err }, 0) end
+  return value
+end
+
+-- It is known that it can be sent before the first one is.
+local function literal(o, broker, written)
+  local value, T = read(o, broker, written), broker:type "any"
+  if type(value) == "table" and not rawget(value, "_anytype") then
+    error({ mistake = ("'%s' has no type: { _anytype = \"Mod::Alarm\", _anyval = %s }, or --type"):format(written, written) }, 0)
+  end
+  local program = broker.env:program { T }
+  local fine, err = pcall(program.encode, program, 0, value)
+  if not fine then error({ mistake = ("'%s': %s"):format(written, tostring(err)) }, 0) end
   return value
 end
 

@@ -186,6 +186,22 @@ local function constant(value) return function() return value end end
 -- Each operator that is run is a step: see path.lua.
 local spend = path.spend
 
+-- A number, or a word (`at`), as it stands: see mixed.
+local function literal(self, value, at)
+  local f = constant(value)
+  self.literals[f] = at or "number"
+  return f
+end
+
+-- A word beside a number is true or false for ever: somebody forgot the $.
+local function mixed(self, a, b)
+  local x, y = self.literals[a], self.literals[b]
+  local at = x == "number" and y or y == "number" and x
+  if math.type(at) == "integer" then
+    fail(at, ("a component, which begins with $, expected, got '%s'"):format(self.text:match("^\\?[%w_]+", at)))
+  end
+end
+
 local function factor(self)
   local token = self.token
   if token == "(" then
@@ -208,11 +224,12 @@ local function factor(self)
     if self.token ~= "number" then expected(self, "a number") end
     local value = token == "-" and -self.value or self.value
     scan(self)
-    return constant(value)
+    return literal(self, value)
   elseif token == "number" or token == "string" or token == "name" then   -- a name alone is a label of an enum
-    local value = self.value
+    local value, at = self.value, self.start
     scan(self)
-    return constant(value)
+    if token == "string" then return constant(value) end
+    return literal(self, value, token == "name" and at or nil)
   elseif token == "TRUE" or token == "FALSE" then
     scan(self)
     return constant(token == "TRUE")
@@ -257,6 +274,7 @@ local function once(inner, operators)
     if not op then return left end
     scan(self)
     local right = inner(self)
+    mixed(self, left, right)
     return function(event)
       spend(1)
       return op(left(event), right(event))
@@ -311,7 +329,7 @@ local function always() return true end
 local function read(text)
   if #text > LONGEST then fail(LONGEST + 1, "the end of the constraint") end
   if text:find "%S" == nil then return always, 0 end
-  local self = setmetatable({ text = text, at = 1, depth = 0, tokens = 0 }, reader)
+  local self = setmetatable({ text = text, at = 1, depth = 0, tokens = 0, literals = {} }, reader)
   scan(self)
   local whole = either(self)
   if self.token ~= "end" then expected(self, "an operator, or the end,") end
