@@ -45,6 +45,20 @@ describe("a call", function()
   end)
 end)
 
+describe("a broker", function()
+  it("refuses an interceptor that is not in a list, and a file's reference without a whole path", function()
+    local function f() end
+    for _, wrong in ipairs { { name = "t", send_request = f }, { foo = 1 }, { { send_request = f }, name = "t" } } do
+      local fine, e = pcall(orb.init, { interceptors = wrong })
+      assert.is_false(fine)
+      assert.matches("interceptors is a list of them.*it has '%a", tostring(e))
+    end
+    local broker <close> = orb.init()
+    for _, wrong in ipairs { "file:ref.ior", "file:" } do raises("BAD_PARAM", wrong, broker.proxy, broker, wrong) end
+    raises("BAD_PARAM", "/no/such/file", broker.proxy, broker, "file:/no/such/file")
+  end)
+end)
+
 describe("a servant", function()
   it("whose method is no function lacks it, and the log says what is there", function()
     with({ twice = 7, none = {}, _get_size = "three", note = setmetatable({}, { __index = {} }) }, "Odd", function(odd, here, log)

@@ -91,6 +91,25 @@ describe("a client without IDL", function()
     end, { repository = true })
   end)
 
+  it("asks for an interface that was only declared in what it learned, before a callback of it is called", function()
+    local server, client = orb.init { host = "127.0.0.1" }, orb.init { repository = true, host = "127.0.0.1" }
+    local other = orb.init { repository = true, host = "127.0.0.1" }
+    server:load "interface Listener { string moved(in long t); }; interface Hub { string sub(in Listener l); };"
+    server:serve({ sub = function(_, l) return l:moved(3) end }, "Hub", { key = "hub" })
+    local at = "corbaloc::1.2@" .. server:address() .. "/hub"
+    local hub = client:proxy(at)
+    local listener = { moved = function(_, t) return "served " .. t end }
+    local fine, err = pcall(function()
+      client:serve(listener, "Listener")
+      assert.equal("served 3", hub:sub(listener))
+      assert.equal("passed 3", other:proxy(at):sub { moved = function(_, t) return "passed " .. t end })
+    end)
+    other:shutdown(5)
+    client:shutdown(5)
+    server:shutdown(5)
+    if not fine then error(err, 0) end
+  end)
+
   it("asks once, and an attribute that is the first to be used is found", function()
     with_bank(function(reference, broker)
       local client <close> = orb.init { repository = true }

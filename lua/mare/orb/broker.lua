@@ -178,7 +178,7 @@ function broker:interface(name)
   if of_events then know_events(self, of_events) end
   local def = know_own(self, name)
   if def and def.kind == "interface" and not (def.forward and self.teacher) then return def end
-  local learned = self.teacher and type(name) == "string" and self.teacher:named(name)
+  local learned = self.teacher and (def and self.teacher:complete(def.id) or type(name) == "string" and self.teacher:named(name))
   if learned then return learned end
   if def and def.kind == "interface" then return def end
   local meant = near(tostring(name), interfaces(self.repository.contents, {}))

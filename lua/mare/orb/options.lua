@@ -198,6 +198,17 @@ local function check_limits(limits)
   end
 end
 
+-- Each one is checked when it is registered; what isn't in the list would never be.
+local function check_interceptors(list)
+  if list == nil then return end
+  if type(list) ~= "table" then error("orb.init: interceptors is a list of them", 0) end
+  for name in pairs(list) do
+    if math.type(name) ~= "integer" or name < 1 or name > #list then
+      error(("orb.init: interceptors is a list of them, such as { { name = \"t\", send_request = f } }; it has '%s'"):format(tostring(name)), 0)
+    end
+  end
+end
+
 local REPOSITORY = { at = true, definitions = true, bytes = true, depth = true, time = true }
 
 local function check_repository(value)
@@ -244,7 +255,7 @@ local function check_own(given)
     if given[name] ~= nil and type(given[name]) ~= "string" then error(("orb.init: %s is a text"):format(name), 0) end
   end
   if given.context ~= nil and type(given.context) ~= "table" then error("orb.init: context is a table of names and texts", 0) end
-  if given.interceptors ~= nil and type(given.interceptors) ~= "table" then error("orb.init: interceptors is a list of them", 0) end
+  check_interceptors(given.interceptors)
   check_repository(given.repository)
   if given.allow ~= nil and type(given.allow) ~= "function" then error("orb.init: allow is a function(peer)", 0) end
 end

@@ -38,7 +38,8 @@ local function from_corbaname(broker, text, followed)
 end
 
 local function from_file(broker, text, followed)
-  local path = text:match("^[Ff][Ii][Ll][Ee]://(.*)$")
+  local path = text:match("^%a+://(.*)$") or text:match("^%a+:(/.*)$")          -- file:/path is RFC 8089's
+  if not path then bad(9, text .. ": a file's reference is file:///path, with the whole path") end
   path = (path:match("^localhost(/.*)$") or path):gsub("%%(%x%x)", function(d) return string.char(tonumber(d, 16)) end)
   local file, err = io.open(path, "rb")
   if not file then bad(9, text .. ": " .. err) end

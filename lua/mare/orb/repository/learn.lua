@@ -48,12 +48,12 @@ local function given(self)
   return self.object
 end
 
-local function reader(self)
+local function reader(self, repository)
   local left = {}
   for name, value in pairs(self.limits) do left[name] = value end
   left.definitions, left.bytes = left.definitions - self.n, left.bytes - self.bytes
   left.known = read.known(self.broker.repository)
-  left.repository = self.at ~= true and given(self) or nil
+  left.repository = repository or self.at ~= true and given(self) or nil
   return read.new(self.broker, left)
 end
 
@@ -67,6 +67,9 @@ local function load(self, r, model, is)
   local fine, err = pcall(broker.load, broker, r:text(), { name = "interface repository" })
   if not fine then refuse("what the interface repository says of '%s' is no correct IDL: %s", id, tostring(err):sub(1, 500)) end
   self.n, self.bytes = self.n + r.n, self.bytes + r.nbytes
+  for of, m in pairs(r.models) do                -- what was only declared can be asked for there
+    if m.forward and not self.declared[of] then self.declared[of] = r.repository end
+  end
   return broker.repository:lookup(id)
 end
 
@@ -117,6 +120,16 @@ function teacher:learn(object)
   return once(self, object, state)
 end
 
+--- The whole definition of an interface that was only declared in what was learned, from the repository that declared it; nil: none did.
+function teacher:complete(id)
+  local repository = self.declared[id]
+  if not repository then return nil end
+  local r = reader(self, repository)
+  local def = load(self, r, r:id(id))
+  self.declared[id] = nil
+  return def
+end
+
 --- The definition of an interface that the given repository has by this name or id; nil: none, or no repository was given.
 function teacher:named(name)
   if self.at == true then return nil end
@@ -133,7 +146,8 @@ function learn.new(broker)
   if type(option) ~= "table" then option = { at = option } end
   local limits = {}
   for name, value in pairs(read.limits) do limits[name] = option[name] or value end
-  return setmetatable({ broker = broker, at = option.at == nil or option.at, limits = limits, n = 0, bytes = 0 }, teacher)
+  return setmetatable({ broker = broker, at = option.at == nil or option.at, limits = limits, n = 0, bytes = 0,
+                        declared = {} }, teacher)                       -- id of an interface that was only declared -> the repository that has it
 end
 
 return learn
