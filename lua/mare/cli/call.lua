@@ -147,6 +147,7 @@ local function prepare(o)
       error("the reference does not tell its interface: add --interface with one of " .. table.concat(names, ", "), 0)
     elseif o.operation:sub(1, 1) ~= "_" then
       local why = orb.state(object).unlearned
+      if why and tostring(why):find("NO_PERMISSION", 1, true) then error({ failure = tostring(why) }, 0) end   -- IDL would not help
       error("nothing is known of the object's interface: " .. (why and why .. "; " or "") .. "add --idl with the file that defines it", 0)
     end
   end
