@@ -20,7 +20,7 @@ end
 
 local function listener(port, ...)
   local child = assert(mare.subprocess.spawn { proc.bin, "events", "listen", "--host", "127.0.0.1", "--port", port, ... })
-  assert.equal("listening", child.stderr:read("l", channels.LIMIT))
+  assert.equal("listening", channels.line(child.stderr))
   return child
 end
 
