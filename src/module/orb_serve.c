@@ -15,7 +15,7 @@
  * that are read, then for each of some hundred pairs what `parts` names; beside it, in C, where these lie. A pair is found by a hash of its
  * bytes, which are then compared. The record forgets all of them when an object is removed.
  */
-#include "module/orb.h"
+#include "module/orb_serving.h"
 #include "module/net.h"
 #include "process/strand.h"
 #include "run/replay.h"
@@ -23,45 +23,10 @@
 #include <string.h>
 
 enum { SERVED = 1, REPLIED, FAILED, LATE };     /* results; LATE: nothing came in time */
-enum { BEFORE = 1, DURING, AFTER };              /* job.phase, see dispatch.lua */
 enum { COST = 4096 };                            /* bytes that a request counts beside its own */
 enum { TURN = 64 };                              /* requests before other fibers get their turn, as in leader.lua */
 
-#define FIELDS(F) \
-  F(n) F(closing) F(gone) F(full) F(patience) F(purse) F(connection) \
-  F(asked) F(nunfinished) F(passed) F(incompatible) F(codec) F(bits) F(limit) \
-  F(budget) F(held) F(closed) F(share) F(busy) F(guest) F(nwaiting) \
-  F(standby) F(fiber) F(peer) \
-  F(id) F(slot) F(size) F(response) F(phase) F(call) F(key) F(operation) F(silent) F(cancelled) \
-  F(servant) F(forward) F(calls) F(dynamic) F(plain) F(arguments) F(results) F(__index) \
-  F(told) F(fast) F(flat) F(request_id) F(def) F(_point) F(_reached) F(_at) F(_args) F(_results) F(_contexts) F(_message) F(_heard) \
-  F(_job) F(_entry) F(_call) F(_def) F(_key)
-enum { FIELDS(MR_F_NUMBER) NFIELDS };
 static const char *const names[] = { FIELDS(MR_F_NAME) };
-
-enum parts { ENTRY, CALL, ARGUMENTS, RESULTS, KEY, OPERATION, PARTS };
-enum { ROWS = 128, TOLD_AT = NFIELDS + PARTS * ROWS };         /* in the list: the interceptors' list, and an info, if there are any */
-
-typedef struct row { uint32_t hash; mr_program *arguments, *results; mr_slot method; } row;   /* results NULL: it is empty */
-typedef struct serving {
-  uintptr_t tag;
-  raw_table *list;
-  mr_slot slots[NFIELDS];
-  row rows[ROWS];
-  mr_slice in, out;                              /* the request that is about to be decoded, the reply that is about to be written; p NULL: none */
-  size_t body;                                   /* of the request: where its arguments begin */
-  mr_program *arguments;
-  int told;                                      /* there are interceptors */
-  uint32_t ncontexts;
-} serving;
-
-static const char serving_tag;
-
-static serving *serving_at(lua_State *L, int idx) {
-  serving *s = lua_rawlen(L, idx) >= sizeof *s ? (serving *)lua_touserdata(L, idx) : NULL;
-  if (!s || s->tag != ((uintptr_t)&serving_tag ^ (uintptr_t)s)) luaL_argerror(L, idx, "record of a pool's requests expected");
-  return s;
-}
 
 /* ---- objects and operations that were met before ---- */
 
@@ -71,15 +36,15 @@ static int is_text(const raw_value *v, mr_slice s) {
   return n == s.len && memcmp(t->text, s.p, n) == 0;
 }
 
-static const raw_value *parts_of(const serving *s, size_t i) { return s->list->array + NFIELDS + PARTS * i; }
+static const raw_value *parts_of(const mr_serving *s, size_t i) { return s->list->array + NFIELDS + PARTS * i; }
 
-static int find_row(const serving *s, uint32_t hash, const mr_giop *g) {
+static int find_row(const mr_serving *s, uint32_t hash, const mr_giop *g) {
   size_t i = hash % ROWS;
   if (!s->rows[i].results || s->rows[i].hash != hash) return 0;
   return is_text(parts_of(s, i) + KEY, g->key) && is_text(parts_of(s, i) + OPERATION, g->operation);
 }
 
-static void clear_row(lua_State *L, serving *s, int list, size_t i) {
+static void clear_row(lua_State *L, mr_serving *s, int list, size_t i) {
   s->rows[i].results = NULL;
   for (int k = 1; k <= PARTS; k++) {
     lua_pushboolean(L, 0);
@@ -88,7 +53,7 @@ static void clear_row(lua_State *L, serving *s, int list, size_t i) {
 }
 
 /* Stack: from `at` on entry, call, key, operation. 1: it is a method of an active object that is no function. */
-static int is_plain(lua_State *L, serving *s, int at) {
+static int is_plain(lua_State *L, mr_serving *s, int at) {
   raw_table *entry = mr_table_at(L, at), *calls = entry ? TABLE(entry, s, calls) : NULL;
   if (!calls || IS_SET(entry, s, dynamic)) return 0;
   raw_push(L, RAW_TABLE, (uintptr_t)calls);
@@ -107,7 +72,7 @@ static void push_field(lua_State *L, const raw_table *t, mr_slot *s) {
 }
 
 /* Takes the pair into the row, if it is one of those that are ordinary. 0: it is not. The record is at 1, its objects at 2 in its user values. */
-static int fill_row(lua_State *L, serving *s, uint32_t hash, const mr_giop *g) {
+static int fill_row(lua_State *L, mr_serving *s, uint32_t hash, const mr_giop *g) {
   static const int order[PARTS] = { [ENTRY] = 1, [CALL] = 2, [KEY] = 3, [OPERATION] = 4, [ARGUMENTS] = 5, [RESULTS] = 6 };
   int top = lua_gettop(L), list = top + 1;
   size_t i = hash % ROWS;
@@ -144,7 +109,7 @@ static int fill_row(lua_State *L, serving *s, uint32_t hash, const mr_giop *g) {
 
 /* forget(record): an object is none any more */
 static int l_forget(lua_State *L) {
-  serving *s = serving_at(L, 1);
+  mr_serving *s = mr_serving_at(L, 1);
   lua_settop(L, 1);
   lua_getiuservalue(L, 1, 1);
   for (size_t i = 0; i < ROWS; i++)
@@ -154,7 +119,7 @@ static int l_forget(lua_State *L) {
 
 /* tell(record, list, info): from now on the interceptors of the list are told of requests; this info is used, where it is not in use */
 static int l_tell(lua_State *L) {
-  serving *s = serving_at(L, 1);
+  mr_serving *s = mr_serving_at(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
   luaL_checktype(L, 3, LUA_TTABLE);
   lua_settop(L, 3);
@@ -169,7 +134,7 @@ static int l_tell(lua_State *L) {
 /* ---- is it one of those? ---- */
 
 /* The method, looked up as Lua would, as long as there are only tables on the way. NULL: it is none, or Lua finds it. */
-static const raw_value *method_of(const raw_table *servant, serving *s, row *r) {
+static const raw_value *method_of(const raw_table *servant, mr_serving *s, row *r) {
   for (int level = 0; level < 8; level++) {
     const raw_value *v = mr_slot_in(servant, &r->method);
     if (v && !raw_isnil(v->tt)) return (v->tt & 15) == (RAW_FUNCTION & 15) ? v : NULL;
@@ -203,21 +168,21 @@ static int is_request(const char *p, size_t n, mr_giop *g, size_t *length) {
 typedef struct state { raw_table *job, *peer, *connection, *purse, *budget, *standby; int64_t held, all; } state;
 
 /* Nobody waits for room; what is held is known now. */
-static int is_calm(serving *s, state *t) {
+static int is_calm(mr_serving *s, state *t) {
   int64_t waiting;
   if (!INTEGER(t->purse, s, held, &t->held) || !INTEGER(t->budget, s, held, &t->all) || !INTEGER(t->budget, s, nwaiting, &waiting)) return 0;
   return !IS_SET(t->purse, s, closed) && !IS_SET(t->budget, s, guest) && !waiting;
 }
 
 /* Would so many bytes more leave room for others? See budget.lua: what is asked here is more. */
-static int is_room(serving *s, state *t, int64_t more) {
+static int is_room(mr_serving *s, state *t, int64_t more) {
   int64_t share, busy;
   if (!is_calm(s, t) || !INTEGER(t->budget, s, share, &share) || !INTEGER(t->budget, s, busy, &busy)) return 0;
   return t->held + more <= share && t->all + more <= busy;
 }
 
 /* The record is at 1, the pool at 2, the job at 3, the peer at 4. */
-static int get_state(lua_State *L, serving *s, state *t) {
+static int get_state(lua_State *L, mr_serving *s, state *t) {
   raw_table *pool = mr_table_at(L, 2);
   t->job = mr_table_at(L, 3);
   t->peer = mr_table_at(L, 4);
@@ -230,14 +195,14 @@ static int get_state(lua_State *L, serving *s, state *t) {
 }
 
 /* No message has begun to come, nor does the one before still count. */
-static int is_between(serving *s, const state *t) {
+static int is_between(mr_serving *s, const state *t) {
   int64_t asked, unfinished, passed;
   if (!INTEGER(t->connection, s, asked, &asked) || !INTEGER(t->connection, s, nunfinished, &unfinished)) return 0;
   return INTEGER(t->connection, s, passed, &passed) && !(asked | unfinished | passed);
 }
 
 /* So many requests of the connection are in progress, and it takes more. */
-static int is_open(serving *s, const state *t, int64_t requests) {
+static int is_open(mr_serving *s, const state *t, int64_t requests) {
   int64_t n;
   return INTEGER(t->peer, s, n, &n) && n == requests && !IS_SET(t->peer, s, closing) && !IS_SET(t->peer, s, gone) && !IS_SET(t->peer, s, full) &&
          !IS_SET(t->connection, s, incompatible);
@@ -246,7 +211,7 @@ static int is_open(serving *s, const state *t, int64_t requests) {
 /* ---- serving ---- */
 
 /* The job and its peer become what admit, request and serve of the Lua side would make of them. */
-static void begin_job(lua_State *L, serving *s, const state *t, const mr_giop *g, size_t length, const raw_value *parts, int64_t codec) {
+static void begin_job(lua_State *L, mr_serving *s, const state *t, const mr_giop *g, size_t length, const raw_value *parts, int64_t codec) {
   raw_value job = { (uintptr_t)t->job, RAW_TABLE }, peer = { (uintptr_t)t->peer, RAW_TABLE };
   int64_t size = (int64_t)length + COST, bits = g->little | g->minor << 1;
   mr_slot_put(L, 3, SLOT(s, call), parts + CALL);
@@ -271,7 +236,7 @@ static void begin_job(lua_State *L, serving *s, const state *t, const mr_giop *g
 
 /* The servant has returned; its results begin at the index ctx. The reply is in s->out, or, a long one, the function's result. */
 static int execute_k(lua_State *L, int status, lua_KContext ctx) {
-  serving *s = serving_at(L, 1);
+  mr_serving *s = mr_serving_at(L, 1);
   raw_table *job = mr_table_at(L, 4);
   mr_program *results = mr_program_at(L, 3);
   int64_t id = 0, codec = 0;
@@ -285,7 +250,7 @@ static int execute_k(lua_State *L, int status, lua_KContext ctx) {
 
 /* In protected mode: record, arguments' program or false, results' program, job, method, servant. */
 static int execute(lua_State *L) {
-  serving *s = serving_at(L, 1);
+  mr_serving *s = mr_serving_at(L, 1);
   raw_table *job = mr_table_at(L, 4);
   mr_program *arguments = s->arguments;
   mr_slice in = s->in;
@@ -302,167 +267,8 @@ static int execute(lua_State *L) {
   return execute_k(L, LUA_OK, first);
 }
 
-/* ---- with interceptors (lua/mare/orb/intercept/server.lua) ---- */
-
-/*
- * What they see, the info, is a table that is used for one request after another; a request that finds it in use makes another. What is raised on
- * the way ends in Lua, as FAILED: the job leads to the info, and that says by _point at which stage it was, and of which interceptor. The stack: what execute gets, the
- * object's entry, the interceptors' list, the info, the arguments, the results.
- */
-enum stage { DECODE = -1, SERVANT = -2, FREE = 0, STARTS, MIDDLE, ENDS };    /* from STARTS on it is the point at which interceptors are told */
-enum { ENTRY_AT = 7, LIST_AT, INFO_AT, ARGUMENTS_AT = INFO_AT + 3, STRIDE = 4, MANY = 1000 };   /* before the arguments: two values of their program */
-
-static int told_k(lua_State *L, int status, lua_KContext ctx);
-static lua_KContext context(int stage, int i, int n) { return (lua_KContext)(stage & 7) | (lua_KContext)i << 3 | (lua_KContext)n << 16; }
-
-static raw_table *told_list(const serving *s) { return (raw_table *)(uintptr_t)s->list->array[TOLD_AT].bits; }
-
-/* Pushes the list and an info: the one that is kept, or a new one. */
-static void push_info(lua_State *L, serving *s) {
-  const raw_value *list = s->list->array + TOLD_AT, *info = list + 1;
-  int64_t stage;
-  raw_push(L, list->tt, list->bits);
-  if (PORT_LIKELY(INTEGER((raw_table *)(uintptr_t)info->bits, s, _point, &stage) && stage == FREE)) {
-    raw_push(L, info->tt, info->bits);
-    return;
-  }
-  lua_getfield(L, LIST_AT, "fresh");
-  lua_call(L, 0, 1);
-}
-
-/* The info becomes that of the job's request. */
-static void describe(lua_State *L, serving *s, raw_table *job, mr_slice message) {
-  raw_table *info = mr_table_at(L, INFO_AT), *call = TABLE(job, s, call);
-  raw_value table = { (uintptr_t)job, RAW_TABLE }, itself = { (uintptr_t)info, RAW_TABLE };
-  int64_t id = 0;
-  if (PORT_UNLIKELY(!info || !call)) luaL_error(L, "an info and a call expected");
-  INTEGER(job, s, id, &id);
-  SET_INTEGER(info, s, request_id, id);
-  SET_INTEGER(info, s, _point, DECODE);
-  SET_INTEGER(info, s, _reached, 0);
-  const raw_value *entry = raw_arguments(L) + ENTRY_AT - 1, *before = mr_slot_in(info, SLOT(s, _entry));
-  if (TABLE(info, s, _call) != call || !before || before->bits != entry->bits) {
-    mr_slot_put(L, INFO_AT, SLOT(s, _entry), entry);
-    mr_slot_put(L, INFO_AT, SLOT(s, operation), mr_slot_in(job, SLOT(s, operation)));
-    mr_slot_put(L, INFO_AT, SLOT(s, _key), mr_slot_in(job, SLOT(s, key)));
-    mr_slot_put(L, INFO_AT, SLOT(s, _call), mr_slot_in(job, SLOT(s, call)));
-    mr_slot_put(L, INFO_AT, SLOT(s, _def), mr_slot_in(call, SLOT(s, def)));
-  }
-  mr_slot_put(L, INFO_AT, SLOT(s, _job), &table);
-  mr_slot_put(L, 4, SLOT(s, told), &itself);
-  if (PORT_UNLIKELY(s->ncontexts)) {             /* who asks for one looks for it there */
-    raw_push(L, RAW_SHORT, SLOT(s, _message)->key);
-    lua_pushlstring(L, message.p, message.len);
-    lua_rawset(L, INFO_AT);
-  }
-}
-
-/* Calls the function of the i-th interceptor that is its `which`-th value, if it has one. */
-static void tell(lua_State *L, serving *s, int i, int which, lua_KContext ctx) {
-  raw_table *flat = TABLE(mr_table_at(L, LIST_AT), s, flat);
-  const raw_value *v = flat && (uint32_t)(STRIDE * i + which) < raw_arraysize(flat) ? flat->array + STRIDE * i : NULL;
-  if (!v || v[which].tt == RAW_FALSE) return;
-  raw_push(L, v[which].tt, v[which].bits);
-  raw_push(L, v->tt, v->bits);
-  mr_push_again(L, INFO_AT, 1);
-  lua_callk(L, 2, 0, ctx, told_k);
-}
-
-/* All have been told: the reply, whose values begin at `first`. The info waits for the next request. */
-static int answer(lua_State *L, serving *s, raw_table *job, int first) {
-  raw_table *info = mr_table_at(L, INFO_AT), *contexts = TABLE(info, s, _contexts);
-  int n = lua_gettop(L) - first + 1;
-  int64_t id = 0, codec = 0;
-  mr_program *results = mr_program_at(L, 3);
-  luaL_argcheck(L, results && INTEGER(job, s, id, &id) && INTEGER(job, s, codec, &codec), 1, "a request in progress expected");
-  SET_INTEGER(job, s, phase, AFTER);
-  SET_INTEGER(info, s, _point, FREE);
-  if (contexts) {
-    raw_push(L, RAW_TABLE, (uintptr_t)contexts);
-    lua_replace(L, 2);
-    SET_BOOLEAN(info, s, _contexts, 0);
-  }
-  if (IS_SET(info, s, _message)) SET_BOOLEAN(info, s, _message, 0);
-  if (IS_SET(info, s, _heard)) SET_BOOLEAN(info, s, _heard, 0);
-  if (mr_program_answer(L, results, 3, (uint32_t)id, (int)codec | CDR_BULK, first, n, contexts ? 2 : 0, &s->out)) return 0;
-  s->out.p = NULL;
-  return 1;
-}
-
-/* Goes on behind step i of the stage. n: of the arguments */
-static int tell_all(lua_State *L, serving *s, int stage, int i, int n) {
-  raw_table *job = mr_table_at(L, 4);
-  int64_t count = 0;
-  luaL_argcheck(L, job && mr_table_at(L, INFO_AT), 4, "a request in progress expected");
-  INTEGER(mr_table_at(L, LIST_AT), s, n, &count);
-  for (;;) {
-    raw_table *info = mr_table_at(L, INFO_AT);
-    if (stage == STARTS || stage == MIDDLE) {
-      if (stage == STARTS) SET_INTEGER(info, s, _reached, i + 1);
-      if (++i < count) {
-        if (stage == MIDDLE) SET_INTEGER(info, s, _at, i + 1);
-        tell(L, s, i, stage == STARTS ? 1 : 2, context(stage, i, n));
-        continue;
-      }
-      i = -1;
-      if (stage == STARTS) {
-        SET_INTEGER(info, s, _point, stage = MIDDLE);
-        continue;
-      }
-      SET_INTEGER(info, s, _point, stage = SERVANT);
-      SET_INTEGER(job, s, phase, DURING);
-      if (PORT_UNLIKELY(n > 2)) luaL_checkstack(L, n + LUA_MINSTACK, NULL);
-      mr_push_again(L, 5, 2);
-      mr_push_again(L, ARGUMENTS_AT, n);
-      lua_callk(L, n + 1, LUA_MULTRET, context(SERVANT, 0, n), told_k);
-    } else if (stage == SERVANT) {
-      int from = ARGUMENTS_AT + n, many = lua_gettop(L) - from + 1;
-      if (many) mr_slot_fill(L, TABLE(info, s, _results), SLOT(s, n), from, many);
-      SET_INTEGER(info, s, _point, stage = ENDS);
-      i = (int)count;
-    } else {
-      if (--i < 0) return answer(L, s, job, ARGUMENTS_AT + n);
-      SET_INTEGER(info, s, _reached, i);
-      tell(L, s, i, 3, context(ENDS, i, n));
-    }
-  }
-}
-
-static int told_k(lua_State *L, int status, lua_KContext ctx) {
-  (void)status;
-  return tell_all(L, serving_at(L, 1), (ctx & 7) == (SERVANT & 7) ? SERVANT : (int)(ctx & 7), (int)(ctx >> 3 & 0x1fff), (int)(ctx >> 16));
-}
-
-/* As execute, with the object's entry as the last argument. */
-static int execute_told(lua_State *L) {
-  serving *s = serving_at(L, 1);
-  raw_table *job = mr_table_at(L, 4);
-  mr_program *arguments = s->arguments;
-  mr_slice in = s->in;
-  int64_t codec = 0;
-  int n = 0;
-  s->in.p = NULL;
-  luaL_argcheck(L, in.p && job && INTEGER(job, s, codec, &codec), 1, "a request expected");
-  push_info(L, s);
-  describe(L, s, job, in);
-  if (arguments) {
-    int fields = mr_program_open(L, arguments, 2);
-    n = mr_program_read(L, arguments, fields, (int)codec, in.p, in.len, s->body);
-    mr_slot_fill(L, TABLE(mr_table_at(L, INFO_AT), s, _args), SLOT(s, n), ARGUMENTS_AT, n);
-  } else lua_settop(L, ARGUMENTS_AT - 1);
-  SET_INTEGER(mr_table_at(L, INFO_AT), s, _point, STARTS);
-  tell(L, s, 0, 1, context(STARTS, 0, n));
-  return tell_all(L, s, STARTS, 0, n);
-}
-
-/* May this request be told of here? Slots of PICurrent are Lua's. */
-static int tells(serving *s) {
-  int64_t n;
-  return IS_SET(told_list(s), s, fast) && INTEGER(told_list(s), s, n, &n) && n <= MANY;
-}
-
 /* The reply is written, if it can be at once, and the request has ended. 0: Lua does that; s->out is what is left to be written. */
-static int finish(lua_State *L, serving *s, state *t, mr_fiber *f) {
+static int finish(lua_State *L, mr_serving *s, state *t, mr_fiber *f) {
   mr_conn *c = (mr_conn *)mr_movable_to(L, 5, mr_conn_type);
   int64_t size;
   if (!c || !is_open(s, t, 1) || !is_calm(s, t) || !INTEGER(t->job, s, size, &size)) return 0;
@@ -481,7 +287,7 @@ static int finish(lua_State *L, serving *s, state *t, mr_fiber *f) {
 }
 
 /* The request was served, or that failed. How many results are pushed; none: it has ended. */
-static int served(lua_State *L, serving *s, state *t, mr_fiber *f, int status) {
+static int served(lua_State *L, mr_serving *s, state *t, mr_fiber *f, int status) {
   if (PORT_UNLIKELY(status != LUA_OK && status != LUA_YIELD)) {
     lua_pushinteger(L, FAILED);
     lua_insert(L, -2);
@@ -500,8 +306,8 @@ static int served(lua_State *L, serving *s, state *t, mr_fiber *f, int status) {
 static int serve_k(lua_State *L, int status, lua_KContext ctx) {
   state t;
   (void)ctx;
-  if (!get_state(L, serving_at(L, 1), &t)) return luaL_error(L, "a peer's record has lost its fields");
-  int results = served(L, serving_at(L, 1), &t, mr_self_fiber(L), status);
+  if (!get_state(L, mr_serving_at(L, 1), &t)) return luaL_error(L, "a peer's record has lost its fields");
+  int results = served(L, mr_serving_at(L, 1), &t, mr_self_fiber(L), status);
   if (!results) lua_pushinteger(L, SERVED);
   return results ? results : 1;
 }
@@ -510,7 +316,7 @@ static int serve_k(lua_State *L, int status, lua_KContext ctx) {
  * The request g, whose bytes are at p, of those n that have come. How many results are pushed, none: it was served, and this fiber still leads.
  * -1: it is not ordinary, nothing has happened.
  */
-static int serve_one(lua_State *L, mr_fiber *f, mr_conn *c, serving *s, uint32_t hash, const mr_giop *g, const char *p, size_t n, size_t length) {
+static int serve_one(lua_State *L, mr_fiber *f, mr_conn *c, mr_serving *s, uint32_t hash, const mr_giop *g, const char *p, size_t n, size_t length) {
   char copy[MR_ORB_MOST];
   state t;
   int64_t limit, codec;
@@ -519,13 +325,13 @@ static int serve_one(lua_State *L, mr_fiber *f, mr_conn *c, serving *s, uint32_t
   raw_table *entry = (raw_table *)(uintptr_t)parts[ENTRY].bits, *servant = TABLE(entry, s, servant);
   const raw_value *method = servant && !IS_SET(entry, s, forward) ? method_of(servant, s, r) : NULL;
   if (!method || !get_state(L, s, &t) || !t.standby || !is_between(s, &t) || !is_open(s, &t, 0) || !is_room(s, &t, (int64_t)length + COST)) return -1;
-  if (s->told && !tells(s)) return -1;
+  if (s->told && !mr_serving_tells(s)) return -1;
   if (!INTEGER(t.connection, s, limit, &limit) || (uint64_t)limit < length || !INTEGER(t.connection, s, codec, &codec)) return -1;
   push_field(L, t.standby, SLOT(s, fiber));
   int rests = mr_fiber_relief(L, f, -1);
   lua_pop(L, 1);
   if (!rests) return -1;
-  lua_pushcfunction(L, s->told ? execute_told : execute);
+  lua_pushcfunction(L, s->told ? mr_serve_told : execute);
   lua_pushvalue(L, 1);
   raw_push(L, parts[ARGUMENTS].tt, parts[ARGUMENTS].bits);
   raw_push(L, parts[RESULTS].tt, parts[RESULTS].bits);
@@ -547,7 +353,7 @@ static int serve_one(lua_State *L, mr_fiber *f, mr_conn *c, serving *s, uint32_t
 /* ---- waiting for it ---- */
 
 /* A pair that was not met before, or lately: what has come goes where the next look finds it, as what is called now may run any code. 1: look again. */
-static int meet(lua_State *L, mr_conn *c, serving *s, uint32_t hash, mr_giop *g, const char *p, size_t n, size_t length) {
+static int meet(lua_State *L, mr_conn *c, mr_serving *s, uint32_t hash, mr_giop *g, const char *p, size_t n, size_t length) {
   char copy[MR_ORB_MOST];
   const char *why;
   size_t offset;
@@ -558,7 +364,7 @@ static int meet(lua_State *L, mr_conn *c, serving *s, uint32_t hash, mr_giop *g,
 
 static int serving_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   mr_conn *c = o;
-  serving *s = serving_at(L, 1);
+  mr_serving *s = mr_serving_at(L, 1);
   const char *p;
   size_t length;
   mr_giop g;
@@ -601,7 +407,7 @@ static int serving_give_up(lua_State *L, void *o, mr_wait *w, mr_reason why) {
 static const mr_waitclass ordinary = { .run = { .op = "read", .link = mr_read_link, .unlink = mr_read_unlink }, .take = serving_take,
                                        .give_up = serving_give_up };
 
-static uint64_t patience_of(lua_State *L, serving *s, const raw_table *peer) {
+static uint64_t patience_of(lua_State *L, mr_serving *s, const raw_table *peer) {
   const raw_value *v = mr_slot_in(peer, SLOT(s, patience));
   if (PORT_UNLIKELY(!v || (v->tt != RAW_FLT && v->tt != RAW_INT))) return UINT64_MAX;
   raw_push(L, v->tt, v->bits);
@@ -615,7 +421,7 @@ static uint64_t patience_of(lua_State *L, serving *s, const raw_table *peer) {
  * trace: the handler of a servant's errors
  */
 static int l_serve(lua_State *L) {
-  serving *s = serving_at(L, 1);
+  mr_serving *s = mr_serving_at(L, 1);
   mr_conn *c = mr_check_conn(L, 5);
   state t;
   luaL_checktype(L, 6, LUA_TFUNCTION);
@@ -631,7 +437,7 @@ static int l_serving(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
   if (!mr_layout || mr_replay_on) return 0;
-  serving *s = lua_newuserdatauv(L, sizeof *s, 2);
+  mr_serving *s = lua_newuserdatauv(L, sizeof *s, 2);
   memset(s, 0, sizeof *s);
   lua_createtable(L, TOLD_AT + 2, 0);
   s->list = (raw_table *)(uintptr_t)lua_topointer(L, 3);
@@ -644,7 +450,7 @@ static int l_serving(lua_State *L) {
   lua_setiuservalue(L, 2, 1);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, 2, 2);
-  s->tag = (uintptr_t)&serving_tag ^ (uintptr_t)s;
+  s->tag = mr_serving_tag(s);
   return 1;
 }
 
