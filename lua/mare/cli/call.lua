@@ -43,15 +43,14 @@ end
 -- ---- the command line ----
 
 local takes = {
-  ["--idl"] = function(o, v) table.insert(o.idl, v) end,
-  ["-I"] = function(o, v) table.insert(o.include, v) end,
+  ["--idl"] = words.list "idl", ["-I"] = words.list "include",
   ["-D"] = function(o, v)
     local name, value = v:match("^([%a_][%w_]*)=(.*)$")
     o.define[name or v] = value or "1"
   end,
-  ["--interface"] = function(o, v) o.interface = v end,
+  ["--interface"] = words.text "interface",
   ["--timeout"] = words.timeout,
-  ["--pcap"] = function(o, v) o.pcap = v end,
+  ["--pcap"] = words.text "pcap",
 }
 
 local flags = { ["--json"] = "json", ["--help"] = "help", ["-h"] = "help" }

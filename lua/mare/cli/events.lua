@@ -8,6 +8,7 @@ local json = require "mare.base.json"
 local said = require "mare.cli.naming"
 local service = require "mare.orb.services.events"
 local text = require "mare.orb.text"
+local serving = require "mare.cli.serving"
 local unknown = require "mare.cli.unknown"
 local words = require "mare.cli.words"
 
@@ -67,26 +68,16 @@ local function whole(name)
   end
 end
 
-local function kept(name)
-  return function(o, v) o[name] = v end
-end
-
 local takes = {
   ["--port"] = words.port, ["--timeout"] = words.timeout, ["--count"] = whole "count", ["--queue"] = whole "queue",
-  ["--host"] = kept "host", ["--db"] = kept "db", ["--at"] = kept "at", ["--name"] = kept "name", ["--factory"] = kept "factory",
+  ["--host"] = words.text "host", ["--db"] = words.text "db", ["--at"] = words.text "at",
+  ["--name"] = words.text "name", ["--factory"] = words.text "factory",
   ["--check"] = function(o, v)
     o.check = words.number(v, 0.01)
     if not o.check then return ("--check takes a number of seconds above 0, not '%s'"):format(v) end
   end,
-  ["--type"] = kept "type", ["--filter"] = kept "filter",
-  ["--channel"] = function(o, v)
-    o.channel = o.channel or {}
-    table.insert(o.channel, v)
-  end,
-  ["--idl"] = function(o, v)
-    o.idl = o.idl or {}
-    table.insert(o.idl, v)
-  end,
+  ["--type"] = words.text "type", ["--filter"] = words.text "filter",
+  ["--channel"] = words.list "channel", ["--idl"] = words.list "idl",
   ["--slow"] = function(o, v)
     o.slow = v
     if v ~= "discard" and v ~= "drop" then return ("--slow takes discard or drop, not '%s'"):format(v) end
@@ -272,9 +263,7 @@ function verbs.listen(o, broker)
   if not done then error(type(subscription) == "table" and subscription or { text = subscription }, 0) end
   io.stderr:write("listening\n")
   mare.fiber.spawn { main = watch, args = { o, subscription.proxy, stop }, daemon = true }
-  local listeners = { stop }
-  for i, name in ipairs { "INT", "TERM" } do listeners[i + 1] = mare.signal.on(name) end
-  local _, why = mare.select(listeners)
+  local _, why = mare.select(serving.signals(stop))
   if why == "lost" then error({ text = "the service can't be reached any more" }, 0) end
   if why == "ended" then error({ text = "the channel has ended" }, 0) end
   subscription:close()
@@ -328,8 +317,7 @@ local function bind(broker, written, object)
 end
 
 local function announce(o, broker, s)
-  local here = broker.server.opened[1]
-  local at = ("corbaloc:%s:%s/"):format(here.tls and "ssliop" or "", broker:address())
+  local at = serving.corbaloc(broker, "")
   local names = {}
   for i, c in ipairs(s:channels()) do names[i] = c.name end
   if o.json then
@@ -340,22 +328,9 @@ local function announce(o, broker, s)
   io.stdout:flush()
 end
 
--- Until SIGINT or SIGTERM; who is connected is told if nothing is kept, and what was asked is answered.
-local function wait(broker, s)
-  local listeners = {}
-  for i, name in ipairs { "INT", "TERM" } do listeners[i] = mare.signal.on(name) end
-  mare.select(listeners)
-  s:close()
-  broker:shutdown(5)
-end
-
 local function serve(o)
-  local given = { args = o.orb, port = o.port, host = o.host }
-  local elsewhere = false
-  for _, word in ipairs(o.orb) do elsewhere = elsewhere or word:find "^%-ORBendPoint$" ~= nil end
-  if not elsewhere then given.port = o.port or PORT end
-  local made, broker = pcall(orb.init, given)
-  if not made then return mistake(broker) end
+  local broker, wrong = serving.broker(o, PORT)
+  if not broker then return mistake(wrong) end
   local done, s = pcall(service.serve, broker, { db = o.db, channels = o.channel or { "EventChannel" }, slow = o.slow,
                                                  limits = o.queue and { queue = o.queue } })
   if not done then return fail((tostring(s):gsub("^events%.serve: ", ""))) end
@@ -369,7 +344,7 @@ local function serve(o)
     end
   end
   announce(o, broker, s)
-  wait(broker, s)
+  serving.wait(broker, function() s:close() end)   -- who is connected is told, if nothing is kept
   return 0
 end
 

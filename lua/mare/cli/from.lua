@@ -34,15 +34,8 @@ Exit codes: 0, 1 if it failed, 2 for a mistake on the command line.
 
 local function mistake(text) return unknown.mistake("idl from", usage, text) end
 
-local function list(name)
-  return function(o, v)
-    o[name] = o[name] or {}
-    table.insert(o[name], v)
-  end
-end
-
 local takes = {
-  ["--idl"] = list "idl", ["-I"] = list "include", ["--repository"] = function(o, v) o.repository = v end, ["--timeout"] = words.timeout,
+  ["--idl"] = words.list "idl", ["-I"] = words.list "include", ["--repository"] = words.text "repository", ["--timeout"] = words.timeout,
 }
 local flags = { ["--json"] = "json", ["--help"] = "help", ["-h"] = "help" }
 local long = { "--idl", "--repository", "--timeout", "--json", "--help" }

@@ -1,8 +1,7 @@
 -- mare ir: an interface repository of IDL files.
-local mare = require "mare"
-local orb = require "mare.orb"
 local folder = require "mare.cli.folder"
 local json = require "mare.base.json"
+local serving = require "mare.cli.serving"
 local unknown = require "mare.cli.unknown"
 local words = require "mare.cli.words"
 
@@ -36,11 +35,7 @@ local function fail(text)
 end
 
 local takes = {
-  ["--port"] = words.port, ["--host"] = function(o, v) o.host = v end,
-  ["-I"] = function(o, v)
-    o.include = o.include or {}
-    table.insert(o.include, v)
-  end,
+  ["--port"] = words.port, ["--host"] = words.text "host", ["-I"] = words.list "include",
   ["-D"] = function(o, v)
     local name, value = v:match "^([%a_][%w_]*)=?(.*)$"
     if not name then return ("-D needs NAME or NAME=VALUE, got '%s'"):format(v) end
@@ -77,8 +72,7 @@ end
 
 local function announce(o, broker, files)
   local repository = broker.server:definitions()
-  local here = broker.server.opened[1]
-  local address = ("corbaloc:%s:1.2@%s/InterfaceRepository"):format(here.tls and "ssliop" or "", broker:address())
+  local address = serving.corbaloc(broker, "InterfaceRepository", "1.2@")
   local n = count(broker.repository.contents)
   if o.json then
     io.stdout:write(json.text { corbaloc = address, reference = tostring(repository:root()), definitions = n, files = files }, "\n")
@@ -86,14 +80,6 @@ local function announce(o, broker, files)
     io.stdout:write(("serving %d definitions of %d file%s at %s\n"):format(n, files, files == 1 and "" or "s", address))
   end
   io.stdout:flush()
-end
-
--- Until SIGINT or SIGTERM; what was asked is answered.
-local function wait(broker)
-  local listeners = {}
-  for i, name in ipairs { "INT", "TERM" } do listeners[i] = mare.signal.on(name) end
-  mare.select(listeners)
-  broker:shutdown(5)
 end
 
 return function(...)
@@ -104,12 +90,8 @@ return function(...)
     return 0
   end
   if #o.words == 0 then return mistake "no file and no folder" end
-  local given = { args = o.orb, port = o.port, host = o.host }
-  local elsewhere = false
-  for _, word in ipairs(o.orb) do elsewhere = elsewhere or word:find "^%-ORBendPoint$" ~= nil end
-  if not elsewhere then given.port = o.port or PORT end
-  local made, broker = pcall(orb.init, given)
-  if not made then return mistake(broker) end
+  local broker, wrong = serving.broker(o, PORT)
+  if not broker then return mistake(wrong) end
   local files, why = load(o, broker)
   if not files then
     broker:close()
@@ -122,6 +104,6 @@ return function(...)
     return fail(why)
   end
   announce(o, broker, files)
-  wait(broker)
+  serving.wait(broker)
   return 0
 end

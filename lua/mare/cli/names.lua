@@ -1,5 +1,4 @@
 -- mare names: a naming service, and a client of any.
-local mare = require "mare"
 local orb = require "mare.orb"
 local corbaloc = require "mare.orb.giop.corbaloc"
 local corbaname = require "mare.orb.giop.corbaname"
@@ -7,6 +6,7 @@ local cosnaming = require "mare.orb.services.cosnaming"
 local json = require "mare.base.json"
 local naming = require "mare.orb.services.naming"
 local said = require "mare.cli.naming"
+local serving = require "mare.cli.serving"
 local unknown = require "mare.cli.unknown"
 local words = require "mare.cli.words"
 
@@ -55,9 +55,7 @@ end
 
 local takes = {
   ["--port"] = words.port,
-  ["--host"] = function(o, v) o.host = v end,
-  ["--db"] = function(o, v) o.db = v end,
-  ["--at"] = function(o, v) o.at = v end,
+  ["--host"] = words.text "host", ["--db"] = words.text "db", ["--at"] = words.text "at",
   ["--timeout"] = words.timeout,
 }
 local flags = { ["-r"] = "deep", ["--replace"] = "replace", ["--force"] = "force", ["--json"] = "json", ["--help"] = "help", ["-h"] = "help" }
@@ -269,32 +267,19 @@ end
 
 local function announce(o, broker, service)
   local reference = tostring(service.root.proxy)
-  local here = broker.server.opened[1]
-  local address = ("corbaloc:%s:%s/NameService"):format(here.tls and "ssliop" or "", broker:address())
+  local address = serving.corbaloc(broker, "NameService")
   if o.json then io.stdout:write(json.text { corbaloc = address, reference = reference, names = service:count(), db = o.db }, "\n")
   else io.stdout:write(("serving %d names%s at %s\n"):format(service:count(), o.db and " of " .. o.db or ", kept nowhere,", address)) end
   io.stdout:flush()
 end
 
--- Until SIGINT or SIGTERM; what was asked is answered.
-local function wait(broker)
-  local listeners = {}
-  for i, name in ipairs { "INT", "TERM" } do listeners[i] = mare.signal.on(name) end
-  mare.select(listeners)
-  broker:shutdown(5)
-end
-
 local function serve(o)
-  local given = { args = o.orb, port = o.port, host = o.host }
-  local elsewhere = false
-  for _, word in ipairs(o.orb) do elsewhere = elsewhere or word:find "^%-ORBendPoint$" ~= nil end
-  if not elsewhere then given.port = o.port or corbaloc.PORT end
-  local made, broker = pcall(orb.init, given)
-  if not made then return mistake(broker) end
+  local broker, wrong = serving.broker(o, corbaloc.PORT)
+  if not broker then return mistake(wrong) end
   local done, service = pcall(naming.serve, broker, { db = o.db })
   if not done then return fail((tostring(service):gsub("^naming%.serve: ", ""))) end
   announce(o, broker, service)
-  wait(broker)
+  serving.wait(broker)
   service:close()
   return 0
 end

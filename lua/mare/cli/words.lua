@@ -26,6 +26,18 @@ function words.timeout(o, v)
   if not o.timeout then return ("--timeout takes a number of seconds, not '%s'"):format(v) end
 end
 
+--- What an option takes that is any text, or that can be repeated.
+function words.text(name)
+  return function(o, v) o[name] = v end
+end
+
+function words.list(name)
+  return function(o, v)
+    o[name] = o[name] or {}
+    table.insert(o[name], v)
+  end
+end
+
 --- The option at i, with its value. -> where the next word is | nil, what is wrong
 function words.option(o, argv, i, takes, flags, long)
   local word = argv[i]
