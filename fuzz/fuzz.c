@@ -130,6 +130,7 @@ static void open_state(void) {
   preload("mare.orb.giop.core", luaopen_mare_orb_giop_core);
   preload("mare.orb.cdr", luaopen_mare_orb_cdr);
   preload("mare.near", luaopen_mare_near);
+  preload("mare.ludo.core", luaopen_mare_ludo_core);
   lua_getglobal(L, "package");
   lua_getfield(L, -1, "searchers");
   lua_pushcfunction(L, l_embedded);
