@@ -26,7 +26,7 @@ door.__index = door
 function door.new(pool, options, limits, note)
   local self = setmetatable({ pool = pool, limits = limits, note = note, allow = options.allow, hosts = {}, inside = {} }, door)
   self.rules = rules.list(options.serverTransportRule)
-  function pool.left(host) self:leave(host) end
+  function pool.departed(host) self:leave(host) end
   return self
 end
 

@@ -12,7 +12,7 @@ local function remove(self, peer)
   if not self.peers[peer] then return end
   self.peers[peer] = nil
   self.count = self.count - 1
-  if peer.host then self.left(peer.host) end
+  if peer.host then self.departed(peer.host) end
   if peer.counted then self.parting = self.parting - 1 end
   if peer.n == 0 then peer.purse:close() end               -- else with the last of its requests
   peer.over:close()

@@ -5,7 +5,9 @@ mare.orb.poa: object adapters (CORBA's POA), as programs use them. `tree` is the
   servants     servant -> how many of them it is, in adapters with MULTIPLE_ID and an activator
   changing     key -> objects that come or go just now, see poa/activation.lua
   ending       name -> channel: a child that is being destroyed, until that is over
-  direct       by its policies a request need only be looked up; `open`: and the manager is active. Then adapter.objects has the entries
+  direct       by its policies a request need only be looked up; `open`: and the manager is active, and no activator makes the adapter just now.
+               Then adapter.objects has the entries
+  over         channel: it is being destroyed
   active       requests in a scope of this adapter
   destroyed    no request begins any more
 
@@ -21,6 +23,7 @@ local managers = require "mare.orb.poa.manager"
 local near = require "mare.orb.near"
 local policy = require "mare.orb.poa.policy"
 local proxy = require "mare.orb.proxy"
+local scope = require "mare.orb.poa.scope"
 
 local system = exception.system
 
@@ -51,14 +54,14 @@ local function new(tree, parent, name, manager, policies, prefix, path)
     direct = retains and not manages and chosen.thread == "ORB_CTRL_MODEL",
     one = chosen.thread == "SINGLE_THREAD_MODEL" and lock.new() or chosen.thread == "MAIN_THREAD_MODEL" and tree.main or false,
   }, poa)
-  self.open = self.direct and manager.state == "ACTIVE"
+  self.open = self.direct and manager.state == "ACTIVE" and not tree:made(path)
   manager.adapters[self] = true
   return self
 end
 
 --- RootPOA or omniINSPOA.
-function poa.root(tree, name, manager, policies, prefix)
-  local self = new(tree, nil, name, manager, policies, prefix, "")
+function poa.root(tree, name, manager, policies, prefix, path)
+  local self = new(tree, nil, name, manager, policies, prefix, path)
   self.lasting = true
   return self
 end
@@ -118,6 +121,7 @@ end
 
 --- Ends the adapter, its descendants first. `etherealize`: objects are given back to their servant activators. `wait`: until it is over.
 function poa:destroy(etherealize, wait)
+  if self.over then return destruction.join(self, wait) end
   check(self)
   destruction.destroy(self, etherealize, wait)
 end
@@ -224,7 +228,7 @@ end
 
 --- Takes its objects into the map of those that are called at once, or out of it.
 function poa:publish()
-  local open = self.direct and not self.destroyed and self.manager.state == "ACTIVE"
+  local open = self.direct and not self.destroyed and self.manager.state == "ACTIVE" and not self.tree:made(self.path)
   if open == self.open then return end
   self.open = self.open and open                 -- until all are in the map they are found as if none were
   local objects = self.tree.adapter.objects
@@ -251,15 +255,22 @@ function poa:new_key()
   return self.prefix .. run .. string.pack(">I4", self.serial)
 end
 
+-- The key of an id that the program says.
+local function key_of(self, id)
+  if type(id) ~= "string" then bad(0, "an object id is a string, not a " .. type(id)) end
+  return self.prefix .. id
+end
+
 local function key_of_id(self, id)
-  if type(id) ~= "string" or id == "" and self.prefix == "" then bad(0, "an object id is a string, not a " .. type(id)) end
+  if id == "" and self.prefix == "" then bad(0, "an object id of omniINSPOA is not empty") end
+  local key = key_of(self, id)
   if self.policies.id_assignment == "SYSTEM_ID" then
     local lasting = self.policies.lifespan == "PERSISTENT"
     local own = #id == (lasting and 12 or 4)
     if own and not lasting then own = string.unpack(">I4", id) <= self.serial end
     if not own then bad(14, "this object id was not made by " .. tostring(self)) end
   end
-  return self.prefix .. id
+  return key
 end
 
 local function unique(self, servant)
@@ -288,8 +299,8 @@ function poa:activate_object_with_id(id, servant, interface)
   need(self, "servant_retention", "RETAIN")
   local key = key_of_id(self, id)
   if self.prefix == "" and keys.split(id, self.tree.adapter.stamp) then bad(0, "this object id has the form of other adapters' keys") end
-  while self.changing[key] do self.changing[key].over:receive() end
-  if self.entries[key] then raise "ObjectAlreadyActive" end
+  local free = activation.await(self, key, scope.within)
+  if self.entries[key] or not free then raise "ObjectAlreadyActive" end
   unique(self, servant)
   self.tree.server:open()
   self:enter(key, servant, interface, "activate_object_with_id")
@@ -299,7 +310,7 @@ end
 function poa:deactivate_object(id)
   check(self)
   need(self, "servant_retention", "RETAIN")
-  self:leave(self.entries[self.prefix .. id] or raise "ObjectNotActive")
+  self:leave(self.entries[key_of(self, id)] or raise "ObjectNotActive")
 end
 
 ------------------------------------------------------------------------------------------------------------ references
@@ -355,6 +366,7 @@ end
 
 local function key_of_reference(self, ref)
   check(self)
+  if type(ref) ~= "string" and type(ref) ~= "table" then bad(0, "a reference is a proxy or a text, not a " .. type(ref)) end
   local key = self.tree.server:key_of(ref)
   if not key or self.tree:owner(key) ~= self then raise "WrongAdapter" end
   return key
@@ -373,14 +385,13 @@ function poa:reference_to_servant(ref) return servant_of(self, key_of_reference(
 
 function poa:id_to_servant(id)
   check(self)
-  return servant_of(self, self.prefix .. id)
+  return servant_of(self, key_of(self, id))
 end
 
 function poa:id_to_reference(id)
   check(self)
   need(self, "servant_retention", "RETAIN")
-  return reference(self, (self.entries[self.prefix .. id] or raise "ObjectNotActive").key)
+  return reference(self, (self.entries[key_of(self, id)] or raise "ObjectNotActive").key)
 end
-
 
 return poa

@@ -409,7 +409,7 @@ end
 
 -- In a servant the end can't be waited for: it would wait for itself.
 local function check_wait(self)
-  if self.pool:serving() then
+  if self.tree:inside() then
     error(system("BAD_INV_ORDER", 3, "COMPLETED_NO", "a servant can't wait for the end of its own broker; call shutdown() there"), 0)
   end
 end

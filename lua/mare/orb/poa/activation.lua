@@ -3,7 +3,8 @@ mare.orb.poa.activation: objects that a servant activator makes, and gets back.
 
 `poa.changing[key]` is there while an object is being incarnated, or from its deactivation until it is etherealized: { over = channel, failure }. Who
 wants the object meanwhile waits for `over` and looks again; so of requests that come together one incarnates. If that fails the others fail alike.
-An entry's `active` is the number of requests in it; `ending`: it is no object any more, and the last request hands it back.
+A record's `fiber` is who is at it, in the activator; false: nobody yet. An entry's `active` is the number of requests in it; `ending`: it is no
+object any more, and the last request hands it back.
 ]]
 local mare = require "mare"
 local errors = require "mare.error"
@@ -11,6 +12,7 @@ local exception = require "mare.orb.exception"
 
 local fiber, channel = mare.fiber, mare.channel
 local system = exception.system
+local MAIN = {}                                  -- the first fiber, which has no handle
 
 local activation = {}
 
@@ -38,7 +40,8 @@ function change:__close(err)
 end
 
 local function begin(poa, key)
-  local record = setmetatable({ poa = poa, key = key, over = channel.new(), failure = false, handed = false }, change)
+  local record = setmetatable({ poa = poa, key = key, over = channel.new(), failure = false, handed = false, fiber = false,
+                                making = false }, change)
   poa.changing[key] = record
   return record
 end
@@ -53,14 +56,15 @@ local function incarnated(poa, key, oid)
   local manager = poa.servant_manager
   if not manager then refuse("OBJ_ADAPTER", 4, "the object adapter has no servant manager") end
   local guard <close> = begin(poa, key)
+  guard.fiber, guard.making = fiber.self() or MAIN, true
   local servant, interface = manager:incarnate(oid, poa)
   local forward = poa.tree:forward_of(servant)
   if forward then return { key = key, forward = forward } end
   if servant == nil then refuse("OBJ_ADAPTER", 7, "the servant activator gave no servant") end
+  if poa.entries[key] then return poa.entries[key], guard end  -- the activator has activated it itself
   if not poa.several and poa:active_entry(servant) then
     refuse("OBJ_ADAPTER", 5, "the servant activator gave a servant that is another object already")
   end
-  if poa.entries[key] then return poa.entries[key], guard end  -- the activator has activated it itself
   return poa:enter(key, servant, interface, "incarnate"), guard
 end
 
@@ -75,6 +79,19 @@ function activation.incarnate(poa, key, oid)
   end
 end
 
+--- Waits until nobody makes or hands back the object of a key. True: it may become active, or is already. False: the caller is, or serves, what
+--- would be waited for. `within`: of scope.lua.
+function activation.await(poa, key, within)
+  local me = fiber.self() or MAIN
+  while true do
+    local record = poa.changing[key]
+    if not record then return true end
+    if record.fiber == me then return record.making end
+    if within(function(at) return at.poa == poa and at.key == key end) then return false end
+    record.over:receive()
+  end
+end
+
 --------------------------------------------------------------------------------------------------------- etherealizing
 
 -- Nobody is there whom the error could be told.
@@ -86,11 +103,19 @@ local function hand_back(poa, entry, cleanup)
   if not fine then poa.tree:note(("etherealize of %s failed: %s"):format(tostring(poa), tostring(err))) end
 end
 
+local handing = {}
+
+function handing:__close() self[1][self[2]] = nil end
+
 local function finish(poa, entry, record, cleanup)
   local guard <close> = record
   local turn <close> = poa:lock()
+  local all = poa.tree.handing
+  record.fiber = fiber.self() or MAIN
+  all[record.fiber] = true
+  local mark <close> = setmetatable({ all, record.fiber }, handing)
   hand_back(poa, entry, cleanup)
-  return guard, turn
+  return guard, turn, mark
 end
 
 -- What was begun by the entry's end goes on when no request is in it any more. Without memory for a fiber nobody is told.

@@ -54,6 +54,7 @@ function ending:__close()
     for _, entry in pairs(one.entries) do self.tree.adapter:remove(entry) end
     if one.the_parent then one.the_parent.ending[one.the_name] = nil end
     one.over:close()
+    one.over = nil
   end
   local first = self.all[1]
   if not first.lasting then return end
@@ -80,6 +81,13 @@ function destruction.destroy(poa, etherealize, wait)
   tree.adapter:changed()
   tree:beat()
   if quiet then finish(last, etherealize) elseif wait then over:receive() end
+end
+
+--- An adapter that is being destroyed already: what the first call has said counts. `wait`: until it is over.
+function destruction.join(poa, wait)
+  if not wait then return end
+  poa.tree:check_wait()
+  poa.over:receive()
 end
 
 --- Waits until a child that is being destroyed is gone. In a request of that child it would wait for itself.

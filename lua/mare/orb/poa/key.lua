@@ -6,12 +6,14 @@ mare.orb.poa.key: object keys of adapters, as they stand in references.
   PERSISTENT, path, object id                      of a persistent adapter, the same in every run
   stamp, 4 zero bytes, path, number, object id     of a transient one; number tells it from others that have had its name
 
-A path is the names of the adapters from the root down; path and names have 2 bytes of length before them. What stands before the object id is the
-adapter's *prefix*. Keys come from strangers: what has the form of none of these is a plain text.
+A path is the names of the adapters from the root down; path and names have 2 bytes of length before them. An empty name at its beginning, which no
+adapter has, leads to omniINSPOA, whose children are others than those of RootPOA. What stands before the object id is the adapter's *prefix*.
+Keys come from strangers: what has the form of none of these is a plain text.
 ]]
 local key = {}
 
 local PERSISTENT, BELOW = "\xffpoa", "\0\0\0\0"
+key.INS = "\0\0"                                 -- the path of omniINSPOA
 local MOST = 0xffff                              -- bytes of a path
 
 --- The path of a child; nil: it would be too long.
@@ -45,7 +47,7 @@ function key.names(path)
   while at <= #path do
     if at == #path then return nil end
     local n = string.unpack(">I2", path, at)
-    if at + 1 + n > #path then return nil end
+    if at + 1 + n > #path or n == 0 and at > 1 then return nil end
     names[#names + 1] = path:sub(at + 2, at + 1 + n)
     at = at + 2 + n
   end

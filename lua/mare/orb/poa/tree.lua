@@ -4,6 +4,9 @@ mare.orb.poa.tree: the object adapters of a broker, from the root down, and how 
 `by_prefix` has the adapters below the root by the beginning of their objects' keys. RootPOA and omniINSPOA are always there. An adapter that a key
 names and that does not exist may be made by the activator of its parent (`unknown_adapter`), one request at a time for each name.
 
+While an activator makes an adapter, `making` has that one's path, and nobody else gets to it or below it: what the activator does after create_POA -
+set a servant manager, activate objects - belongs to the making.
+
 Waiting for the end of requests: those that went through a scope are counted by their adapter (`active`), the others are jobs of the pool, known by
 their keys. Both report to `beat`, which wakes those who look again.
 ]]
@@ -19,6 +22,7 @@ local scope = require "mare.orb.poa.scope"
 
 local fiber, channel = mare.fiber, mare.channel
 local system = exception.system
+local MAIN = {}                                  -- the first fiber, which has no handle
 
 local tree = {}
 tree.__index = tree
@@ -31,10 +35,11 @@ function tree.new(server)
     server = server, adapter = server.adapter, dispatch = server.dispatch, trace = server.dispatch.trace, held = limits.held,
     patience = hold and hold > 0 and hold / 1000 or nil,
     by_prefix = {}, making = {}, closed = false, numbers = 0, through = {}, watchers = 0, pulse = false, main = lock.new(),
+    handing = setmetatable({}, { __mode = "k" }),    -- fibers that hand an object back to its activator
   }, tree)
-  self.root = poa.root(self, "RootPOA", manager.new(self, "ACTIVE"), { "SYSTEM_ID", "IMPLICIT_ACTIVATION" }, server.adapter.stamp)
+  self.root = poa.root(self, "RootPOA", manager.new(self, "ACTIVE"), { "SYSTEM_ID", "IMPLICIT_ACTIVATION" }, server.adapter.stamp, "")
   self.plain = poa.root(self, "omniINSPOA", manager.new(self, "ACTIVE"),
-                        { "PERSISTENT", "USER_ID", "MULTIPLE_ID", "USE_DEFAULT_SERVANT" }, "")
+                        { "PERSISTENT", "USER_ID", "MULTIPLE_ID", "USE_DEFAULT_SERVANT" }, "", keys.INS)
   self.current = current.new(self)
   return self
 end
@@ -63,12 +68,21 @@ end
 --- The adapter that a key belongs to, without asking activators.
 function tree:owner(key) return (look(self, key)) end
 
+-- The adapter at which a path begins, and the names on the way from there; nil, nil: it is none.
+local function begin(self, path)
+  local names = path and keys.names(path)
+  if not names then return nil, nil end
+  if names[1] ~= "" then return self.root, names end
+  table.remove(names, 1)
+  if not names[1] then return nil, nil end
+  return self.plain, names
+end
+
 --- Would a request with this key find an adapter, perhaps with an activator's help, and perhaps an object there?
 function tree:known(key)
   local found, path, lasting = look(self, key)
   if found then return not found.destroyed and found:known(key) end
-  local names = lasting and keys.names(path)
-  local at = names and self.root
+  local at, names = begin(self, lasting and path or nil)
   for _, name in ipairs(names or {}) do
     local child = at.children[name]
     if not child then return at.the_activator ~= nil end
@@ -79,21 +93,51 @@ end
 
 local making = {}
 
+-- Objects below are called at once from here on.
+local function publish(one)
+  one:publish()
+  for _, child in pairs(one.children) do publish(child) end
+end
+
 function making:__close()
-  self.tree.making[self.path] = nil
+  local t = self.tree
+  t.making[self.path] = nil
+  local child = self.parent.children[self.name]
+  if child then publish(child) end
+  t.adapter:changed()
   self.over:close()
+end
+
+-- What makes the adapter of a path, or one above it, just now; nil: nothing does.
+local function maker(self, path, but)
+  for at, record in pairs(self.making) do
+    if record.fiber ~= but and path:sub(1, #at) == at then return record end
+  end
+end
+
+--- Is the adapter of a path, or one above it, being made?
+function tree:made(path) return maker(self, path) ~= nil end
+
+-- An adapter as soon as it is whole.
+local function whole(self, one)
+  while next(self.making) do
+    local record = maker(self, one.path, fiber.self() or MAIN)
+    if not record then break end
+    record.over:receive()
+  end
+  return one
 end
 
 --- The child of an adapter that isn't there: its activator is asked. nil: it makes none.
 function tree:unknown(parent, name, path)
-  local busy = self.making[path]
+  local busy, me = self.making[path], fiber.self() or MAIN
   if busy then
-    busy.over:receive()
+    if busy.fiber ~= me then busy.over:receive() end
     return parent.children[name]
   end
   local activator = parent.the_activator
   if not activator then return nil end
-  local guard <close> = setmetatable({ tree = self, path = path, over = channel.new() }, making)
+  local guard <close> = setmetatable({ tree = self, path = path, parent = parent, name = name, fiber = me, over = channel.new() }, making)
   self.making[path] = guard
   local fine, made = pcall(activator.unknown_adapter, activator, parent, name)
   if not fine then
@@ -107,9 +151,9 @@ end
 --- The adapter that a key belongs to; what is missing on the way is made by activators. Raises what a client gets if there is none.
 function tree:reach(key)
   local found, path, lasting = look(self, key)
-  if found then return found end
-  local names = lasting and keys.names(path)
-  local at, way = self.root, ""
+  if found then return whole(self, found) end
+  local at, names = begin(self, lasting and path or nil)
+  local way = at and at.path
   for _, name in ipairs(names or {}) do
     way = keys.path(way, name)
     local child = at.children[name]
@@ -120,7 +164,7 @@ function tree:reach(key)
     at = child or no_adapter()
   end
   if not names or at.prefix ~= key:sub(1, #at.prefix) then no_adapter() end
-  return at
+  return whole(self, at)
 end
 
 ------------------------------------------------------------------------------------------------------ until it is over
@@ -207,18 +251,28 @@ end
 
 --- No request is in progress any more: activators get their objects back; `seconds`: at most so long.
 function tree:finish(seconds)
-  if not next(self.root.children) then return end
+  local root, plain = self.root, self.plain
+  if not next(root.children) and not next(root.ending) and not next(plain.children) and not next(plain.ending) then return end
   local over = channel.new()
   fiber.spawn { name = "orb adapters' end", main = function()
-    for _, child in ipairs(self.root.the_children) do child:destroy(true, true) end
+    for _, top in ipairs { root, plain } do
+      for _, child in ipairs(top.the_children) do child:destroy(true, true) end
+      while next(top.ending) do select(2, next(top.ending)):destroy(true, true) end     -- another has begun it
+    end
     over:close()
   end }
   over:receive(seconds)
 end
 
---- In a request nobody can wait for the end of requests.
+--- Does the calling fiber serve a request, or hand an object back to its activator?
+function tree:inside()
+  local me = fiber.self()
+  return self.server.pool:serving() ~= nil or me and self.handing[me] or scope.within(function(at) return at.tree == self end)
+end
+
+--- There nobody can wait for the end of requests.
 function tree:check_wait()
-  if scope.current() or self.server.pool:serving() then
+  if self:inside() then
     error(system("BAD_INV_ORDER", 3, "COMPLETED_NO", "a servant can't wait for the end of requests: it would wait for itself"), 0)
   end
 end
