@@ -126,7 +126,7 @@ describe("a proxy", function()
 
   it("raises BAD_PARAM with the path of a wrong argument", function()
     local o = echo()
-    local e = fails("^CORBA::BAD_PARAM %(.*COMPLETED_NO%): p%.y: ", o.move, o, { x = 1 }, 1, "x")
+    local e = fails("^CORBA::BAD_PARAM %(.*COMPLETED_NO%): Spec::Echo::move: p%.y: ", o.move, o, { x = 1 }, 1, "x")
     assert.equal("BAD_PARAM", orb.exception.is_system(e))
     fails("p%[2%]%.x: ", o.all, o, { { x = 1, y = 2 }, { x = "one", y = 2 } })
     fails("who: string expected, got nil", o.say, o)

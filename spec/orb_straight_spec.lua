@@ -17,7 +17,7 @@ hello, you nil
 a.b 3 x
 30000 30000
 0
-who: string expected, got true
+T::Thing::say: who: string expected, got true
 IDL:T/Worse:1.0 no 7
 UNKNOWN COMPLETED_MAYBE
 BAD_PARAM COMPLETED_YES

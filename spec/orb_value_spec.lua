@@ -100,7 +100,7 @@ describe("values", function()
     assert.same({ x = 1.0, y = 2.0 }, view.where)
     local good, e = pcall(view.base, view, { _repid = "IDL:M/Deep:1.0" })
     assert.is_false(good)
-    assert.equal("CORBA::BAD_PARAM (COMPLETED_NO): v._repid: no valuetype with the id 'IDL:M/Deep:1.0' was loaded", tostring(e))
+    assert.equal("CORBA::BAD_PARAM (COMPLETED_NO): M::Echo::base: v._repid: no valuetype with the id 'IDL:M/Deep:1.0' was loaded", tostring(e))
   end)
 
   it("are abstract interfaces, which objects are, too", function()
@@ -160,11 +160,11 @@ describe("values", function()
     local log = setmetatable({ n = 1, node = node }, Log)
     local function why() return tostring(select(2, pcall(echo.a_log, echo, log))) end
     function Log.write() error("it broke", 0) end
-    assert.equal("CORBA::BAD_PARAM (COMPLETED_NO): v: 'write' of M::Log failed: it broke", why())
+    assert.equal("CORBA::BAD_PARAM (COMPLETED_NO): M::Echo::a_log: v: 'write' of M::Log failed: it broke", why())
     function Log.write(_, out) out:write_long "x" end
-    assert.equal("CORBA::BAD_PARAM (COMPLETED_NO): v[1]: long expected, got 'x'", why())
+    assert.equal("CORBA::BAD_PARAM (COMPLETED_NO): M::Echo::a_log: v[1]: long expected, got 'x'", why())
     Log.write = nil
-    assert.equal("CORBA::BAD_PARAM (COMPLETED_NO): v: the class of M::Log has no method 'write', which a custom value needs", why())
+    assert.equal("CORBA::BAD_PARAM (COMPLETED_NO): M::Echo::a_log: v: the class of M::Log has no method 'write', which a custom value needs", why())
     Log.write = write
     function Log.read() error("it broke", 0) end
     assert.is_truthy(why():find "^CORBA::MARSHAL %(COMPLETED_YES%): .*'read' of M::Log failed: it broke %(at byte %d+%)", why())
@@ -183,7 +183,7 @@ describe("values", function()
     Log.read = read
     assert.equal(7, echo:a_log(setmetatable({ n = 7, node = node }, Log)).n)      -- the connection is as it was
     client:factory("M::Log", nil)
-    assert.equal("CORBA::BAD_PARAM (COMPLETED_NO): v: M::Log is custom: its class must be known, broker:factory(type, class)",
+    assert.equal("CORBA::BAD_PARAM (COMPLETED_NO): M::Echo::a_log: v: M::Log is custom: its class must be known, broker:factory(type, class)",
       tostring(select(2, pcall(echo.a_log, echo, { n = 1 }))))
   end)
 

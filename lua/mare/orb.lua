@@ -45,7 +45,7 @@ function orb.init(given)
   if read.pcap then
     local err
     capture, err = require "mare.orb.giop.pcap".open(read.pcap)
-    if not capture then error("orb.init: pcap: " .. err, 2) end
+    if not capture then error("orb.init: pcap: " .. err, 0) end
   end
   local log = logger(read)
   for _, name in ipairs(read.ignored) do log("info", ("option %s has no effect here"):format(name)) end

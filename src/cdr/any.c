@@ -32,7 +32,11 @@ static const mr_type *known_type(mr_enc *e, mr_val table) {
 static const mr_type *put_code(mr_enc *e, mr_val table) {
   lua_State *L = e->L;
   size_t n;
-  if (table.tt != RAW_TABLE) { mr_wrong(e, "a type", table); return NULL; }
+  if (table.tt != RAW_TABLE) {
+    mr_wrong(e, "a type", table);
+    if (table.tt == RAW_SHORT || table.tt == RAW_LONG) mr_hint(e, ": broker:type makes one of such a text");
+    return NULL;
+  }
   const mr_type *t = known_type(e, table);
   if (t && mr_kind_is_basic(t->kind) && !t->alias) {
     mr_out_u32(&e->o, t->kind);

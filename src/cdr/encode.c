@@ -59,6 +59,11 @@ int mr_wrong(mr_enc *e, const char *expected, mr_val got) {
   return mr_refuse(e, "BAD_PARAM", 0, "%s expected, got %s%s", expected, text, is_frozen(e, got) ? ", a frozen table: send what freeze.copy gives" : "");
 }
 
+void mr_hint(mr_enc *e, const char *more) {
+  size_t n = strlen(e->text);
+  snprintf(e->text + n, sizeof e->text - n, "%s", more);
+}
+
 /* The beginning of a long path matters less than its end. */
 static int prepend(mr_enc *e, const char *s, size_t n) {
   if (e->cut) return -1;

@@ -19,6 +19,17 @@ int mr_program_open(lua_State *L, const mr_program *p, int idx) {
   return lua_gettop(L) - 1;
 }
 
+/* What of the program's list is its own, before its label. */
+static uint32_t own_fields(const mr_program *p) { return ENV_FIELDS + 1 + p->n * (p->names ? 2 : 1); }
+
+/* An error of the encoder's; it begins with what the program is for, if that was said. */
+static PORT_NOINLINE void raise_labelled(mr_enc *e, const mr_program *p, const char *exception, int minor, const char *text) {
+  lua_State *L = e->L;
+  lua_settop(L, e->fields);
+  if (lua_rawgeti(L, e->fields, own_fields(p) + 1) == LUA_TSTRING) text = lua_pushfstring(L, "%s: %s", lua_tostring(L, -1), text);
+  mr_env_raise(L, e->fields, exception, minor, text, e->codec);
+}
+
 static PORT_NOINLINE void raise_refused(mr_enc *e, const mr_program *p, uint32_t i) {
   char text[600], place[32] = "value";
   lua_State *L = e->L;
@@ -30,8 +41,7 @@ static PORT_NOINLINE void raise_refused(mr_enc *e, const mr_program *p, uint32_t
   if (p->n > 1) snprintf(place, sizeof place, "value %u", (unsigned)i + 1);
   const char *name = p->names ? p->names[i] : place;
   snprintf(text, sizeof text, "%s%.*s: %s", name, (int)(sizeof e->path - e->at), e->path + e->at, e->text);
-  lua_settop(L, e->fields);
-  mr_env_raise(L, e->fields, e->exception, e->minor, text, e->codec);
+  raise_labelled(e, p, e->exception, e->minor, text);
 }
 
 static void begin(mr_enc *e, lua_State *L, const mr_program *p, int fields, int codec) {
@@ -158,8 +168,7 @@ static PORT_NOINLINE void check_surplus(mr_enc *e, const mr_program *p, int firs
   if (last == n) return;
   snprintf(text, sizeof text, "%d argument%s expected, got %d", n, n == 1 ? "" : "s", last);
   mr_out_end();
-  lua_settop(L, e->fields);
-  mr_env_raise(L, e->fields, "BAD_PARAM", 0, text, e->codec);
+  raise_labelled(e, p, "BAD_PARAM", 0, text);
 }
 
 static int write_request(mr_enc *e, const mr_program *p, const mr_head *head, uint32_t id, int first, int nvalues) {

@@ -227,6 +227,7 @@ void mr_leave(mr_enc *e);
 void mr_drop(mr_enc *e, int strays);           /* the values on the stack that are above that many strays */
 int  mr_wrong(mr_enc *e, const char *expected, mr_val got);   /* BAD_PARAM: always -1 */
 int  mr_refuse(mr_enc *e, const char *exception, int minor, const char *format, ...) __attribute__((format(printf, 4, 5)));
+void mr_hint(mr_enc *e, const char *more);         /* goes behind what was refused */
 int  mr_in_member(mr_enc *e, const char *name);        /* prepend to the path: always -1 */
 int  mr_in_element(mr_enc *e, uint64_t i);
 

@@ -102,15 +102,44 @@ static mr_member *member_named(mr_enc *e, const mr_type *t, mr_val name) {
   return NULL;
 }
 
-/* The first member that the table has by its own name. */
-static mr_member *member_present(mr_enc *e, const mr_type *t, mr_val v) {
+/* Whether the table itself has this member. */
+static int has_own(const mr_enc *e, mr_val table, mr_member *m) {
+  lua_State *L = e->L;
+  if (e->raw && m->key) {
+    const raw_node *node = mr_find_node((const raw_table *)(uintptr_t)table.bits, m->key, &m->hint);
+    return node && !raw_isnil(node->tt);
+  }
+  mr_push_val(e, table);
+  lua_pushlstring(L, m->name, m->length);
+  int has = lua_rawget(L, -2) != LUA_TNIL;
+  lua_pop(L, 2);
+  return has;
+}
+
+/* The member at i is there: no other one may be, too. What a class gives is not asked for. */
+static int check_only(mr_enc *e, const mr_type *t, mr_val v, uint32_t i) {
+  const mr_member *is = &t->members[i];
+  if (e->raw && raw_nodes((const raw_table *)(uintptr_t)v.bits) == 1) return 0;
+  for (uint32_t k = i + 1; k < t->n; k++) {
+    mr_member *other = &t->members[k];
+    if (other->length == is->length && memcmp(other->name, is->name, is->length) == 0) continue;     /* another label of the same */
+    if (has_own(e, v, other))
+      return mr_refuse(e, "BAD_PARAM", 0, "one member of union %s expected, got '%s' and '%s'", t->name ? t->name : "?", is->name, other->name);
+  }
+  return 0;
+}
+
+/* The member that the table has by its own name. */
+static int choose_present(mr_enc *e, const mr_type *t, mr_val v, const mr_member **chosen) {
   int strays = e->strays;
   for (uint32_t i = 0; i < t->n; i++) {
     mr_val x = mr_field(e, v, &t->members[i]);
     if (e->strays != strays) mr_drop(e, strays);
-    if (x.tt != RAW_NIL) return &t->members[i];
+    if (x.tt == RAW_NIL) continue;
+    *chosen = &t->members[i];
+    return check_only(e, t, v, i);
   }
-  return NULL;
+  return mr_refuse(e, "BAD_PARAM", 0, "_switch, _field or a member of union %s expected", t->name ? t->name : "?");
 }
 
 static int put_chosen(mr_enc *e, const mr_type *t, const mr_member *m) {
@@ -137,9 +166,9 @@ static int put_switch(mr_enc *e, const mr_type *t, mr_val v, const mr_member **c
   e->strays++;
   mr_val given = mr_field(e, v, &e->env->choice->members[0]);
   if (given.tt == RAW_NIL) {
-    *chosen = field.tt != RAW_NIL ? check_field(e, t, field, NULL) : member_present(e, t, v);
-    if (*chosen) return put_chosen(e, t, *chosen);
-    return field.tt != RAW_NIL ? -1 : mr_refuse(e, "BAD_PARAM", 0, "_switch, _field or a member of union %s expected", t->name ? t->name : "?");
+    if (field.tt == RAW_NIL && choose_present(e, t, v, chosen)) return -1;
+    if (field.tt != RAW_NIL) *chosen = check_field(e, t, field, NULL);
+    return *chosen ? put_chosen(e, t, *chosen) : -1;
   }
   if (mr_put(e, t->element, given)) return mr_in_member(e, "_switch");
   *chosen = find(t, value_of(e, t->element, given));

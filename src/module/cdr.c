@@ -131,11 +131,12 @@ static void push_list(lua_State *L, const mr_cdr_env *env, int n) {
   lua_remove(L, -2);
 }
 
-/* env:program(types[, names]) -> program */
+/* env:program(types[, names[, label]]) -> program; errors of encoding begin with the label */
 static int l_program(lua_State *L) {
   mr_cdr_env *env = check_env(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
-  lua_settop(L, 3);
+  lua_settop(L, 4);
+  if (!lua_isnil(L, 4)) luaL_checktype(L, 4, LUA_TSTRING);
   uint32_t n = (uint32_t)lua_rawlen(L, 2);
   int named = !lua_isnil(L, 3);
   luaL_argcheck(L, n <= 250, 2, "too many types");
@@ -146,11 +147,14 @@ static int l_program(lua_State *L) {
   p->n = n;
   p->types = (const mr_type **)(void *)(p + 1);
   p->names = named ? (const char **)(void *)(p->types + n) : NULL;
-  push_list(L, env, (int)n * (1 + named));
-  compile_all(L, p, 5);
-  p->fields = lua_topointer(L, 5);
-  p->seal = mr_seal_of(L, ENV_FIELDS + 1 + n * (1 + (uint32_t)named));
-  lua_setiuservalue(L, 4, 1);
+  uint32_t own = ENV_FIELDS + 1 + n * (1 + (uint32_t)named);
+  push_list(L, env, (int)n * (1 + named) + 1);
+  compile_all(L, p, 6);
+  p->fields = lua_topointer(L, 6);
+  p->seal = mr_seal_of(L, own);
+  lua_pushvalue(L, 4);
+  lua_rawseti(L, 6, own + 1);                    /* is no part of the seal: it is asked for when something fails */
+  lua_setiuservalue(L, 5, 1);
   p->tag = (uintptr_t)&program_tag ^ (uintptr_t)p;
   mr_metatable_set(L, "mare.orb.cdr.program");
   return 1;

@@ -79,9 +79,9 @@ function orblib.state(proxy) end
 local exceptionlib = {}
 
 ---@param value any
----@param repid? string
+---@param what? string|table its repository id, name ("Mod::NotFound") or type
 ---@return boolean
-function exceptionlib.is(value, repid) end
+function exceptionlib.is(value, what) end
 
 ---@param value any
 ---@return string? name "TRANSIENT"; nil: it is no system exception

@@ -2,6 +2,7 @@
 local orb = require "mare.orb"
 local interface = require "mare.orb.interface"
 local invoke = require "mare.orb.invoke"
+local json = require "mare.base.json"
 local naming = require "mare.cli.naming"
 local near = require "mare.orb.near"
 local text = require "mare.orb.text"
@@ -25,7 +26,7 @@ Options are:
   -D NAME[=VALUE]    defines a macro of the preprocessor
   --interface NAME   the object's interface; else that of the reference, or the only one in the IDL
   --timeout SECONDS  how long the call may take (30)
-  --json             prints one JSON object
+  --json             prints one JSON object: the results, or { "exception": {...} }, with its members, of a call that failed
   --pcap FILE        keeps what goes over the network, for Wireshark
   -ORBname VALUE     any option of the broker; anywhere before "--"
   --help             shows this
@@ -119,13 +120,23 @@ local function reach(broker, o)
   error({ failure = naming.words(object, o.reference) }, 0)
 end
 
--- Whom to ask for the interface: nobody, if there is IDL or the operation is every object's.
+-- Is the operation every object's? Then nothing need be known of its interface.
+local function is_everywhere(o) return interface.everywhere[o.operation] ~= nil end
+
+-- Whom to ask for the interface: nobody, if there is IDL or it doesn't matter.
 local function repository_of(o)
-  if #o.idl > 0 or o.operation:sub(1, 1) == "_" then return nil end
+  if #o.idl > 0 or is_everywhere(o) then return nil end
   for _, word in ipairs(o.orb) do
     if word:find "^InterfaceRepository=" then return { at = "corbaloc:rir:/InterfaceRepository", time = o.timeout > 0 and o.timeout or nil } end
   end
   return { time = o.timeout > 0 and o.timeout or nil }
+end
+
+-- How a naming service can be asked by one who has no IDL of it; "": that is not what is wanted.
+local function advice(broker, o)
+  local name = "CosNaming::NamingContextExt"
+  local is = broker.repository:operations(broker:interface(name))[o.operation]
+  return is and ("; of a naming service --interface %s is enough"):format(name) or ""
 end
 
 -- Loads the IDL, finds the interface, makes the proxy.
@@ -140,14 +151,15 @@ local function prepare(o)
   if not o.interface and object:_interface_name() == "CORBA::Object" then
     local found = interfaces_of(loaded, {})
     if #found == 1 then object = broker:proxy(object, found[1].scoped)
-    elseif #found > 1 and o.operation:sub(1, 1) ~= "_" then
+    elseif #found > 1 and not is_everywhere(o) then
       local names = {}
       for i, def in ipairs(found) do names[i] = def.scoped end
       error("the reference does not tell its interface: add --interface with one of " .. table.concat(names, ", "), 0)
-    elseif o.operation:sub(1, 1) ~= "_" then
+    elseif not is_everywhere(o) then
       local why = orb.state(object).unlearned
       if why and tostring(why):find("NO_PERMISSION", 1, true) then error({ failure = tostring(why) }, 0) end   -- IDL would not help
-      error("nothing is known of the object's interface: " .. (why and why .. "; " or "") .. "add --idl with the file that defines it", 0)
+      error(("nothing is known of the object's interface: %sadd --idl with the file that defines it%s")
+        :format(why and why .. "; " or "", advice(broker, o)), 0)
     end
   end
   return broker, object
@@ -215,6 +227,14 @@ local function show(op, o, ...)
   end
 end
 
+-- For programs that read --json: what a call raised, as they have it in Lua; the text for people is on stderr.
+local function show_exception(operation, e)
+  if not orb.exception.is(e) then return end
+  local T = operation.raises[e._repid]
+  local shown = T and text.json(T, e) or json.text { _repid = e._repid, minor = e.minor, completed = e.completed, text = e.text }
+  io.stdout:write('{"exception":', shown, "}\n")
+end
+
 return function(...)
   local o, err = read { ... }
   if not o then return mistake(err) end
@@ -232,7 +252,10 @@ return function(...)
   if not ok then return fail(2, args) end
   local results = table.pack(pcall(invoke.run, orb.state(object), operation, table.unpack(args, 1, args.n)))
   broker:close()
-  if not results[1] then return fail(1, results[2]) end
+  if not results[1] then
+    if o.json then show_exception(operation, results[2]) end
+    return fail(1, results[2])
+  end
   show(operation.def, o, table.unpack(results, 2, results.n))
   return 0
 end

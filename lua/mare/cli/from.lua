@@ -2,6 +2,7 @@
 local orb = require "mare.orb"
 local idl = require "mare.orb.idl"
 local exception = require "mare.orb.exception"
+local file = require "mare.file"
 local folder = require "mare.cli.folder"
 local ior = require "mare.orb.giop.ior"
 local json = require "mare.base.json"
@@ -144,6 +145,10 @@ return function(...)
   end
   o.timeout = o.timeout or 30
   if #o.words ~= 1 then return mistake(#o.words == 0 and "no reference" or ("one reference, not '%s', too"):format(o.words[2])) end
+  for _, path in ipairs(o.idl or {}) do
+    local stat, why = file.stat(path)
+    if not stat then return mistake(("--idl %s: %s"):format(path, why)) end
+  end
   local made, broker = pcall(orb.init, { args = o.orb, timeout = o.timeout })
   if not made then return mistake(broker) end
   local guard <close> = broker                   -- luacheck: ignore guard

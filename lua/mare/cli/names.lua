@@ -117,10 +117,16 @@ end
 
 local BATCH = 500
 
+-- Calls f with each binding, until it says true.
 local function each(context, f)
   local list, more = context:list(BATCH)
   while true do
-    for _, b in ipairs(list) do f(b) end
+    for _, b in ipairs(list) do
+      if f(b) then
+        if more then more:destroy() end
+        return
+      end
+    end
     if not more then return end
     local any
     any, list = more:next_n(BATCH)
@@ -197,10 +203,19 @@ function verbs.resolve(o, broker, word)
   if o.json then io.stdout:write(json.text { name = word, reference = text }, "\n") else io.stdout:write(text, "\n") end
 end
 
+-- Some services bind anything as a context. One that doesn't answer may be another service that is not there just now.
+local function check_context(object, reference)
+  local answered, is = pcall(object._is_a, object, "IDL:omg.org/CosNaming/NamingContext:1.0")
+  if answered and not is then
+    error({ text = reference .. " is no naming context; mare names bind gives an object a name" }, 0)
+  end
+end
+
 local function binder(plain, replacing, interface)
   return function(o, broker, word, reference)
     local object = reach(broker, reference, interface)
     if not object then error({ text = "the reference is nil" }, 0) end
+    if interface == CONTEXT then check_context(object, reference) end
     with_name(o, broker, word, function(context, name)
       local operation = o.replace and replacing or plain
       context[operation](context, name, object)
@@ -238,11 +253,26 @@ function verbs.unbind(o, broker, word)
   end)
 end
 
+-- Is this the name of an object? Whoever it leads to isn't asked.
+local function is_object(context, name)
+  local parent, is = context, false
+  if #name > 1 then parent = context:resolve(table.move(name, 1, #name - 1, 1, {})):_unchecked_narrow(CONTEXT) end
+  local last = name[#name]
+  each(parent, function(b)
+    local part = b.binding_name[1]
+    local found = part.id == last.id and part.kind == last.kind
+    is = found and b.binding_type == "nobject"
+    return found
+  end)
+  return is
+end
+
 function verbs.rm(o, broker, word)
   with_name(o, broker, word, function(context, name, text)
     local object = context:resolve(name)
-    local child = object and object:_narrow(CONTEXT)
-    if not child then error({ text = text .. " is no context; mare names unbind takes its name away" }, 0) end
+    local answered, child = pcall(function() return object and object:_narrow(CONTEXT) end)
+    if not answered and not is_object(context, name) then error({ text = said.unreachable(child, text) }, 0) end
+    if not answered or not child then error({ text = text .. " is no context; mare names unbind takes its name away" }, 0) end
     child:destroy()
     context:unbind(name)
   end)

@@ -220,6 +220,9 @@ end
 -- The type id in a canonical IOR.
 local function type_id(bytes) return string.unpack("<s4", bytes, 5):sub(1, -2) end
 
+--- The type id in the reference of a proxy; "": it has none.
+function broker.type_id_of(_, p) return type_id(rawget(p, "_ior")) end
+
 -- The interface that the reference itself tells, if its IDL was loaded. Only such ids are remembered: strangers think of others for ever.
 function broker:interface_in(bytes)
   local id = type_id(bytes)

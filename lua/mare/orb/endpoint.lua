@@ -164,29 +164,58 @@ local function names()
   return table.concat(list, ", ")
 end
 
-local function publish(list, seen, opened, rule)
+-- What a rule of -ORBendPointPublish is: an endpoint, or nil, how an address of ours is found, of both families? Raises what it is not.
+local function read_rule(rule)
   if rule:match("^giop:") then
     local e = endpoint.parse(rule)
-    if e.unix then return add_unix(list, seen, e) end
-    if WILDCARD[e.host] then fail(rule, "an address that clients use has a host") end
-    add(list, seen, e.host, e.port ~= 0 and e.port or port_of_kind(opened, e.tls), e.tls)
-    return
+    if not e.unix and WILDCARD[e.host] then fail(rule, "an address that clients use has a host") end
+    return e
   end
-  local all = rule:match("^all%((%w+)%)$")       -- of both families, for we know one address of each
-  if all == "addr" then
-    for _, e in ipairs(opened) do
-      if e.unix then add_unix(list, seen, e) end
-    end
-    publish(list, seen, opened, "ipv4")
-    return publish(list, seen, opened, "ipv6")
-  end
+  local all = rule:match("^all%((%w+)%)$")
   local find = RULES[all or rule]
   if not find then
     error(("-ORBendPointPublish: there is no rule '%s'; there are giop:tcp:host:port, giop:ssl:host:port, %s"):format(rule, names()), 0)
   end
-  for _, e in ipairs(opened) do
-    if not e.unix then add(list, seen, find(e), e.port, e.tls) elseif rule == "addr" then add_unix(list, seen, e) end
+  return nil, find, all == "addr"                -- of each family we know one address
+end
+
+local function publish(list, seen, opened, rule)
+  local e, find, both = read_rule(rule)
+  if e then
+    if e.unix then return add_unix(list, seen, e) end
+    add(list, seen, e.host, e.port ~= 0 and e.port or port_of_kind(opened, e.tls), e.tls)
+    return
   end
+  if both then
+    for _, one in ipairs(opened) do
+      if one.unix then add_unix(list, seen, one) end
+    end
+    publish(list, seen, opened, "ipv4")
+    return publish(list, seen, opened, "ipv6")
+  end
+  for _, one in ipairs(opened) do
+    if not one.unix then add(list, seen, find(one), one.port, one.tls) elseif rule == "addr" then add_unix(list, seen, one) end
+  end
+end
+
+-- Calls f with the alternatives of each rule in a text.
+local function each_rule(text, f)
+  for one in text:gmatch("[^,]+") do
+    local alternatives = {}
+    for alternative in one:gmatch("[^|]+") do alternatives[#alternatives + 1] = alternative end
+    f(alternatives)
+  end
+end
+
+--- Raises what is wrong with the endpoints that options ask for, as far as it can be told before anything is served.
+function endpoint.check(options)
+  endpoint.list(options)
+  for _, text in ipairs(options.endPointPublish or {}) do
+    each_rule(text, function(alternatives)
+      for _, rule in ipairs(alternatives) do read_rule(rule) end
+    end)
+  end
+  for _, text in ipairs(options.endPointNoListen or {}) do read_rule(text) end
 end
 
 --- The addresses of opened endpoints for references: { { host, port, tls = true? }, … }. options.endPointPublish is a list of what
@@ -196,13 +225,13 @@ function endpoint.addresses(opened, options)
   local list, seen = {}, {}
   local rules = options.endPointPublish or options.endPointPublishAllIFs and { "all(addr)" } or {}
   for _, rule in ipairs(rules) do
-    for one in rule:gmatch("[^,]+") do
-      for alternative in one:gmatch("[^|]+") do
-        local before = #list
+    each_rule(rule, function(alternatives)
+      local before = #list
+      for _, alternative in ipairs(alternatives) do
         publish(list, seen, opened, alternative)
         if #list > before then break end
       end
-    end
+    end)
   end
   if #list == 0 then publish(list, seen, opened, "addr") end
   for _, text in ipairs(options.endPointNoListen or {}) do publish(list, seen, opened, text) end

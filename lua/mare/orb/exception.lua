@@ -85,10 +85,19 @@ function exception.is_system(e)
   return type(e) == "table" and standard[rawget(e, "_repid")] or nil
 end
 
---- Is it an exception, of this repository id if one is given?
-function exception.is(e, repid)
+-- The name in a repository id, "Mod::Name"; `prefix` is what #pragma prefix put before it, as far as can be told: names of IDL have no dots.
+local function name_of(repid)
+  local path = repid:match "^IDL:(.*):[%d.]+$"
+  if not path then return nil end
+  return ((path:match "^.*%.[^/]*/(.*)$" or path):gsub("/", "::"))
+end
+
+--- Is it an exception, of this repository id, name or type, if one is given?
+function exception.is(e, what)
   if type(e) ~= "table" or type(rawget(e, "_repid")) ~= "string" then return false end
-  return repid == nil or e._repid == repid
+  if what == nil or e._repid == what then return true end
+  if type(what) == "table" then return what.id == e._repid end
+  return type(what) == "string" and not what:find "^%a+:[^:]" and name_of(e._repid) == what
 end
 
 local vendors = { [OMG] = "OMG minor %d", [OMNI] = "omniORB minor %d", [JACORB] = "JacORB minor %d" }
@@ -104,11 +113,15 @@ local function minor_text(name, minor, text)
 end
 
 local MOST_SHOWN, DEEPEST = 10, 3                -- elements of a list, tables in each other
+local LONGEST, LONGEST_INSIDE = 400, 60          -- bytes of a text: of an exception's member, which people may have to read; in a member
 
 local members_text
 
 local function show(value, depth)
-  if type(value) == "string" then return (("%q"):format(#value > 60 and value:sub(1, 57) .. "..." or value):gsub("\\\n", "\\n")) end
+  if type(value) == "string" then
+    local most = depth == 1 and LONGEST or LONGEST_INSIDE
+    return (("%q"):format(#value > most and value:sub(1, most - 3) .. "..." or value):gsub("\\\n", "\\n"))
+  end
   if type(value) ~= "table" or getmetatable(value) then return tostring(value) end
   if depth > DEEPEST and next(value) ~= nil then return "{ ... }" end
   local items = {}

@@ -39,10 +39,11 @@ function interface.operation(env, owner, def)
   for _, T in ipairs(def.raises or {}) do raises[T.id] = T end
   local contexts = def.context and #def.context > 0 and #ins
   if contexts then ins[#ins + 1], in_names[#in_names + 1] = context.TYPE, "context" end
-  local request, reply = env:program(ins, in_names), #outs > 0 and env:program(outs, out_names) or nil
+  local qualified = owner .. "::" .. def.name
+  local request, reply = env:program(ins, in_names, qualified), #outs > 0 and env:program(outs, out_names) or nil
   if contexts then request = context.request(request, contexts) end
   return {
-    name = def.name, qualified = owner .. "::" .. def.name, oneway = def.oneway or false, response = def.oneway and 0 or 3,
+    name = def.name, qualified = qualified, oneway = def.oneway or false, response = def.oneway and 0 or 3,
     request = request, encode = request.request, reply = reply, decode = reply and reply.decode, raises = raises, excepts = {},
     def = def, contexts = contexts,
   }

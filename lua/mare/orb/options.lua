@@ -300,6 +300,7 @@ function options.read(given)
   if given.timeout == nil then result.timeout = seconds(result.clientCallTimeOutPeriod) end
   if given.connect_timeout == nil then result.connect_timeout = seconds(result.clientConnectTimeOutPeriod) end
   if result.timeout == 0 then result.timeout = nil end
+  if result.endPoint or result.endPointPublish or result.endPointNoListen then require "mare.orb.endpoint".check(result) end
   result.unused = unused_of(given, result)
   result.max_minor = tonumber(result.maxGIOPVersion:sub(3))
   return result

@@ -8,11 +8,13 @@ another process arrives as these two strings with the receiver's own module as m
 No name of IDL begins with an underscore, so what does is the broker's. `state.class` maps names to functions; it is one table per interface and
 broker and is filled as names are used (see interface.lua).
 ]]
+local basic = require "mare.orb.idl.basic"
 local near = require "mare.orb.near"
 local exception = require "mare.orb.exception"
 local straight = require "mare.orb.core"
 
 local proxy = { __name = "proxy" }
+local OBJECT = basic.object.id
 
 local states = setmetatable({}, { __mode = "k" })
 proxy.states = states
@@ -70,21 +72,23 @@ local function names_of(state)
   return names
 end
 
--- What the program wrote is wrong: `level` leads to it, counted from the caller.
-local function unknown(state, key, what, level)
-  local meant = type(key) == "string" and near(key, names_of(state))
-  error(("interface '%s' has no %s '%s'%s%s"):format(state.def.scoped or state.def.name, what, tostring(key),
-    meant and "; did you mean " .. meant .. "?" or "", state.unlearned and ": " .. state.unlearned or ""), level + 1)
+-- What helps who knows no more of an object than that it is one; "": its interface is known.
+local function advice(self, state)
+  if state.unlearned then return ": " .. state.unlearned end
+  if state.def.id ~= OBJECT then return "" end
+  local id = state.broker:type_id_of(self)
+  if id ~= "" and id ~= OBJECT then
+    return ("; it is of type '%s', whose IDL is not loaded: see broker:load, or let its server be asked, orb.init{ repository = true }"):format(id)
+  end
+  return '; its reference does not tell its interface: name it, broker:proxy(reference, "Mod::Name"), or let its server be asked, ' ..
+    "orb.init{ repository = true }"
 end
 
-local async = {}
-
-function async.__index(self, key)
-  local target = self[1]
-  local operation = target[key]
-  local function start(_, ...) return proxy.spawn(operation, target, ...) end
-  rawset(self, key, start)
-  return start
+-- What the program wrote is wrong: `level` leads to it, counted from the caller.
+local function unknown(self, state, key, what, level)
+  local meant = type(key) == "string" and near(key, names_of(state))
+  error(("interface '%s' has no %s '%s'%s%s"):format(state.def.scoped or state.def.name, what, tostring(key),
+    meant and "; did you mean " .. meant .. "?" or "", advice(self, state)), level + 1)
 end
 
 -- Is more known of the object now? Its interface was only declared when the proxy was made, or somebody can be asked.
@@ -99,45 +103,63 @@ local function learned(self, state, key)
   return teacher and teacher:learn(self)
 end
 
--- What is no operation: the value of an attribute, or what must be made for it.
-local function other(self, state, key)
+local async = {}
+
+-- -> true and what the key is: an operation, the value of an attribute, or what must be made for it; false: nothing.
+local function look(self, state, key)
   local class = state.class
+  if class[key] then return true, class[key] end
   local get = type(key) == "string" and class["_get_" .. key]
-  if get then return get(self) end
+  if get then return true, get(self) end
   if key == "_async" then
     state.async = state.async or setmetatable({ self }, async)
-    return state.async
+    return true, state.async
   end
   local word = type(key) == "string" and key:match("^_(%a+)$")
   if word and keywords[word] and class[word] then
     class[key] = class[word]
-    return class[key]
+    return true, class[key]
   end
-  if fields[key] then return nil end
-  if learned(self, state, key) then return self[key] end
-  unknown(state, key, "operation or attribute", 3 + ABOVE)
+  return fields[key] or false, nil
 end
 
-local function index(self, key)
-  local state = states[self] or adopt(self, 3 + ABOVE)
-  return state.class[key] or other(self, state, key)
+-- `level` leads to what the program wrote, counted from the caller.
+local function find(self, key, level)
+  local state = states[self] or adopt(self, level + 2)
+  local found = state.class[key]
+  if found then return found end
+  local is, value = look(self, state, key)
+  if not is and learned(self, state, key) then is, value = look(self, state, key) end
+  if not is then unknown(self, state, key, "operation or attribute", level + 1) end
+  return value
 end
+
+function async.__index(self, key)
+  local target = self[1]
+  local operation = find(target, key, 2)
+  local function start(_, ...) return proxy.spawn(operation, target, ...) end
+  rawset(self, key, start)
+  return start
+end
+
+local function index(self, key) return find(self, key, 1 + ABOVE) end
 
 proxy.__index = record and straight.index(record, states, index) or index
 
+-- -> what sets an attribute; nil, and whether there is one that can only be read.
+local function setter(state, key)
+  if type(key) ~= "string" then return nil, false end
+  local class = state.class
+  return class["_set_" .. key], class["_get_" .. key] ~= nil
+end
+
 function proxy.__newindex(self, key, value)
   local state = states[self] or adopt(self)
-  local class = state.class
-  local set = type(key) == "string" and class["_set_" .. key]
-  if set then
-    set(self, value)
-  elseif type(key) == "string" and class["_get_" .. key] then
-    error(("attribute '%s' is readonly"):format(key), 2)
-  elseif learned(self, state, key) then
-    self[key] = value
-  else
-    unknown(state, key, "attribute", 2)
-  end
+  local set, is = setter(state, key)
+  if not set and not is and learned(self, state, key) then set, is = setter(state, key) end
+  if set then return set(self, value) end
+  if is then error(("attribute '%s' is readonly"):format(key), 2) end
+  unknown(self, state, key, "attribute", 2)
 end
 
 function proxy.__eq(a, b) return proxy.is(a) and proxy.is(b) and rawget(a, "_ior") == rawget(b, "_ior") end

@@ -84,9 +84,28 @@ local function attribute(class, name, valid, get)
   class.attributes[name], class.valid[name] = get, points_of(valid)
 end
 
+-- What a method got as its object.
+local function check_self(self, name)
+  if type(self) ~= "table" or not rawget(self, "_points") then
+    error(("%s needs the request: write info:%s(…), with a colon"):format(name, name), 3)
+  end
+end
+
+-- Called with a dot a method lacks its last argument, which costs less to see than what its object is.
 local function method(class, name, valid, f)
   valid = points_of(valid)
+  class.methods[name] = function(self, a)
+    if a == nil then check_self(self, name) end
+    if not valid[self._point] then refuse(self, name) end
+    return f(self, a)
+  end
+end
+
+-- method of two arguments; a third one is a boolean, or nil
+local function setter(class, name, valid, f)
+  valid = points_of(valid)
   class.methods[name] = function(self, a, b, c)
+    if b == nil or b == true or b == false then check_self(self, name) end
     if not valid[self._point] then refuse(self, name) end
     return f(self, a, b, c)
   end
@@ -288,7 +307,7 @@ method(client, "get_reply_service_context", "234", function(self, id)
   check_id(id, "get_reply_service_context")
   return heard(self, id) or none(id)
 end)
-method(client, "add_request_service_context", "1", add)
+setter(client, "add_request_service_context", "1", add)
 
 -------------------------------------------------------------------------------------------------------------- the server
 
@@ -326,7 +345,7 @@ method(server, "get_reply_service_context", "345", function(self, id)
   check_id(id, "get_reply_service_context")
   return added(self._contexts, id) or none(id)
 end)
-method(server, "add_reply_service_context", "12345", add)
-method(server, "set_slot", "12345", function(self, id, value) self._slots = self._list.slots:write(self._slots, id, value) end)
+setter(server, "add_reply_service_context", "12345", add)
+setter(server, "set_slot", "12345", function(self, id, value) self._slots = self._list.slots:write(self._slots, id, value) end)
 
 return info

@@ -41,6 +41,14 @@ local function invalid(index, reason)
   error(exception.user("IDL:omg.org/PortableServer/POA/InvalidPolicy:1.0", { index = index, reason = reason }), 0)
 end
 
+-- What is not in the list itself would go unseen.
+local function check_name(list, name)
+  if name == "interface" or math.type(name) == "integer" and name >= 1 and name <= #list then return end
+  local meant = near(tostring(name), { "interface" })
+  error(exception.system("BAD_PARAM", 0, "COMPLETED_NO", ("create_POA: policies are a list, and interface = \"Name\"; there is no '%s'%s")
+    :format(tostring(name), meant and "; did you mean " .. meant .. "?" or "")), 0)
+end
+
 local function check(chosen, place, value, need)
   if not need then return end
   local has = chosen[need[1]]
@@ -56,6 +64,7 @@ function policy.read(list)
     error(exception.system("BAD_PARAM", 0, "COMPLETED_NO", "policies are a list, such as { \"PERSISTENT\", \"USER_ID\" }"), 0)
   end
   local chosen, place = {}, {}
+  for name in pairs(list) do check_name(list, name) end
   for i, value in ipairs(list) do
     local kind = kind_of[value]
     if not kind then
