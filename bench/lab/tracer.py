@@ -1,4 +1,4 @@
-"""What tracing costs, and describing: nanoseconds per event with a core free and with none, a table-heavy Lua script (heaptrack beside it, where it
+"""What tracing costs, and describing: nanoseconds per event with a core free and with none, and with the tracer asleep, a table-heavy Lua script (heaptrack beside it, where it
 is here), bytes per event, and the time and memory of describing a hundred million events. For a quiet machine; every figure is the median of
 alternated rounds.
 
@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from marelab import allocators, env, format, measure, native
+from marelab import allocators, attach, env, format, measure, native
 
 HERE = Path(__file__).resolve().parent
 LOOP = ["--allocations", "5000000", "--long-share", "0", "--alive", "64", "--touch", "none"]
@@ -47,6 +47,19 @@ def per_event(folder: Path, rounds: int, threads: int, pinned: bool) -> dict:
             "bytes_per_event": header["bytes"] / header["events"],
             "ns_per_event": (b - a) * 1e9 / header["events"] * threads, "own_cpu_ns_per_event": (cpu_b - cpu_a) * 1e9 / header["events"],
             "stalls": header["stalls"]}
+
+
+def asleep(rounds: int) -> dict:
+    """The workload program's own CPU time with the tracer asleep beside that without it: nanoseconds per call, and the ratio in each pair."""
+    argv = [native.path("workload"), *LOOP, "--threads", "1"]
+    environment = {**os.environ, **attach.environment()}
+    pairs = []
+    for i in range(rounds + 1):
+        turn = [(0, None), (1, environment)]
+        both = {k: json.loads(subprocess.run(argv, capture_output=True, text=True, check=True, env=e).stdout)["cpu_seconds"] for k, e in turn[::(-1) ** i]}
+        pairs.append((both[0], both[1]))
+    a, b = (statistics.median(p[k] for p in pairs[1:]) for k in (0, 1))
+    return {"plain_s": a, "asleep_s": b, "ns_per_call": (b - a) * 1e9 / 1e7, "ratio": statistics.median(b / a for a, b in pairs[1:])}
 
 
 def wall(argv: list[str], **options) -> float:
@@ -90,6 +103,7 @@ def main() -> None:
         folder = Path(place) / "t"
         result = {"load": os.getloadavg()[0], "rounds": rounds,
                   "per_event": [per_event(folder, rounds, threads, pinned) for threads, pinned in ((1, False), (1, True), (2, False))],
+                  "asleep": asleep(rounds),
                   "lua": script(folder, rounds), "describe": hundred_million(folder)}
     result["machine"] = env.machine()
     print(json.dumps(result, indent=1))

@@ -16,6 +16,7 @@ COMMANDS = [
     ("apply", "marelab.apply", "write a choice's answer into a Dockerfile, a systemd unit or an environment file"),
     ("allocators", "marelab.proof", "the allocators of the catalogue: which are here, and proof that they serve a program"),
     ("trace", "marelab.trace", "record every allocation of a program"),
+    ("attach", "marelab.attach", "record a program that runs already, for a while; it was started with the tracer asleep"),
     ("describe", "marelab.describe", "what a trace contains: sizes, lifetimes, patterns, memory over time"),
     ("replay", "marelab.replay", "run a recorded trace against an allocator"),
     ("fit", "marelab.fit", "a synthetic workload that resembles a trace, or why there is none"),

@@ -101,7 +101,7 @@ def describe(trace: format.Trace, process: str | None = None, short: float = 0.1
     h = trace.header
     known = {
         "version": 1,
-        "trace": {"folder": str(trace.folder), **{k: h.get(k) for k in ("command", "complete", "status", "limit_reached", "ring_events",
+        "trace": {"folder": str(trace.folder), **{k: h.get(k) for k in ("command", "complete", "attached", "status", "limit_reached", "ring_events",
                                                                         "lost_events",
                                                                         "clock_gap_ms", "stall_seconds", "stack_every")}},
         "process": {"pid": image.pid, "image": image.number, "command": image.command, "executable": image.executable},
@@ -175,6 +175,8 @@ def notes(d: dict) -> list[tuple[str, str]]:
         rows.append(("note", "the tracer was killed: the trace ends early"))
     if d["trace"]["limit_reached"]:
         rows.append(("note", "the trace ends at its limit on disk: what was alive then counts as never freed"))
+    if d["trace"].get("attached"):
+        rows.append(("note", f"process {d['trace']['attached']} was recorded as it ran: blocks from before are unknown"))
     if d["trace"]["ring_events"]:
         rows.append(("note", f"only the last {d['trace']['ring_events']:,} events were kept: blocks from before are unknown"))
     if d["order"]["impossible_steps"]:

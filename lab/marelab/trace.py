@@ -35,25 +35,34 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_recording(parser: argparse.ArgumentParser) -> None:
+    """The options of every command that writes a trace."""
     parser.add_argument("-o", "--out", metavar="DIR", help="where the trace goes (default: NAME.trace); must not exist, or be a trace with --force")
     parser.add_argument("--force", action="store_true", help="replace the trace that is there")
     parser.add_argument("--limit", type=size, metavar="SIZE", help="stop recording at this size on disk (default: 2G, or half of what is free)")
     parser.add_argument("--ring", type=positive, metavar="N", help="keep only the last N events, in memory until the end")
     parser.add_argument("--stacks", type=positive, metavar="N", help="record the stack of each Nth allocation")
     parser.add_argument("--json", action="store_true", help="print the trace's header")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_recording(parser)
     parser.add_argument("program", nargs=argparse.REMAINDER, help="-- program and its arguments")
 
 
 def run(args: argparse.Namespace) -> int:
     argv = args.program[1:] if args.program[:1] == ["--"] else args.program
     trace = record(argv, args.out, limit=args.limit, ring=args.ring or 0, stacks=args.stacks or 0, force=args.force)
-    if args.json:
+    tell(trace, args.json)
+    status = trace.header["status"]
+    return status if status >= 0 else 128 - status
+
+
+def tell(trace: format.Trace, json: bool) -> None:
+    if json:
         print(output.text(trace.header, 1))
     else:
         print(*summary(trace), sep="\n", file=sys.stderr)
-    status = trace.header["status"]
-    return status if status >= 0 else 128 - status
 
 
 # ---- for other modules ----
@@ -62,20 +71,34 @@ def record(argv: list[str], out: str | Path | None = None, *, limit: int | None 
            **popen) -> format.Trace:
     """Traces a program; keyword arguments go to subprocess.Popen (stdin, stdout, env, cwd …), and `timeout` in seconds."""
     target.check(argv)
-    if allocators.parts(native.path("tracer")) != [native.path("tracer")]:
-        raise LabError(f"{native.path('tracer')}: the loader takes no path with a space or a colon in it from LD_PRELOAD: "
-                       "move mare's source folder to another place")
-    folder = make_folder(Path(out or os.path.basename(argv[0]) + ".trace"), force)
+    folder = Path(out or os.path.basename(argv[0]) + ".trace")
+    return write([native.path("launcher"), "--library", library()], folder, f"'{argv[0]}' did not start", argv, limit=limit, ring=ring, stacks=stacks,
+                 force=force, **popen)
+
+
+def library() -> str:
+    """The tracer's path, which the loader must be able to take."""
+    path = native.path("tracer")
+    if allocators.parts(path) != [path]:
+        raise LabError(f"{path}: the loader takes no path with a space or a colon in it from LD_PRELOAD: move mare's source folder to another place")
+    return path
+
+
+def write(command: list[str], folder: Path, unstarted: str, argv: list[str] = (), *, limit: int | None, ring: int, stacks: int, force: bool,
+          **popen) -> format.Trace:
+    """Runs the launcher, which writes into `folder`."""
+    folder = make_folder(folder, force)
     limit = room(folder, limit, ring)
-    command = [native.path("launcher"), "--library", native.path("tracer"), "--out", str(folder.resolve()), "--limit", str(limit), "--ring",
-               str(ring),
-               "--stacks", str(stacks), "--", *argv]
-    ended = launch(command, **popen)
+    ended = launch([*command, "--out", str(folder.resolve()), "--limit", str(limit), "--ring", str(ring), "--stacks", str(stacks),
+                    *(["--", *argv] if argv else [])], **popen)
+    if ended == 125 and not (folder / "trace.json").exists():
+        folder.rmdir()
+        raise LabError("the trace could not be made; see above", code=1)
     trace = format.load(folder)
     if ended == 125 and not trace.header["complete"]:
         raise LabError("the trace could not be made; see above", code=1)
     if ended == 127 and not trace.header["processes"]:
-        raise LabError(f"'{argv[0]}' did not start", code=1)
+        raise LabError(unstarted, code=1)
     return trace
 
 
@@ -128,6 +151,8 @@ def summary(trace: format.Trace) -> list[str]:
         lines.append(f"the program ended with status {h['status']}")
     elif h["status"] < 0:
         lines.append(f"the program was ended by signal {-h['status']}")
+    if h.get("attached"):
+        lines.append("what was allocated before is not in the trace: its frees are counted as of unknown blocks")
     if h["limit_reached"]:
         lines.append(f"recording stopped after {h['limit_seconds']:.1f} s, at the limit of {h['limit_bytes'] / 1e6:,.0f} MB: "
                      "a higher --limit records more, --ring N keeps the end instead")
@@ -139,7 +164,9 @@ def summary(trace: format.Trace) -> list[str]:
         lines.append(f"{h['lost_events']:,} events are missing: more than 16,383 threads at once, or signal handlers inside signal handlers")
     if h["untraced_processes"]:
         lines.append(f"{h['untraced_processes']} processes were not traced: more than 1,024 lived at once")
-    if not trace.images:
+    if not trace.images and h.get("attached"):
+        lines.append("nothing was recorded: the program allocated nothing in this time")
+    elif not trace.images:
         lines.append("nothing was recorded: the program never called malloc, or it started another that LD_PRELOAD does not reach")
     else:
         lines.append(f"next:  mare lab describe {trace.folder}")

@@ -45,7 +45,10 @@ static int parse(rd_reader *r, rd_stream *s, rd_error *e)
     uint64_t word = s->words[i];
     unsigned kind = mtr_kind(word);
     switch (kind) {
-      case MTR_TIME: s->time = mtr_payload(word); break;
+      case MTR_TIME:
+        s->time = mtr_payload(word);
+        if (i == s->at) s->at++; /* who waits for what stood here before an attached launcher came need not wait for the group */
+        break;
       case MTR_THREAD: s->thread = (uint32_t)word; s->new_thread = 1; break;
       case MTR_SIZE: size = mtr_payload(word); long_size = 1; break;
       case MTR_ALIGNMENT: v->alignment = (unsigned)(word & 0xfff); break;

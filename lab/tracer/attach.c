@@ -1,5 +1,6 @@
 /*
- * Finding the launcher's mapping and taking a record in it: at the program's first allocation, and in each forked child at its first event.
+ * Finding the launcher's mapping and taking a record in it: at the program's first allocation, and in each forked child at its first event. Whoever is
+ * started asleep makes the mapping and takes a record at the first event after somebody attached.
  *
  * It runs before libc's constructors, perhaps before `environ` is set, so it uses system calls and no function that could allocate. The descriptor is
  * closed at once: a traced process keeps none. The table and the streams are private; the table is wiped in a forked child (by any kind of fork),
@@ -19,12 +20,16 @@
 #define GONE UINT64_MAX /* in `alive`: no record was free; this process isn't traced */
 #define ARRIVING UINT64_C(1)
 
+static _Atomic uint64_t never = TR_STOPPED;
+_Atomic(_Atomic uint64_t *) tr_clock = &never;
 tr_shared *tr_map;
 tr_table *tr_regions;
 tr_streams *tr_streams_;
 pthread_key_t tr_key;
 char tr_library[4096], tr_mapping[4096];
 int tr_confined;
+static uint32_t began_as; /* this process, before any fork */
+static int made_here;     /* the mapping is of this program's own making, as it sleeps */
 
 extern char **environ;
 
@@ -108,11 +113,15 @@ static void arrive(int forked)
   atomic_store(&tr_regions->alive, i < 0 ? GONE : (uint64_t)i + 2);
 }
 
+/*
+ * The child's main thread has its parent's writers. Awake, it is the first to come here; a child that forked asleep may have made threads by then, one of
+ * which is first: its parent's numbers are not given again, so that the main thread finds no number in its writer and takes another.
+ */
 static void forget_parent(void)
 {
   uint32_t used = atomic_load(&tr_streams_->used);
   for (uint32_t id = 1; id <= used && id <= MTR_MAX_STREAM; id++) memset(&tr_streams_->writer[id], 0, sizeof(tr_writer));
-  atomic_store(&tr_streams_->used, 0);
+  if (syscall(SYS_gettid) == syscall(SYS_getpid)) atomic_store(&tr_streams_->used, 0);
   atomic_store(&tr_streams_->idle, 0);
   tr_self.writer = tr_self.nested = NULL;
   tr_self.thread = 0;
@@ -124,7 +133,7 @@ int tr_here(void)
   if (__builtin_expect(alive == 0, 0)) {
     if (atomic_compare_exchange_strong(&tr_regions->alive, &alive, ARRIVING)) {
       forget_parent();
-      arrive(1);
+      arrive(began_as != (uint32_t)syscall(SYS_getpid));
     }
   }
   while ((alive = atomic_load(&tr_regions->alive)) == ARRIVING) {
@@ -188,28 +197,73 @@ static tr_shared *map_shared(void)
   return map;
 }
 
+static void name_sleeper(uint32_t id)
+{
+  char digits[12], *d = digits + sizeof digits - 1;
+  *d = 0;
+  do *--d = (char)('0' + id % 10); while ((id /= 10) != 0);
+  strcpy(tr_mapping, TR_SLEEPERS);
+  strcat(tr_mapping, d);
+}
+
+/* Asleep: a mapping of our own, which takes no more than a page until a launcher makes chunks usable. Its path is what children get. */
+static tr_shared *make_sleeper(void)
+{
+  struct timespec t;
+  name_sleeper(own_id());
+  syscall(SYS_unlinkat, AT_FDCWD, tr_mapping, 0); /* of one long gone that had this number */
+  int fd = (int)syscall(SYS_openat, AT_FDCWD, tr_mapping, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return NULL;
+  void *p = MAP_FAILED;
+  if (syscall(SYS_ftruncate, fd, sizeof(tr_shared)) == 0) p = mmap(NULL, sizeof(tr_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  syscall(SYS_close, fd);
+  if (p == MAP_FAILED) {
+    syscall(SYS_unlinkat, AT_FDCWD, tr_mapping, 0);
+    return NULL;
+  }
+  tr_shared *map = p;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  map->version = TR_VERSION;
+  map->asleep = 1;
+  map->began_us = (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
+  atomic_store(&map->clock, TR_STOPPED);
+  memcpy(map->magic, MTR_MAGIC, 8);
+  made_here = 1;
+  return map;
+}
+
+static tr_shared *find_mapping(void)
+{
+  find_environment();
+  if (!split_setting()) return NULL;
+  return strcmp(tr_mapping, TR_ASLEEP) == 0 ? make_sleeper() : map_shared();
+}
+
 void tr_attach(void)
 {
   int saved = errno;
-  find_environment();
-  tr_shared *map = split_setting() ? map_shared() : NULL;
+  tr_shared *map = find_mapping();
   tr_table *regions = map ? map_private(sizeof(tr_table)) : NULL;
   tr_streams *streams = map ? map_private(sizeof(tr_streams)) : NULL;
   if (map && regions && streams && madvise(regions, sizeof *regions, MADV_WIPEONFORK) == 0 && pthread_key_create(&tr_key, tr_leave) == 0) {
     tr_regions = regions;
     tr_streams_ = streams;
     tr_map = map;
-    atomic_store(&tr_regions->alive, ARRIVING);
-    arrive(0);
+    began_as = (uint32_t)syscall(SYS_getpid);
+    if (!map->asleep) {
+      atomic_store(&tr_regions->alive, ARRIVING);
+      arrive(0);
+    }
+    atomic_store(&tr_clock, &map->clock);
   }
   errno = saved;
 }
 
 /* Programs shorter than the launcher's sampling: their memory, as they end in order. */
-__attribute__((destructor)) static void note_memory(void)
+static void note_memory(void)
 {
   static char text[8192];
-  if (!tr_map || tr_confined || !tr_here()) return;
+  if (tr_idle() || !tr_here()) return;
   long n = read_file("/proc/self/status", text, sizeof text - 1);
   if (n <= 0) return;
   text[n] = 0;
@@ -219,4 +273,21 @@ __attribute__((destructor)) static void note_memory(void)
   for (line += 8; *line == ' ' || *line == '\t'; line++) { }
   for (; *line >= '0' && *line <= '9'; line++) kilobytes = kilobytes * 10 + (uint64_t)(*line - '0');
   atomic_store(&tr_map->process[tr_slot()].anonymous, kilobytes * 1024);
+}
+
+/* The mapping that this process made goes with it, unless a child may still be asleep in it: then `mare lab attach` removes it when nobody is. */
+static void remove_sleeper(void)
+{
+  char children[64] = "/proc/self/task/", *digits = strrchr(tr_mapping, '.');
+  if (!tr_map->asleep || began_as != (uint32_t)syscall(SYS_getpid) || !made_here || !digits) return;
+  strcat(strcat(children, digits + 1), "/children");
+  char any;
+  if (read_file(children, &any, 1) == 0) syscall(SYS_unlinkat, AT_FDCWD, tr_mapping, 0);
+}
+
+__attribute__((destructor)) static void end_in_order(void)
+{
+  if (!tr_map || tr_confined) return;
+  note_memory();
+  remove_sleeper();
 }

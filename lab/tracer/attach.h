@@ -22,7 +22,7 @@ extern int tr_confined __attribute__((visibility("hidden")));
 /* The number of this process's record. */
 unsigned tr_slot(void);
 
-/* Whether this process is traced; a child that was just forked gets its own record here first. */
+/* Whether this process is traced; a child that was just forked, or a process that slept until now, gets its own record here first. */
 int tr_here(void);
 
 /* The destructor of tr_key: hands the ending thread's streams on. */

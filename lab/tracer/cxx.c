@@ -60,6 +60,7 @@ static inline void dropping(void *p, unsigned label)
   OPERATOR(void *id(size_t n), symbol) { \
     static _Atomic(void *) cache; \
     new_plain f = (new_plain)next(&cache, symbol); \
+    if (tr_idle()) return f(n); \
     int outermost = label_inner(form); \
     return finish(f(n), n, form, outermost); \
   }
@@ -67,6 +68,7 @@ static inline void dropping(void *p, unsigned label)
   OPERATOR(void *id(size_t n, const void *tag), symbol) { \
     static _Atomic(void *) cache; \
     new_nothrow f = (new_nothrow)next(&cache, symbol); \
+    if (tr_idle()) return f(n, tag); \
     int outermost = label_inner(form); \
     return finish(f(n, tag), n, form, outermost); \
   }
@@ -74,6 +76,7 @@ static inline void dropping(void *p, unsigned label)
   OPERATOR(void *id(size_t n, size_t a), symbol) { \
     static _Atomic(void *) cache; \
     new_aligned f = (new_aligned)next(&cache, symbol); \
+    if (tr_idle()) return f(n, a); \
     int outermost = label_inner(form); \
     return finish(f(n, a), n, form, outermost); \
   }
@@ -81,6 +84,7 @@ static inline void dropping(void *p, unsigned label)
   OPERATOR(void *id(size_t n, size_t a, const void *tag), symbol) { \
     static _Atomic(void *) cache; \
     new_aligned_nothrow f = (new_aligned_nothrow)next(&cache, symbol); \
+    if (tr_idle()) return f(n, a, tag); \
     int outermost = label_inner(form); \
     return finish(f(n, a, tag), n, form, outermost); \
   }
@@ -98,7 +102,7 @@ NEW_ALIGNED_NOTHROW(new_array_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow
   OPERATOR(void id parameters, symbol) { \
     static _Atomic(void *) cache; \
     void (*f) type = (void (*) type)next(&cache, symbol); \
-    dropping(p, form); \
+    if (!tr_idle()) dropping(p, form); \
     f arguments; \
     tr_self.passed_over = NULL; \
   }

@@ -17,8 +17,6 @@
 
 #define LOOKED_AT 10 /* processes whose /proc entry is read in one round */
 
-static uint64_t trace_us(trace *t) { return now_us() - t->map->began_us; }
-
 /* ---- files ---- */
 
 static int write_all(int fd, struct iovec *v, int n)
@@ -37,7 +35,7 @@ static int open_file(trace *t, image *im)
 {
   char path[4096];
   mtr_header h = { .version = MTR_VERSION, .header_bytes = sizeof h, .pid = im->pid, .image = im->number, .chunk_words = MTR_CHUNK_WORDS,
-                   .trace_began_us = t->map->began_us, .image_began_us = t->map->began_us + im->began_us };
+                   .trace_began_us = t->map->began_us + t->base_us, .image_began_us = t->map->began_us + t->base_us + im->began_us };
   memcpy(h.magic, MTR_MAGIC, 8);
   snprintf(path, sizeof path, "%s/%u-%u.mtr", t->o->folder, im->pid, im->number);
   im->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (im->bytes ? O_APPEND : O_TRUNC), 0666);
@@ -77,6 +75,25 @@ void write_chunk(trace *t, size_t i, const mtr_entry *entry, const uint64_t *wor
   t->bytes += size;
 }
 
+/*
+ * What an attached launcher writes instead of the chunk: times since it attached, and in place of words that earlier sessions wrote a time word each, so that
+ * the others keep their positions.
+ */
+static const uint64_t *of_this_session(trace *t, uint32_t c, const uint64_t *words, uint32_t n)
+{
+  static uint64_t copy[MTR_CHUNK_WORDS];
+  uint32_t i = 0;
+  for (; i < n && i < t->skip[c]; i++) copy[i] = mtr_word(MTR_TIME, 0);
+  memcpy(copy + i, words + i, (n - i) * sizeof *copy);
+  for (; i < n; i++) {
+    unsigned kind = mtr_kind(copy[i]);
+    if (kind == MTR_TIME) copy[i] = mtr_word(MTR_TIME, mtr_payload(copy[i]) > t->base_us ? mtr_payload(copy[i]) - t->base_us : 0);
+    else if (kind == MTR_REGION) i += 2;
+    else if (kind == MTR_STACK) i += (uint32_t)(copy[i] & 0xff);
+  }
+  return copy;
+}
+
 static uint32_t count_events(const uint64_t *words, uint32_t n)
 {
   uint32_t events = 0;
@@ -89,22 +106,29 @@ static uint32_t count_events(const uint64_t *words, uint32_t n)
   return events;
 }
 
-static void take_chunk(trace *t, uint32_t c, uint64_t owner)
+static void copy_chunk(trace *t, uint32_t c, uint64_t owner)
 {
-  tr_chunk *chunk = &t->map->chunk[c];
+  const tr_chunk *chunk = &t->map->chunk[c];
   uint32_t n = atomic_load_explicit(&chunk->count, memory_order_acquire), slot = tr_owner_process(owner);
   uint32_t i = slot < TR_PROCESSES ? t->of_slot[slot] : 0;
-  if (i && n > 0 && n <= MTR_CHUNK_WORDS) {
-    image *im = &t->images[i - 1];
-    mtr_entry entry = { MTR_CHUNK_MAGIC, tr_owner_stream(owner), (uint32_t)tr_owner_index(owner), n };
-    uint32_t events = count_events(chunk->words, n);
-    if (entry.stream > im->streams) im->streams = entry.stream;
-    t->events += events;
-    if (!t->o->ring || !keep_chunk(t, i - 1, &entry, chunk->words, events)) write_chunk(t, i - 1, &entry, chunk->words);
-  } else if (n > 0 && n <= MTR_CHUNK_WORDS) { /* of a process that seemed to be gone */
-    t->orphaned += count_events(chunk->words, n);
+  if (n == 0 || n > MTR_CHUNK_WORDS || (t->skip && n <= t->skip[c])) return;
+  const uint64_t *words = t->skip ? of_this_session(t, c, chunk->words, n) : chunk->words;
+  uint32_t events = count_events(words, n);
+  if (!i) { /* of a process that seemed to be gone */
+    t->orphaned += events;
+    return;
   }
-  atomic_store_explicit(&chunk->count, 0, memory_order_relaxed);
+  mtr_entry entry = { MTR_CHUNK_MAGIC, tr_owner_stream(owner), (uint32_t)tr_owner_index(owner), n };
+  if (entry.stream > t->images[i - 1].streams) t->images[i - 1].streams = entry.stream;
+  t->events += events;
+  if (!t->o->ring || !keep_chunk(t, i - 1, &entry, words, events)) write_chunk(t, i - 1, &entry, words);
+}
+
+static void take_chunk(trace *t, uint32_t c, uint64_t owner)
+{
+  copy_chunk(t, c, owner);
+  if (t->skip) t->skip[c] = 0;
+  atomic_store_explicit(&t->map->chunk[c].count, 0, memory_order_relaxed);
   atomic_store_explicit(&t->map->owner[c], 0, memory_order_release);
 }
 
@@ -135,7 +159,7 @@ int drain(trace *t)
 
 /* ---- processes ---- */
 
-static char *copy_bytes(const char *from, size_t n)
+char *copy_bytes(const char *from, size_t n)
 {
   char *to = malloc(n + 1);
   if (!to) { perror("mare lab: trace"); exit(1); }
@@ -238,7 +262,7 @@ static void welcome(trace *t, uint32_t slot)
   im->slot = slot;
   im->forked = (int)p->forked;
   im->live = 1;
-  im->began_us = p->began_us;
+  im->began_us = p->began_us > t->base_us ? p->began_us - t->base_us : 0;
   im->executable = copy_bytes(p->executable, strnlen(p->executable, sizeof p->executable));
   im->command_bytes = p->command_bytes <= sizeof p->command ? p->command_bytes : 0;
   im->command = copy_bytes(p->command, im->command_bytes);
@@ -290,4 +314,29 @@ void finish_all(trace *t)
   drain(t);
   for (size_t i = 0; i < t->count; i++)
     if (t->images[i].live) say_goodbye(t, i, look_at(t, i) ? "unknown" : "exit");
+}
+
+void leave_images(trace *t)
+{
+  uint32_t usable = atomic_load(&t->map->usable);
+  see_arrivals(t);
+  drain(t);
+  for (size_t i = 0; i < t->count; i++)
+    if (t->images[i].live && !look_at(t, i)) say_goodbye(t, i, "exit");
+  for (uint32_t c = 0; c < usable; c++) {
+    uint64_t owner = atomic_load_explicit(&t->map->owner[c], memory_order_acquire);
+    if (owner) copy_chunk(t, c, owner);
+  }
+  for (size_t i = 0; i < t->count; i++) {
+    image *im = &t->images[i];
+    if (!im->live) continue;
+    tr_process *p = &t->map->process[im->slot];
+    im->lost = atomic_load(&p->lost);
+    im->stalls = atomic_load(&p->stalls);
+    im->stall_us = atomic_load(&p->stall_us);
+    im->ended_us = trace_us(t);
+    im->ended_by = "detached";
+    im->live = 0;
+    if (im->fd >= 0 && !t->o->ring) { close(im->fd); im->fd = -1; }
+  }
 }

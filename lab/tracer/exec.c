@@ -32,7 +32,7 @@ static int needs_changes(char *const env[], changes *c)
 {
   const char *preload = NULL;
   int told = 0;
-  if (!tr_map || atomic_load(&tr_map->clock) == TR_STOPPED) return 0;
+  if (!tr_map || (tr_idle() && !tr_map->asleep)) return 0;
   snprintf(c->setting, sizeof c->setting, TR_ENV "=%s:%s", tr_mapping, tr_library);
   for (c->count = 0; env && env[c->count]; c->count++) {
     if (starts(env[c->count], PRELOAD)) preload = env[c->count] + strlen(PRELOAD);

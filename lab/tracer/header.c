@@ -69,7 +69,10 @@ static void body(FILE *f, const trace *t, int complete)
     stalls += t->images[i].stalls;
     stall_us += t->images[i].stall_us;
   }
-  fprintf(f, "{\"version\": 1, \"complete\": %s,\n \"command\": [", complete ? "true" : "false");
+  fprintf(f, "{\"version\": 1, \"complete\": %s,\n \"attached\": ", complete ? "true" : "false");
+  if (t->o->attach) fprintf(f, "%d", (int)t->o->attach);
+  else fputs("null", f);
+  fputs(", \"command\": [", f);
   for (char **a = t->o->command; *a; a++) {
     if (a != t->o->command) fputs(", ", f);
     text(f, *a);

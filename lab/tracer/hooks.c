@@ -113,11 +113,17 @@ __attribute__((constructor)) static void start_at_load(void) { tr_start(); }
 
 /* ---- the hooks ---- */
 
+static inline int started(void) { return atomic_load_explicit(&state, memory_order_relaxed) == STARTED; }
+
 static uint64_t number_of(const void *p) { return (uint64_t)(uintptr_t)p; }
 
+/*
+ * Each hook asks whether anybody records, and what was started asleep pays for no more. It asks after the call, as the first call attaches. Between the
+ * two halves of a realloc the answer may change: the reader takes a half.
+ */
 static inline void *recorded(unsigned kind, void *p, size_t n)
 {
-  if (__builtin_expect(!starting, 1)) tr_record(kind, number_of(p), n);
+  if (!tr_idle() && __builtin_expect(!starting, 1)) tr_record(kind, number_of(p), n);
   return p;
 }
 
@@ -126,7 +132,7 @@ static void *recorded_aligned(void *p, size_t alignment, size_t n, unsigned rout
   unsigned label = tr_self.label;
   unsigned log2 = alignment ? (unsigned)__builtin_ctzll((unsigned long long)alignment) : 0;
   tr_self.label = 0;
-  if (!starting) tr_slow(MTR_ALIGNED, number_of(p), label, n, log2 | routine << 8);
+  if (!tr_idle() && !starting) tr_slow(MTR_ALIGNED, number_of(p), label, n, log2 | routine << 8);
   return p;
 }
 
@@ -149,7 +155,8 @@ TR_EXPORT void free(void *p)
     __libc_free(p);
     return;
   }
-  if (__builtin_expect(tr_self.passed_over == p && p, 0)) tr_self.passed_over = NULL;
+  if (tr_idle()) { }
+  else if (__builtin_expect(tr_self.passed_over == p && p, 0)) tr_self.passed_over = NULL;
   else if (__builtin_expect(!starting, 1)) tr_record(MTR_FREE, number_of(p), 0);
   tr_real.free(p);
 }
@@ -178,6 +185,7 @@ static void *realloc_early(void *p, size_t n)
 TR_EXPORT void *realloc(void *p, size_t n)
 {
   if (__builtin_expect(early_count != 0, 0) && is_early(p)) return realloc_early(p, n);
+  if (tr_idle() && started()) return tr_real.realloc(p, n);
   return realloc_recorded(p, n);
 }
 

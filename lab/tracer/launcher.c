@@ -2,6 +2,7 @@
  * launch-trace: starts a program with the tracer in front of its allocator and writes its trace into a folder that exists.
  *
  *   launch-trace --library FILE --out FOLDER [--limit BYTES] [--ring EVENTS] [--stacks N] -- program args...
+ *   launch-trace --attach PID [--for MICROSECONDS] --out FOLDER …       records one that was started asleep; its status is then 0
  *
  * It prints nothing of its own accord: everything it knows is in FOLDER/trace.json. It ends with the program's status, as a shell would give it;
  * 125 when the trace could not be begun, 127 when the program could not be started. Processes that the program leaves behind are adopted and traced
@@ -48,7 +49,8 @@ static uint64_t number(const char *s, const char *option)
 static void parse(int argc, char **argv, options *o)
 {
   static const struct option known[] = { { "library", 1, NULL, 'l' }, { "out", 1, NULL, 'o' }, { "limit", 1, NULL, 'b' }, { "ring", 1, NULL, 'r' },
-                                         { "stacks", 1, NULL, 's' }, { NULL, 0, NULL, 0 } };
+                                         { "stacks", 1, NULL, 's' },
+                                         { "attach", 1, NULL, 'a' }, { "for", 1, NULL, 'f' }, { NULL, 0, NULL, 0 } };
   *o = (options){ .limit = UINT64_C(2) << 30 };
   for (int c; (c = getopt_long(argc, argv, "+", known, NULL)) != -1;) switch (c) {
     case 'l': o->library = optarg; break;
@@ -56,11 +58,14 @@ static void parse(int argc, char **argv, options *o)
     case 'b': o->limit = number(optarg, "--limit"); break;
     case 'r': o->ring = number(optarg, "--ring"); break;
     case 's': o->stack_every = (uint32_t)number(optarg, "--stacks"); break;
+    case 'a': o->attach = (pid_t)number(optarg, "--attach"); break;
+    case 'f': o->attach_us = number(optarg, "--for"); break;
     default: exit(125);
   }
   o->command = argv + optind;
-  if (!o->library || !o->folder || !*o->command) {
-    fputs("usage: launch-trace --library FILE --out FOLDER [--limit BYTES] [--ring EVENTS] [--stacks N] -- program args...\n", stderr);
+  if (!o->folder || (!o->attach && (!o->library || !*o->command))) {
+    fputs("usage: launch-trace --library FILE --out FOLDER [--limit BYTES] [--ring EVENTS] [--stacks N] -- program args...\n"
+          "       launch-trace --attach PID [--for MICROSECONDS] --out FOLDER [--limit BYTES] [--ring EVENTS] [--stacks N]\n", stderr);
     exit(125);
   }
 }
@@ -88,7 +93,7 @@ static void catch_signals(void)
   struct sigaction a = { .sa_handler = on_interrupt };
   sigaction(SIGINT, &a, NULL);
   sigaction(SIGQUIT, &a, NULL);
-  a.sa_handler = on_term;
+  a.sa_handler = on_term; /* attached, as an interrupt */
   sigaction(SIGTERM, &a, NULL);
   signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error of write, as a full disk is */
 }
@@ -158,6 +163,30 @@ static void watch(trace *t)
   }
 }
 
+static void stop_recording(trace *t)
+{
+  t->ended_us = trace_us(t);
+  int limit = t->limit_us != 0;
+  atomic_store(&t->map->clock, TR_STOPPED);
+  stop_clock(t);
+  if (!limit) t->limit_us = 0;
+}
+
+static int attach_to(trace *t)
+{
+  catch_signals();
+  if (!take_over(t)) return 125;
+  if (!write_header(t, 0)) { int e = errno; give_back(t); errno = e; die(t->o->folder); }
+  if (!start_clock(t)) { give_back(t); die("can't start a thread"); }
+  allow_files();
+  watch_attached(t, &interrupted);
+  stop_recording(t);
+  give_back(t);
+  write_kept(t);
+  if (!write_header(t, 1)) die(t->o->folder);
+  return 0;
+}
+
 int main(int argc, char **argv)
 {
   options o;
@@ -166,6 +195,7 @@ int main(int argc, char **argv)
   struct tm utc;
   parse(argc, argv, &o);
   strftime(t.started, sizeof t.started, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+  if (o.attach) return attach_to(&t);
   if (!make_mapping(&t)) die("no room for its buffers in /dev/shm nor in TMPDIR (2 MiB at least)");
   if (!write_header(&t, 0)) { int e = errno; drop_mapping(&t); errno = e; die(o.folder); }
   prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -175,11 +205,7 @@ int main(int argc, char **argv)
   if (program < 0 || !start_clock(&t)) { drop_mapping(&t); die("can't start the program"); }
   allow_files();
   watch(&t);
-  t.ended_us = now_us() - t.map->began_us;
-  int limit = t.limit_us != 0;
-  atomic_store(&t.map->clock, TR_STOPPED);
-  stop_clock(&t);
-  if (!limit) t.limit_us = 0;
+  stop_recording(&t);
   finish_all(&t);
   write_kept(&t);
   drop_mapping(&t);

@@ -1,6 +1,6 @@
 /*
- * The launcher's parts. It runs outside the traced processes: it makes the mapping, starts the program, refreshes the clock, writes full chunks out,
- * notices processes that are gone, and writes trace.json.
+ * The launcher's parts. It runs outside the traced processes: it makes the mapping and starts the program, or takes over the mapping of one that was
+ * started asleep; it refreshes the clock, writes full chunks out, notices processes that are gone, and writes trace.json.
  */
 #ifndef MARE_LAB_LAUNCHER_H
 #define MARE_LAB_LAUNCHER_H
@@ -14,6 +14,8 @@ typedef struct options {
   uint64_t limit;       /* bytes on disk */
   uint64_t ring;        /* last events; 0: all */
   uint32_t stack_every;
+  pid_t attach;         /* record this one, which was started asleep; 0: start the command */
+  uint64_t attach_us;   /* for so long; 0: until an interrupt or its end */
   char **command;
 } options;
 
@@ -42,6 +44,8 @@ typedef struct trace {
   const options *o;
   tr_shared *map;
   char path[64];            /* of the mapping */
+  uint64_t base_us;         /* when this trace began, by the mapping's clock */
+  uint32_t *skip;           /* attached: per chunk, the words of earlier sessions */
   image *images;
   size_t count, room;
   uint32_t of_slot[TR_PROCESSES]; /* image + 1 */
@@ -56,14 +60,22 @@ typedef struct trace {
   int status, waiting;      /* waiting: the program has ended, processes it left haven't */
 } trace;
 
+extern int mapping_fd;
 uint64_t now_us(void);
+uint64_t trace_us(const trace *t); /* since the trace began */
 
 /* mapping.c */
 int make_mapping(trace *t);
 void drop_mapping(trace *t);
 int start_clock(trace *t);
 void stop_clock(trace *t);
+uint32_t reserve_first(const trace *t, uint32_t least); /* chunks; 0: there is no room */
 void grow(trace *t);
+
+/* sleeper.c */
+int take_over(trace *t);             /* the mapping of o->attach; 0 with words on stderr */
+void watch_attached(trace *t, _Atomic int *interrupted);
+void give_back(trace *t);            /* its clock stands already */
 
 /* drain.c */
 int drain(trace *t);                 /* writes full chunks; how many */
@@ -71,6 +83,8 @@ void see_arrivals(trace *t);         /* new images */
 void see_processes(trace *t);        /* new images, memory, images that are gone */
 void finish_all(trace *t);           /* everything that is left, once no process is alive, or nobody waits for them */
 void end_recording(trace *t);
+void leave_images(trace *t);         /* what the living wrote until now; they keep their records and half-written chunks */
+char *copy_bytes(const char *from, size_t n);
 
 /* ring.c */
 int keep_chunk(trace *t, size_t image, const mtr_entry *entry, const uint64_t *words, uint32_t events);

@@ -18,9 +18,11 @@
 
 #define PREFIX "mare-lab-trace."
 
-static int mapping_fd = -1;
+int mapping_fd = -1;
 static pthread_t clock_thread;
 static _Atomic int clock_on;
+
+uint64_t trace_us(const trace *t) { return now_us() - t->map->began_us - t->base_us; }
 
 uint64_t now_us(void)
 {
@@ -52,13 +54,15 @@ static uint32_t most_chunks(const trace *t)
 }
 
 /* Half the first chunks will do, and half of that; less than a mebibyte won't. */
-static uint32_t reserve(const trace *t, int fd)
+static uint32_t reserve(const trace *t, int fd, uint32_t least)
 {
   uint32_t first = most_chunks(t) < TR_FIRST_CHUNKS / 2 ? most_chunks(t) : TR_FIRST_CHUNKS / 2;
-  for (uint32_t chunks = first; chunks >= 64; chunks /= 2)
+  for (uint32_t chunks = first > least ? first : least; chunks >= 64 && chunks >= least; chunks /= 2)
     if (posix_fallocate(fd, 0, chunk_end(chunks)) == 0) return chunks;
   return 0;
 }
+
+uint32_t reserve_first(const trace *t, uint32_t least) { return reserve(t, mapping_fd, least); }
 
 static int make_in(trace *t, const char *folder)
 {
@@ -67,7 +71,7 @@ static int make_in(trace *t, const char *folder)
   unlink(t->path);
   int fd = open(t->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return 0;
-  uint32_t chunks = ftruncate(fd, sizeof(tr_shared)) == 0 ? reserve(t, fd) : 0;
+  uint32_t chunks = ftruncate(fd, sizeof(tr_shared)) == 0 ? reserve(t, fd, 0) : 0;
   void *p = chunks ? mmap(NULL, sizeof(tr_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
   if (p == MAP_FAILED) {
     close(fd);
@@ -101,7 +105,9 @@ void grow(trace *t)
   if (!atomic_load(&t->map->waiting) || more == usable) return;
   for (uint32_t i = 0; i < usable; i++) writing += tr_owner_state(atomic_load(&t->map->owner[i])) == TR_WRITING;
   if ((usable >= 4 * TR_FIRST_CHUNKS || more > most_chunks(t)) && writing < usable / 2) return;
-  if (posix_fallocate(mapping_fd, chunk_end(usable), chunk_end(more) - chunk_end(usable)) == 0) atomic_store(&t->map->usable, more);
+  if (posix_fallocate(mapping_fd, chunk_end(usable), chunk_end(more) - chunk_end(usable)) != 0) return;
+  t->map->reserved = more;
+  atomic_store(&t->map->usable, more);
 }
 
 static void *tick(void *data)
@@ -122,7 +128,8 @@ static void *tick(void *data)
 
 int start_clock(trace *t)
 {
-  atomic_store(&t->map->clock, 1);
+  uint64_t now = now_us() - t->map->began_us;
+  atomic_store(&t->map->clock, now ? now : 1);
   atomic_store(&clock_on, 1);
   return pthread_create(&clock_thread, NULL, tick, t) == 0;
 }

@@ -68,6 +68,20 @@ static int wait_for_chunk(tr_writer *w, uint64_t index)
   return got;
 }
 
+static void set_end(tr_writer *w)
+{
+  w->end = w->chunk->words + MTR_CHUNK_WORDS - TR_GROUP_WORDS - (tr_map->stack_every ? STACK_FRAMES + 1 : 0);
+  w->limit = tr_map->stack_every ? w->cur : w->end; /* with stacks every event goes the slow way */
+}
+
+/* The first event after another launcher attached: who writes, and whether with stacks, is said anew. */
+static void begin_session(tr_writer *w, uint32_t session)
+{
+  w->session = session;
+  w->thread = w->countdown = 0;
+  if (w->chunk) set_end(w);
+}
+
 static int next_chunk(tr_writer *w)
 {
   uint64_t index = 0;
@@ -83,8 +97,7 @@ static int next_chunk(tr_writer *w)
   if (!try_chunk(w, index) && !wait_for_chunk(w, index)) return 0;
   w->base = index * MTR_CHUNK_WORDS;
   w->cur = w->chunk->words;
-  w->end = w->chunk->words + MTR_CHUNK_WORDS - TR_GROUP_WORDS - (tr_map->stack_every ? STACK_FRAMES + 1 : 0);
-  w->limit = tr_map->stack_every ? w->cur : w->end; /* with stacks every event goes the slow way */
+  set_end(w);
   return 1;
 }
 
@@ -216,7 +229,13 @@ static void record_at(tr_writer **place, unsigned kind, uint64_t address, unsign
   uint64_t now = atomic_load(&tr_map->clock);
   tr_writer *w = *place;
   if (now == TR_STOPPED) return;
+  if (w && !w->id) { /* the parent's, and another thread of this forked child was first */
+    w = NULL;
+    tr_self.thread = 0;
+  }
   if (!w && !(w = attach_thread(place))) { lose(); return; }
+  uint32_t session = atomic_load(&tr_map->session);
+  if (w->session != session) begin_session(w, session);
   if (w->cur >= w->end && !next_chunk(w)) return;
   write_group(w, kind, address, label, size, alignment, now);
   if (tr_self.dying) {
@@ -229,7 +248,7 @@ static void record_at(tr_writer **place, unsigned kind, uint64_t address, unsign
 void tr_slow(unsigned kind, uint64_t address, unsigned label, uint64_t size, unsigned alignment)
 {
   tr_self_t *self = &tr_self;
-  if (!tr_map) return;
+  if (tr_idle()) return;
   int saved = errno;
   unsigned char *busy = !self->busy ? &self->busy : !self->nested_busy ? &self->nested_busy : NULL;
   if (busy) {

@@ -23,6 +23,7 @@ typedef struct tr_writer {
   uint32_t id, slot, thread;  /* slot: of the chunk; thread: id last written into the stream */
   uint32_t countdown;         /* allocations until the next stack */
   uint32_t next;              /* among the idle ones */
+  uint32_t session;           /* of the last event */
   _Alignas(64) _Atomic uint64_t position;
 } tr_writer;
 
@@ -43,6 +44,13 @@ extern __thread tr_self_t tr_self __attribute__((tls_model("initial-exec"), visi
 /* Set once, before the first event; a process that isn't traced never gets a writer. */
 extern tr_shared *tr_map __attribute__((visibility("hidden")));
 extern tr_table *tr_regions __attribute__((visibility("hidden")));
+
+/* The mapping's clock, or one that stands. While it stands no hook does more than ask it. */
+extern _Atomic(_Atomic uint64_t *) tr_clock __attribute__((visibility("hidden")));
+static inline int tr_idle(void)
+{
+  return atomic_load_explicit(atomic_load_explicit(&tr_clock, memory_order_relaxed), memory_order_relaxed) == TR_STOPPED;
+}
 
 /* Every event that the fast path leaves: no writer yet, in a handler, a chunk's end, a foreign region, a fork, large sizes, stacks. */
 void tr_slow(unsigned kind, uint64_t address, unsigned label, uint64_t size, unsigned alignment);

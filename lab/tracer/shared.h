@@ -5,6 +5,10 @@
  * done; the launcher alone makes it free again, after writing it out. A chunk's `count` and words belong to the thread that took it; the launcher
  * reads them once the chunk is full or the process is gone. A process record is taken by compare-and-swap, filled by the process, and
  * given back by the launcher when the image is gone. Nothing here is freed or locked by a traced process, so it may be killed at any instruction.
+ *
+ * Asleep. A process that was started with TR_ASLEEP makes the mapping itself, without a chunk, its clock stopped. A launcher that attaches locks the file,
+ * makes chunks usable and lets the clock run; when it leaves, the clock stands again. The clock never goes back, so no writer takes an old time for the
+ * present. Chunks that are half written then stay with their writers, who go on in them in the next session; so do the records of processes.
  */
 #ifndef MARE_LAB_SHARED_H
 #define MARE_LAB_SHARED_H
@@ -14,7 +18,9 @@
 #include <stddef.h>
 
 #define TR_ENV "MARE_LAB_TRACE"
-#define TR_VERSION 1u
+#define TR_ASLEEP "asleep"       /* in TR_ENV instead of a mapping's path: make one, and record nothing until somebody attaches */
+#define TR_SLEEPERS "/dev/shm/mare-lab-asleep." /* and the process id: such a mapping's path */
+#define TR_VERSION 2u
 #define TR_PROCESSES 1024u
 #define TR_CHUNKS 65536u      /* room in the mapping; `usable` says how many may be taken */
 #define TR_FIRST_CHUNKS 4096u /* 64 MiB: a third of a second of the fastest program */
@@ -45,7 +51,10 @@ typedef struct tr_shared {
   char magic[8];
   uint32_t version, launcher;
   uint64_t began_us;
-  uint32_t stack_every, zero;
+  uint32_t stack_every;
+  uint32_t asleep;                     /* made by a process that was started asleep: launchers come and go */
+  _Atomic uint32_t session;            /* which of them this is; a writer's first event in a session says its time and thread anew */
+  uint32_t reserved;                   /* chunks that were usable in any session */
   _Alignas(64) _Atomic uint64_t clock; /* microseconds since began_us, refreshed every millisecond; TR_STOPPED */
   _Alignas(64) _Atomic uint32_t usable;
   _Atomic uint32_t waiting;            /* threads that found no chunk */
