@@ -40,7 +40,8 @@ class Program:
 def program():
     p = Program()
     yield p
-    p.end()
+    p.process.kill()
+    p.process.wait()
 
 
 class Recording:
@@ -216,16 +217,13 @@ def test_the_program_may_end_while_it_is_recorded(tmp_path):
     assert not os.path.exists(f"/dev/shm/{attach.NAME}{p.pid}")
 
 
-def test_many_short_sessions_beside_threads_that_free_each_others_blocks_keep_the_order(tmp_path):
-    p = Program()
-    p.process.stdin.write("spin 600000\n")
-    p.process.stdin.flush()
+def test_many_short_sessions_beside_threads_that_free_each_others_blocks_keep_the_order(tmp_path, program):
+    program.process.stdin.write("spin 600000\n")
+    program.process.stdin.flush()
     for i in range(6):
-        t = attach.record(p.pid, tmp_path / str(i), seconds=0.02, limit=64 << 20)
+        t = attach.record(program.pid, tmp_path / str(i), seconds=0.02, limit=64 << 20)
         assert_ordered(t)
         assert t.header["events"] > 0
-    p.process.kill()
-    p.process.wait()
 
 
 def test_a_daemon_whose_parent_ended_can_be_recorded(tmp_path):
@@ -249,19 +247,20 @@ def test_a_program_that_ends_in_order_leaves_nothing_in_shared_memory():
 # ---- the command line ----
 
 def test_the_command_starts_lists_and_records(tmp_path, lab):
-    p = subprocess.Popen([sys.executable, "-m", "marelab", "attach", "--start", "--", case("orders")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    wait_until(lambda: any(s.pid == p.pid for s in attach.sleepers()))
-    assert re.search(rf"^ *{p.pid}  .*orders$", lab("attach", "--list").stdout, re.M)
-    assert {"pid": p.pid, "command": [case("orders")], "mapping": mapping(p.pid)} in json.loads(lab("attach", "--list", "--json").stdout)
-    p.stdin.write("spin 600000\n")
-    p.stdin.flush()
-    r = lab("attach", p.pid, "--for", "0.3", "-o", "t")
+    p = subprocess.Popen([sys.executable, "-m", "marelab", "attach", "--start", "--", case("orders")], stdin=subprocess.PIPE, text=True)
+    try:
+        wait_until(lambda: any(s.pid == p.pid for s in attach.sleepers()))
+        assert re.search(rf"^ *{p.pid}  .*orders$", lab("attach", "--list").stdout, re.M)
+        assert {"pid": p.pid, "command": [case("orders")], "mapping": mapping(p.pid)} in json.loads(lab("attach", "--list", "--json").stdout)
+        p.stdin.write("spin 600000\n")
+        p.stdin.flush()
+        r = lab("attach", p.pid, "--for", "0.3", "-o", "t")
+    finally:
+        p.kill()
+        p.wait()
+        p.stdin.close()
     assert r.returncode == 0 and "its frees are counted" in r.stderr and "next:  mare lab describe t" in r.stderr
     assert 0.3 <= json.loads((tmp_path / "t" / "trace.json").read_text())["seconds"] < 60
-    p.kill()
-    p.wait()
-    p.stdin.close()
-    p.stdout.close()
 
 
 def test_a_session_in_which_nothing_was_allocated_says_so(tmp_path, lab, program):
