@@ -177,6 +177,7 @@ static int attach_to(trace *t)
   catch_signals();
   if (!take_over(t)) return 125;
   if (!write_header(t, 0)) { int e = errno; give_back(t); errno = e; die(t->o->folder); }
+  t->base_us = now_us() - t->map->began_us;
   if (!start_clock(t)) { give_back(t); die("can't start a thread"); }
   allow_files();
   watch_attached(t, &interrupted);

@@ -175,7 +175,6 @@ int take_over(trace *t)
   clear_records(t);
   uint32_t chunks = reserve_first(t, clear_chunks(t));
   if (!chunks) return refuse(t, "can't be recorded: no room for its buffers in /dev/shm");
-  t->base_us = now_us() - t->map->began_us;
   t->map->launcher = (uint32_t)getpid();
   t->map->stack_every = t->o->stack_every;
   atomic_store(&t->map->waiting, 0);
