@@ -100,6 +100,21 @@ describe("run.lua", function()
     assert.truthy(r.out:find("a ... [^\n]*later ... PENDING"), r.out)
     assert.equal(1, run("it('a', function() end)", "b").code)
   end)
+  it("lets programs of others be missing, but in CI not those that tools/setup installs for tests", function()
+    local text = [[
+      local foreign = require "spec.support.foreign"
+      it("a", function() end)
+      it("b", function() return foreign.skip(foreign.lacks("lua5.4", "no-such-command")) end)
+      it("c", function() return foreign.skip "no-such-source is not here" end)]]
+    with_tree({ ["x_spec.lua"] = text }, function(base)
+      local function at(ci) return proc.run({ proc.bin, "run", "spec/support/run.lua", base .. "/x_spec.lua" }, { env = { CI = ci } }) end
+      local r = at(false)
+      assert.same({ 0, "1 ok, 0 failed, 0 errors, 2 pending" }, { r.code, r.out:match "1 ok.*pending" })
+      assert.truthy(r.out:find("no-such-command is not here; tools/setup test installs it on Debian ... PENDING", 1, true), r.out)
+      r = at "true"
+      assert.same({ 1, "1 ok, 0 failed, 1 errors, 1 pending" }, { r.code, r.out:match "1 ok.*pending" })
+    end)
+  end)
   it("leaves the functions of a spec in the true global environment", function()
     assert.equal(0, run([[
       it("a", function()

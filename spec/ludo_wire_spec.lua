@@ -2,6 +2,7 @@
 local mare = require "mare"
 local core = require "mare.ludo.core"
 local reference = require "mare.ludo.reference"
+local alike = require "spec.support.alike"
 
 local Class = {}
 Class.__index = Class
@@ -11,22 +12,7 @@ local function world(memory)
 end
 local function back(...) return core.values(core.message(core.CALL, 1, world(), ...), world()) end
 
--- Are they the same, tables by their shape, circles too?
-local function same(a, b, seen)
-  if math.type(a) ~= math.type(b) or type(a) ~= type(b) then return false end
-  if type(a) ~= "table" then return a == b or a ~= a and b ~= b end
-  if seen[a] then return seen[a] == b end
-  seen[a] = b
-  if getmetatable(a) ~= getmetatable(b) then return false end
-  for k, v in next, a do
-    if not same(v, rawget(b, k), seen) then return false end
-  end
-  for k in next, b do
-    if rawget(a, k) == nil then return false end
-  end
-  return true
-end
-local function equal(a, b) assert.is_true(same(a, b, {})) end
+local function equal(a, b) assert.is_true(alike(a, b)) end
 
 local function refused(f, ...)
   local fine, why = pcall(f, ...)

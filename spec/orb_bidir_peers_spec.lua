@@ -4,6 +4,7 @@
 local orb = require "mare.orb"
 local subprocess = require "mare.subprocess"
 local both = require "spec.orb_peers.both"
+local foreign = require "spec.support.foreign"
 local proc = require "spec.support.proc"
 
 local THREADS, TIMES = 4, 25
@@ -17,15 +18,9 @@ local function words(...)
   return all
 end
 
-local known = {}
 local function missing(what)
   if proc.config ~= "plain" and what == "bidir-java" then return "it concerns no sanitizer" end
-  if known[what] == nil then
-    local r = assert(subprocess.run { "spec/orb_peers/build", what, timeout = 400 })
-    known[what] = r.code ~= 0 and r.err or false
-    if r.code ~= 0 and r.code ~= 77 then error(r.err, 0) end
-  end
-  return known[what] or nil
+  return foreign.built(what)
 end
 
 local function java(class, properties)
@@ -90,19 +85,19 @@ end
 
 local function cases(tls_of)
   it("omniORB's client, mare's server", function()
-    if missing "bidir-cpp" then return pending(missing "bidir-cpp") end
+    if missing "bidir-cpp" then return foreign.skip(missing "bidir-cpp") end
     assert.equal(GOOD .. "TIMEOUT\n", against_mare(omniORB("client", tls_of()), tls_of()))
   end)
   it("mare's client, omniORB's server", function()
-    if missing "bidir-cpp" then return pending(missing "bidir-cpp") end
+    if missing "bidir-cpp" then return foreign.skip(missing "bidir-cpp") end
     assert.equal(GOOD .. "nothing\n", against(omniORB("server", tls_of()), tls_of()))
   end)
   it("JacORB's client, mare's server", function()
-    if missing "bidir-java" then return pending(missing "bidir-java") end
+    if missing "bidir-java" then return foreign.skip(missing "bidir-java") end
     assert.equal(GOOD .. "TIMEOUT\n", against_mare(JacORB("client", tls_of()), tls_of()))
   end)
   it("mare's client, JacORB's server", function()
-    if missing "bidir-java" then return pending(missing "bidir-java") end
+    if missing "bidir-java" then return foreign.skip(missing "bidir-java") end
     assert.equal(GOOD .. "nothing\n", against(JacORB("server", tls_of()), tls_of()))
   end)
 end

@@ -2,6 +2,7 @@
 local orb = require "mare.orb"
 local core = require "mare.orb.giop.core"
 local record = require "spec.orb_peers.record"
+local same_value = require "spec.support.alike"
 
 local files = { "omniorb-omniorb-1.0", "omniorb-omniorb-1.1", "omniorb-omniorb-1.2", "omniorb-jacorb-1.2", "jacorb-omniorb-1.2", "jacorb-jacorb-1.2" }
 
@@ -154,24 +155,10 @@ end)
 
 -- Values may be written in several ways - ids again or by a reference to where they stood, in chunks or not - so what counts is that mare reads the
 -- same from what it has written: the same tables where they were the same, of the same classes.
-local function same_graph(a, b, met)
-  if type(a) ~= "table" or type(b) ~= "table" then return a == b or a ~= a and b ~= b end
-  if met[a] then return met[a] == b end
-  met[a] = b
-  if getmetatable(a) ~= getmetatable(b) then return false end
-  for k, v in next, a do
-    if not same_graph(v, rawget(b, k), met) then return false end
-  end
-  for k in next, b do
-    if rawget(a, k) == nil then return false end
-  end
-  return true
-end
-
 local function reread(operation, message, reply, codec, first)
   local program = env:program(types_of(operation, reply))
   local r = table.pack(core.parse(message))
-  return same_graph(first, table.pack(program:decode(message, r[reply and 6 or 8], codec)), {})
+  return same_value(first, table.pack(program:decode(message, r[reply and 6 or 8], codec)))
 end
 
 describe("the values in the messages of", function()

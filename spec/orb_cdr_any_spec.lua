@@ -186,9 +186,11 @@ describe("TypeCodes", function()
     assert.equal("Leaf", back.name)
   end)
 
-  it("name members that have no name", function()
-    local t = c.decode(T.TypeCode, c.LITTLE, (c.bytes(S_little):gsub("\2\0\0\0a\0", "\1\0\0\0\0\0")))
-    assert.equal("_1", t.members[1].name)
+  it("name members that have no name, or one that belongs to the mapping", function()
+    for _, name in ipairs { "\1\0\0\0\0\0", "\2\0\0\0_\0" } do
+      local t = c.decode(T.TypeCode, c.LITTLE, (c.bytes(S_little):gsub("\2\0\0\0a\0", name)))
+      assert.equal("_1", t.members[1].name)
+    end
   end)
 
   it("of unions have a label for the default as each peer writes it", function()

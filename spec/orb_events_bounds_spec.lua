@@ -5,10 +5,12 @@ local channels = require "spec.support.event_service"
 local grammar = require "mare.orb.services.events.grammar"
 local path = require "mare.orb.services.events.path"
 local patterns = require "mare.orb.services.events.patterns"
+local filter = require "mare.orb.services.events.filter"
+local foreign = require "spec.support.foreign"
 local temporary = require "spec.support.temporary"
 
 local with, raised = channels.with, channels.raised
-local has_sqlite = pcall(require, "luasql.sqlite3")
+local no_sqlite = foreign.no_sqlite()
 
 local function types(n, name)
   local list = {}
@@ -104,6 +106,59 @@ describe("a filter", function()
     path.allow(math.huge)
   end)
 
+  it("stops at its last step, in the middle of whatever is long", function()
+    local read = 0
+    local function long(n, make)                       -- a list that counts what is read of it
+      return setmetatable({}, { __len = function() return n end, __index = function(_, i)
+        read = read + 1
+        return make(i)
+      end })
+    end
+    local function property(i) return { name = "p" .. i, value = i } end
+    local members = long(1e6, function(i) return { name = "m" .. i, type = { kind = "long" } } end)
+    local function body(e) return { structured = { header = { variable_header = {} }, filterable_data = {}, remainder_of_body = e } } end
+    for text, e in pairs {
+      ["exist $p0 or exist $p0"] = { structured = { header = { variable_header = long(1e6, property) }, filterable_data = {} } },
+      ["exist $.filterable_data(p0)"] = { structured = { filterable_data = long(1e6, property) } },
+      ["0 in $"] = { any = { _anytype = { kind = "sequence" }, _anyval = long(1e6, function(i) return i end) } },
+      ["1 in $"] = { any = { n = 1 << 60 } }, ["2 in $"] = { any = { n = "x" } }, ["$._length > 1"] = { any = { n = "x" } },
+      ["$x.y == 1"] = body { _anytype = { kind = "struct", members = members }, _anyval = { x = { y = 1 } } },
+      ["$.() == 1"] = { any = { _anytype = { kind = "union", members = members }, _anyval = { _field = "x", _value = 1 } } },
+    } do
+      local f = assert(grammar.compile(text))
+      read = 0
+      path.allow(1000)
+      assert.is_false(f(e), text)
+      assert.is_true(read <= 8000, text .. ": " .. read)
+    end
+    local strings = {}
+    for i = 1, 100 do strings[i] = ("x"):rep(64000) .. i end
+    path.allow(10000)
+    assert.is_false(assert(grammar.compile "$[0] in $[1]") { any = { ("x"):rep(64001) .. 0, strings } })
+    assert.is_false(path.afford(1))
+    path.allow(math.huge)
+  end)
+
+  it("is read in one walk, and has no place in an event that is no number", function()
+    local began = os.clock()
+    for _ = 1, 100 do assert.is_nil((grammar.compile(("1"):rep(4090) .. "e"))) end
+    assert.is_true(os.clock() - began < 5)             -- it took half a second each
+    for _, text in ipairs { "$[99999999999999999999] == 1", "$.99999999999999999999 == 1" } do
+      assert.equal("at character 3: a position below 1000000000 expected", select(2, grammar.compile(text)))
+    end
+  end)
+
+  it("leaves a subscription so many steps, too", function()
+    local name = ("a"):rep(1024)
+    local wanted = patterns.of(types(1000, "*a*" .. ("a"):rep(500) .. "*b*"))
+    local part = { filters = {}, admin = { filters = {}, MyOperator = "AND_OP" }, wanted = wanted }
+    part.wanted[1001] = { name = { is = "x" } }
+    assert.is_false(filter.wants(part, { any = 1 }, name, "x"))
+    assert.is_false(path.afford(1))
+    assert.is_true(filter.wants(part, { any = 1 }, "a", "x"))
+    path.allow(math.huge)
+  end)
+
   it("takes steps for the types its constraints are for, and stops when there are no more", function()
     with({}, function(s)
       local f = new_filter(s)
@@ -194,20 +249,19 @@ describe("what filters and types take", function()
     end)
   end)
 
-  if has_sqlite then
-    it("is known again after a restart", function()
-      local file, kept = temporary(), nil
-      with({ db = file }, function(s)
-        local f, p = new_filter(s), proxy(s)
-        f:add_constraints { constraint("$a == 1", types(30)) }
-        p:subscription_change(types(5), {})
-        p:add_filter(f)
-        p:connect_any_push_consumer(channels.consumer {})
-        kept = s.service.kept
-        assert.is_true(kept > 1000)
-      end)
-      with({ db = file }, function(s) assert.equal(kept, s.service.kept) end)
-      for _, suffix in ipairs { "", "-wal", "-shm" } do os.remove(file .. suffix) end
+  it("is known again after a restart", function()
+    if no_sqlite then return foreign.skip(no_sqlite) end
+    local file, kept = temporary(), nil
+    with({ db = file }, function(s)
+      local f, p = new_filter(s), proxy(s)
+      f:add_constraints { constraint("$a == 1", types(30)) }
+      p:subscription_change(types(5), {})
+      p:add_filter(f)
+      p:connect_any_push_consumer(channels.consumer {})
+      kept = s.service.kept
+      assert.is_true(kept > 1000)
     end)
-  end
+    with({ db = file }, function(s) assert.equal(kept, s.service.kept) end)
+    for _, suffix in ipairs { "", "-wal", "-shm" } do os.remove(file .. suffix) end
+  end)
 end)

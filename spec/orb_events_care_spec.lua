@@ -4,25 +4,15 @@ local mare = require "mare"
 local orb = require "mare.orb"
 local events = require "mare.orb.events"
 local channels = require "spec.support.event_service"
+local command = require "spec.support.event_command"
+local foreign = require "spec.support.foreign"
 local proc = require "spec.support.proc"
 local temporary = require "spec.support.temporary"
 
 local with, until_true = channels.with, channels.until_true
-local has_sqlite = pcall(require, "luasql.sqlite3")
+local no_sqlite = foreign.no_sqlite()
 
 local function figures(s) return s.service:figures()[1] end
-
--- A service's process: child, port.
-local function serving(...)
-  local child = assert(mare.subprocess.spawn { stderr = "null", proc.bin, "events", "--host", "127.0.0.1", "--port", "0", ... })
-  return child, assert(child.stdout:read("l", channels.LIMIT)):match ":(%d+)/EventChannel$"
-end
-
-local function listener(port, ...)
-  local child = assert(mare.subprocess.spawn { proc.bin, "events", "listen", "--host", "127.0.0.1", "--port", port, ... })
-  assert.equal("listening", channels.line(child.stderr))
-  return child
-end
 
 -- -> exit code, the rest of stderr
 local function over(child)
@@ -85,14 +75,14 @@ describe("the end of a service", function()
   end)
 
   it("ends mare events listen: told so, or because the service is gone", function()
-    local server, port = serving()
-    local child = listener(port)
+    local server, port = command.serve()
+    local child = command.listen(port)
     server:kill "TERM"
     assert.equal(0, server:wait().code)
     assert.same({ 1, "mare events: the channel has ended\n" }, { over(child) })
 
-    server, port = serving()
-    child = listener(port, "--check", "0.1")
+    server, port = command.serve()
+    child = command.listen(port, "--check", "0.1")
     mare.sleep(0.3)                               -- some questions that are answered
     server:kill "KILL"
     server:wait()
@@ -100,7 +90,7 @@ describe("the end of a service", function()
   end)
 
   it("tells nobody if its clients are kept", function()
-    if not has_sqlite then return pending "without lua-sql-sqlite3" end
+    if no_sqlite then return foreign.skip(no_sqlite) end
     local path = temporary()
     local s = channels.serve { db = path }
     local client = orb.init { host = "127.0.0.1", timeout = channels.LIMIT, log = function() end }
@@ -152,7 +142,7 @@ end)
 
 describe("a mistake on the command line of mare events", function()
   it("is found before anything is published, and says what was meant", function()
-    local server, port = serving()
+    local server, port = command.serve()
     local at = "corbaloc::127.0.0.1:" .. port .. "/"
     local function refused(wanted, ...)
       local r = proc.mare_command { "events", ... }

@@ -2,13 +2,12 @@
 -- runs under: mare
 local mare = require "mare"
 local channels = require "spec.support.event_service"
+local command = require "spec.support.event_command"
 local proc = require "spec.support.proc"
 
 -- f(run, port): run(words…) -> code, out, err
 local function with_server(f, ...)
-  local child = assert(mare.subprocess.spawn { stderr = "null", proc.bin, "events", "--port", "0", "--host", "127.0.0.1", ... })
-  local line = assert(child.stdout:read("l", channels.LIMIT))
-  local port = line:match ":(%d+)/EventChannel$"
+  local child, port = command.serve(...)
   local function run(...)
     local r = proc.mare_command { "events", "--host", "127.0.0.1", "--port", port, ... }
     return r.code, r.out, r.err
@@ -20,13 +19,6 @@ local function with_server(f, ...)
   assert.equal(0, ended.code)
 end
 
--- A listener that is connected.
-local function listener(port, ...)
-  local child = assert(mare.subprocess.spawn { proc.bin, "events", "listen", "--host", "127.0.0.1", "--port", port, ... })
-  assert.equal("listening", channels.line(child.stderr))
-  return child
-end
-
 local function heard(child)
   local text = child.stdout:read("a", channels.LIMIT)
   return child:wait().code, text
@@ -35,9 +27,9 @@ end
 describe("mare events", function()
   it("publishes values and structured events, and prints those that are listened to", function()
     with_server(function(run, port)
-      local all = listener(port, "--count", "4")
-      local json = listener(port, "--count", "2", "--json")
-      local filtered = listener(port, "--structured", "--count", "1", "--filter", "$severity > 3")
+      local all = command.listen(port, "--count", "4")
+      local json = command.listen(port, "--count", "2", "--json")
+      local filtered = command.listen(port, "--structured", "--count", "1", "--filter", "$severity > 3")
       assert.same({ 0, "", "" }, { run("push", "the kettle boils", "42", "1.5", '{ _anytype = "short", _anyval = 7 }') })
       assert.same({ 0, "", "" }, { run("notify", "Rail/Alarm", "weak", "severity=2") })
       assert.same({ 0, "", "" }, { run("notify", "Rail/Alarm", "brake", "severity=4", "place=Ulm") })
@@ -54,7 +46,7 @@ describe("mare events", function()
       assert.matches("^IOR:%x+\n$", (select(2, run("new", "other"))))
       assert.matches("there is such a channel", select(3, run("new", "other")), 1, true)
       assert.matches("\nother  ", (select(2, run "ls")))
-      local child = listener(port, "--channel", "other")
+      local child = command.listen(port, "--channel", "other")
       assert.same({ 0, "", "" }, { run("rm", "other") })
       assert.equal(1, (heard(child)))
       assert.same({ 1, "", "mare events: there is no channel 'other'\n" }, { run("rm", "other") })

@@ -4,10 +4,11 @@ local mare = require "mare"
 local orb = require "mare.orb"
 local events = require "mare.orb.events"
 local channels = require "spec.support.event_service"
+local foreign = require "spec.support.foreign"
 local temporary = require "spec.support.temporary"
 
 local with, raised, until_true, consumer = channels.with, channels.raised, channels.until_true, channels.consumer
-local has_sqlite = pcall(require, "luasql.sqlite3")
+local no_sqlite = foreign.no_sqlite()
 
 local function structured_consumer(s, servant, admin, prepare)
   local proxy, id = (admin or s.channel:_get_default_consumer_admin()):obtain_notification_push_supplier "STRUCTURED_EVENT"
@@ -155,6 +156,20 @@ describe("a filter", function()
     end)
   end)
 
+  it("is no mapping filter: there are none, at admins and proxies neither, and who asks to be told of changes is refused", function()
+    with({}, function(s)
+      local f, admin = filter(s, ""), s.channel:_get_default_consumer_admin()
+      for _, object in ipairs { admin, (structured_consumer(s, consumer {})) } do
+        for _, name in ipairs { "priority_filter", "lifetime_filter" } do
+          assert.is_nil(object["_get_" .. name](object))
+          assert.equal("NO_IMPLEMENT", raised(object["_set_" .. name], object, nil))
+        end
+      end
+      assert.equal("NO_IMPLEMENT", raised(f.attach_callback, f, nil))
+      assert.equal("CallbackNotFound", raised(f.detach_callback, f, 1))
+    end)
+  end)
+
   it("has types of events in its constraints, a subscription has some, too", function()
     with({}, function(s)
       local a, b = {}, {}
@@ -218,6 +233,26 @@ describe("quality", function()
       end
       until_true(function() return #by_priority == 5 and #newest == 3 and #brief == 1 end)
       assert.same({ "e0 e2 e4 e3 e1", "e0 e3 e4", "e0" }, { text(by_priority), text(newest), text(brief) })
+    end)
+  end)
+
+  it("leaves out no operation of a part", function()
+    with({}, function(s)
+      local admin = s.channel:_get_default_consumer_admin()
+      structured_consumer(s, consumer {})
+      structured_supplier(s)
+      admin:obtain_notification_pull_supplier "ANY_EVENT"
+      s.channel:_get_default_supplier_admin():obtain_notification_pull_consumer "ANY_EVENT"
+      filter(s, "")
+      local missing, n = {}, 0
+      for _, entry in pairs(s.server.server.adapter.objects) do
+        for name in pairs(s.server.repository:operations(s.server:interface(entry.id))) do
+          n = n + 1
+          if not name:find "^_" and type(entry.servant[name]) ~= "function" then missing[#missing + 1] = entry.id .. " " .. name end
+        end
+      end
+      assert.same({}, missing)
+      assert.is_true(n > 100)
     end)
   end)
 
@@ -292,7 +327,7 @@ end)
 
 describe("what is kept", function()
   it("are filters, subscriptions and quality, too", function()
-    if not has_sqlite then return pending "LuaSQL's SQLite is not installed" end
+    if no_sqlite then return foreign.skip(no_sqlite) end
     local path = temporary()
     os.remove(path)
     local s = channels.serve { db = path }

@@ -4,8 +4,10 @@
 local mare = require "mare"
 local orb = require "mare.orb"
 local events = require "mare.orb.events"
+local exception = require "mare.orb.exception"
 local naming = require "mare.orb.services.naming"
 local channels = require "spec.support.event_service"
+local foreign = require "spec.support.foreign"
 local omnievents = require "spec.support.omnievents"
 
 local until_true, with = channels.until_true, channels.with
@@ -16,7 +18,7 @@ local function figures(s) return s.service:figures()[1] end
 
 describe("at mare's channel a client over omniORB", function()
   if omnievents.missing then
-    it("can't be tried", function() return pending(omnievents.missing) end)
+    it("can't be tried", function() return foreign.skip(omnievents.missing) end)
     return
   end
 
@@ -87,7 +89,7 @@ end)
 
 describe("omniEvents' tools", function()
   if omnievents.missing then
-    it("can't be tried", function() return pending(omnievents.missing) end)
+    it("can't be tried", function() return foreign.skip(omnievents.missing) end)
     return
   end
 
@@ -119,7 +121,7 @@ end)
 
 describe("at omniEvents' channel mare", function()
   if omnievents.missing then
-    it("can't be tried", function() return pending(omnievents.missing) end)
+    it("can't be tried", function() return foreign.skip(omnievents.missing) end)
     return
   end
 
@@ -134,8 +136,8 @@ describe("at omniEvents' channel mare", function()
       assert.is_true(made:_is_a "IDL:omg.org/CosEventChannelAdmin/EventChannel:1.0")
       local there = ("corbaloc::127.0.0.1:%d/there"):format(port)
       local channel = events.channel(client, there)
-      local heard = {}
-      local subscription = channel:subscribe(function(any) table.insert(heard, any._anyval) end)
+      local heard, told = {}, false
+      local subscription = channel:subscribe({ on_end = function() told = true end }, function(any) table.insert(heard, any._anyval) end)
       channel:next(0)
       local listener = omnievents.client("listen", there, "3")
       assert.equal("ready", listener.line())
@@ -149,9 +151,14 @@ describe("at omniEvents' channel mare", function()
       table.sort(pulled)
       assert.same({ 1, 2, 77 }, pulled)
       assert.matches("it has no structured events", select(2, pcall(channel.notify, channel, { type = "x" })), 1, true)
+      -- omniEvents' destroy walks through its proxies to strike them out of its log, and asks an adapter for their names. If a client has just left,
+      -- its object may be gone, and the answer is UNKNOWN; if the channel's thread was faster, the adapter is, and it is OBJECT_NOT_EXIST.
+      made = made:_unchecked_narrow "CosEventChannelAdmin::EventChannel"
+      local done, err = pcall(made.destroy, made)
+      if done then until_true(function() return told end)
+      else assert.is_true(exception.is_system(err) == "UNKNOWN" or exception.is_system(err) == "OBJECT_NOT_EXIST", tostring(err)) end
       subscription:close()
       channel:close()
-      made:_unchecked_narrow("CosEventChannelAdmin::EventChannel"):destroy()
       client:shutdown(1)
     end)
   end)

@@ -2,11 +2,12 @@
 local mare = require "mare"
 local orb = require "mare.orb"
 local channels = require "spec.support.event_service"
+local foreign = require "spec.support.foreign"
 local temporary = require "spec.support.temporary"
 
 local with, raised, until_true, consumer, supplier, value = channels.with, channels.raised, channels.until_true, channels.consumer,
   channels.supplier, channels.value
-local has_sqlite = pcall(require, "luasql.sqlite3")
+local no_sqlite = foreign.no_sqlite()
 
 -- A connected push consumer's proxy.
 local function listen(s, servant)
@@ -291,7 +292,7 @@ end)
 
 describe("a channel that is kept", function()
   it("is there after a restart with those who were connected", function()
-    if not has_sqlite then return pending "LuaSQL's SQLite is not installed" end
+    if no_sqlite then return foreign.skip(no_sqlite) end
     local path = temporary()
     os.remove(path)
     local client = orb.init { host = "127.0.0.1", timeout = channels.LIMIT }
@@ -330,7 +331,7 @@ describe("a channel that is kept", function()
   it("says what is wrong with its file, and with its options", function()
     local broker <close> = orb.init { host = "127.0.0.1" }
     local events = require "mare.orb.services.events"
-    if has_sqlite then
+    if not no_sqlite then
       assert.matches("events.serve: /no/such/folder/x", select(2, pcall(events.serve, broker, { db = "/no/such/folder/x" })), 1, true)
     end
     assert.matches("there is no option 'dv'", select(2, pcall(events.serve, broker, { dv = "x" })), 1, true)

@@ -4,6 +4,7 @@ local ior = require "mare.orb.giop.ior"
 local corbaloc = require "mare.orb.giop.corbaloc"
 local corbaname = require "mare.orb.giop.corbaname"
 local codesets = require "mare.orb.giop.codesets"
+local foreign = require "spec.support.foreign"
 local proc = require "spec.support.proc"
 local temporary = require "spec.support.temporary"
 
@@ -236,7 +237,8 @@ describe("mare ior", function()
   local function run(args, options) return proc.mare_command({ "ior", table.unpack(args) }, options) end
 
   it("prints what catior prints", function()
-    if not os.execute("command -v catior >/dev/null 2>&1") then return pending("no catior here: tools/setup test installs omniorb") end
+    local missing = foreign.lacks "catior"
+    if missing then return foreign.skip(missing) end
     for _, canonical in ipairs {
       sample, ior.null, ior.iiop { type_id = "", addresses = { { "a", 1 }, { "b", 2 } }, key = "\\", minor = 0 },
       ior.make { type_id = "IDL:X:1.0", profiles = { { tag = 0, minor = 1, host = "h", port = 1, key = "k" } } },

@@ -1,6 +1,7 @@
 -- mare names: the command, as a server and as a client.
 -- runs under: mare
 local mare = require "mare"
+local foreign = require "spec.support.foreign"
 local omninames = require "spec.support.omninames"
 local proc = require "spec.support.proc"
 local temporary = require "spec.support.temporary"
@@ -153,7 +154,8 @@ describe("mare names", function()
   end)
 
   it("says that another program has the file open", function()
-    if not pcall(require, "luasql.sqlite3") then return pending "LuaSQL's SQLite is not installed" end
+    local no_sqlite = foreign.no_sqlite()
+    if no_sqlite then return foreign.skip(no_sqlite) end
     temporary_file(function(path)
       with_server(function()
         local r = proc.mare_command { "names", "--db", path, "--port", "0" }
@@ -175,7 +177,7 @@ describe("mare names", function()
   end)
 
   it("looks into omniNames", function()
-    if omninames.missing then return pending(omninames.missing) end
+    if omninames.missing then return foreign.skip(omninames.missing) end
     omninames.with(function(port)
       local at = "corbaname::127.0.0.1:" .. port
       local function run(...)

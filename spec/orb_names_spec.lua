@@ -3,11 +3,12 @@ local mare = require "mare"
 local orb = require "mare.orb"
 local naming = require "mare.orb.services.naming"
 local cosnaming = require "mare.orb.services.cosnaming"
+local foreign = require "spec.support.foreign"
 local omninames = require "spec.support.omninames"
 local proc = require "spec.support.proc"
 local temporary = require "spec.support.temporary"
 
-local has_sqlite = pcall(require, "luasql.sqlite3")
+local no_sqlite = foreign.no_sqlite()
 local LIMIT = 30 * proc.slow
 
 -- "a.b/c" as a name.
@@ -81,7 +82,7 @@ describe("a naming context", function()
   end)
 
   it("is what omniORB's IDL says if a program has loaded that", function()
-    if omninames.missing then return pending(omninames.missing) end
+    if omninames.missing then return foreign.skip(omninames.missing) end
     local folders = { include = { "/usr/share/idl/omniORB/COS", "/usr/share/idl/omniORB" } }
     local broker <close> = orb.init { args = { "-ORBInitRef", "NameService=corbaloc::127.0.0.1:9/NameService" } }
     assert.equal("CORBA::Object", broker:resolve_initial_references("NameService"):_interface_name())
@@ -265,7 +266,7 @@ describe("a naming service with a file", function()
   end
 
   it("finds all names, contexts and references again", function()
-    if not has_sqlite then return pending "LuaSQL's SQLite is not installed" end
+    if no_sqlite then return foreign.skip(no_sqlite) end
     local file, context, odd = path(), nil, { { id = "it's; '\"\\ ä", kind = "\1" } }
     with({ db = file }, function(root, _, client)
       context = root:bind_new_context(n "a")
@@ -292,7 +293,7 @@ describe("a naming service with a file", function()
   end)
 
   it("has written what it has answered, also when it is killed", function()
-    if not has_sqlite then return pending "LuaSQL's SQLite is not installed" end
+    if no_sqlite then return foreign.skip(no_sqlite) end
     local file = path()
     local child = assert(mare.subprocess.spawn { proc.bin, "names", "--port", "0", "--host", "127.0.0.1", "--db", file, "--json", stderr = "null" })
     local reference = assert(child.stdout:read("l", LIMIT)):match '"reference":"(IOR:%x+)"'
@@ -312,7 +313,7 @@ describe("a naming service with a file", function()
   end)
 
   it("raises PERSIST_STORE when that can't be written, and nothing has changed", function()
-    if not has_sqlite then return pending "LuaSQL's SQLite is not installed" end
+    if no_sqlite then return foreign.skip(no_sqlite) end
     local file = path()
     with({ db = file }, function(root, service, client)
       root:bind(n "x", object(client, "x"))
@@ -332,7 +333,7 @@ describe("a naming service with a file", function()
   end)
 
   it("is refused a file that is none of its own, or another's", function()
-    if not has_sqlite then return pending "LuaSQL's SQLite is not installed" end
+    if no_sqlite then return foreign.skip(no_sqlite) end
     local server <close> = orb.init { host = "127.0.0.1" }
     local file = path()
     local f = assert(io.open(file, "w"))
@@ -382,7 +383,7 @@ describe("another naming service", function()
   end)
 
   it("may be omniNames, in ours and around ours", function()
-    if omninames.missing then return pending(omninames.missing) end
+    if omninames.missing then return foreign.skip(omninames.missing) end
     omninames.with(function(port)
       with({ limits = { federation = LIMIT } }, function(root, _, client)
         local theirs = client:proxy(("corbaname::127.0.0.1:%d"):format(port), "CosNaming::NamingContext")
@@ -402,7 +403,7 @@ end)
 
 describe("nameclt of omniORB", function()
   it("works with it", function()
-    if omninames.missing then return pending(omninames.missing) end
+    if omninames.missing then return foreign.skip(omninames.missing) end
     with(nil, function(root, _, client, port)
       local function nameclt(...)
         local command = { "nameclt", "-ORBInitRef", ("NameService=corbaname::127.0.0.1:%d"):format(port), ... }

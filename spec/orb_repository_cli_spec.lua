@@ -1,6 +1,7 @@
 -- mare ir, mare idl from, and mare call without IDL.
 -- runs under: mare
 local mare = require "mare"
+local foreign = require "spec.support.foreign"
 local omninames = require "spec.support.omninames"
 local proc = require "spec.support.proc"
 local temporary = require "spec.support.temporary"
@@ -100,7 +101,7 @@ describe("mare idl from", function()
   end)
 
   it("searches a folder where the server has no repository", function()
-    if omninames.missing then return pending(omninames.missing) end
+    if omninames.missing then return foreign.skip(omninames.missing) end
     omninames.with(function(port)
       local at = "corbaname::127.0.0.1:" .. port
       assert.equal(0, run("names", "new", at .. "#inner"))
@@ -126,7 +127,7 @@ describe("mare idl from", function()
   end)
 
   it("asks a repository that is given, and so does mare call", function()
-    if omninames.missing then return pending(omninames.missing) end
+    if omninames.missing then return foreign.skip(omninames.missing) end
     omninames.with(function(port)
       with_command({ "ir", "--port", "0", "--host", "127.0.0.1", omninames.idl }, function(_, at)
         local root = "corbaname::127.0.0.1:" .. port

@@ -4,6 +4,7 @@
 local mare = require "mare"
 local orb = require "mare.orb"
 local idl = require "mare.orb.idl"
+local foreign = require "spec.support.foreign"
 local proc = require "spec.support.proc"
 local temporary = require "spec.support.temporary"
 
@@ -19,11 +20,7 @@ local SWAPPER = [[
 ]]
 
 -- Why those programs can't be made here, or nil.
-local function missing(what)
-  local r = assert(mare.subprocess.run { "spec/orb_peers/build", what, timeout = 400 })
-  if r.code ~= 0 and r.code ~= 77 then error(r.err, 0) end
-  return r.code == 77 and r.err or nil
-end
+local missing = foreign.built
 
 -- f(broker, reference of a Swapper, corbaloc of the repository)
 local function with_server(f)
@@ -56,7 +53,7 @@ end
 describe("a client of omniORB", function()
   it("reads mare's repository by its own stubs, and calls by DII what it found there", function()
     local why = missing "ir-cpp"
-    if why then return pending(why) end
+    if why then return foreign.skip(why) end
     with_server(function(broker, reference)
       local code, out = run { "build/orb_peers/ir-cpp/walk", reference }
       assert.equal(0, code, out)
@@ -81,7 +78,7 @@ end)
 describe("JacORB", function()
   it("prints by its tool qir what mare's repository says", function()
     local why = missing "ir-java"
-    if why then return pending(why) end
+    if why then return foreign.skip(why) end
     with_server(function(_, _, at)
       local function qir(id)
         local _, out = run { "java", "-XX:+UseSerialGC", "-cp", JARS, "-DORBInitRef.InterfaceRepository=" .. at, "org.jacorb.ir.QueryIR", id }
@@ -94,7 +91,7 @@ describe("JacORB", function()
 
   it("has a repository of its own, which mare reads", function()
     local why = missing "ir-java"
-    if why then return pending(why) end
+    if why then return foreign.skip(why) end
     local file = temporary()
     os.remove(file)
     local classes = "build/orb_peers/ir-java/classes"

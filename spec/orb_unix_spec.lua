@@ -7,6 +7,7 @@ local machine = require "mare.orb.machine"
 local both = require "spec.orb_peers.both"
 local proc = require "spec.support.proc"
 local subprocess = require "mare.subprocess"
+local foreign = require "spec.support.foreign"
 local temporary = require "spec.support.temporary"
 
 local IDL = "interface Door { string who(); long process(); string peer(); };"
@@ -184,13 +185,9 @@ describe("rules for what is called", function()
 end)
 
 describe("omniORB over a Unix socket", function()
-  local function missing()
-    local r = assert(subprocess.run { "spec/orb_peers/build", "bidir-cpp", timeout = 400 })
-    return r.code ~= 0 and r.err or nil
-  end
-
   it("calls mare's server", function()
-    if missing() then return pending(missing()) end
+    local missing = foreign.built "bidir-cpp"
+    if missing then return foreign.skip(missing) end
     with_folder(function(folder)
       local broker = orb.init { ORBendPoint = "giop:unix:" .. folder .. "/s" }
       broker:loadfile(both.idl)
@@ -204,7 +201,8 @@ describe("omniORB over a Unix socket", function()
   end)
 
   it("serves mare's client", function()
-    if missing() then return pending(missing()) end
+    local missing = foreign.built "bidir-cpp"
+    if missing then return foreign.skip(missing) end
     with_folder(function(folder)
       local handle = assert(subprocess.spawn { "build/orb_peers/bidir-cpp/server", "-ORBendPoint", "giop:unix:" .. folder .. "/s", stdin = "pipe",
                                                stderr = "null" })

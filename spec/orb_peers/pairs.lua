@@ -9,6 +9,7 @@
 --   pair.marks: of JacORB, its interceptors (java/Marks.java) are told
 --   pair.tls: of spec.orb_peers.tls, if they are to use it
 local subprocess = require "mare.subprocess"
+local foreign = require "spec.support.foreign"
 local proc = require "spec.support.proc"
 local record = require "spec.orb_peers.record"
 local core = require "mare.orb.giop.core"
@@ -104,18 +105,10 @@ runner.list = {
   { id = "GlassFish → GlassFish", client = "GlassFish values", server = "GlassFish values", table = 4, control = true },
 }
 
-local known = {}
-
 --- Why a peer's programs are not here; nil: they are. Builds them if they are not up to date.
 function runner.missing(name)
   local what = peers[name].build
-  if not what then return nil end
-  if known[what] == nil then
-    local r = assert(subprocess.run { "spec/orb_peers/build", what, timeout = 400 })
-    known[what] = r.code ~= 0 and r.err or false
-    if r.code ~= 0 and r.code ~= 77 then error(r.err, 0) end
-  end
-  return known[what] or nil
+  return what and foreign.built(what)
 end
 
 local function words(list, ...)

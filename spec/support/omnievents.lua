@@ -6,20 +6,14 @@
 --   omnievents.run(tool, argument…)            -> exit code of eventc, eventf, rmeventc
 --   omnievents.client(argument…)               starts the C++ client (spec/orb_peers/events-cpp): { line = f(), wait = f() -> the rest, code }
 local mare = require "mare"
+local foreign = require "spec.support.foreign"
 local proc = require "spec.support.proc"
-local temporary = require "spec.support.temporary"
 
 local omnievents = {}
 local CLIENT = "build/orb_peers/events-cpp/client"
 local HERE = { "-ORBendPoint", "giop:tcp:127.0.0.1:" }
 
-local path = { PATH = os.getenv "PATH" .. ":/usr/sbin" }
-if not os.execute "PATH=$PATH:/usr/sbin command -v omniEvents >/dev/null && command -v eventc >/dev/null" then
-  omnievents.missing = "omniEvents is not installed"
-else
-  local built = proc.run({ "spec/orb_peers/build", "events-cpp" }, { timeout = 300 })
-  if built.code == 77 then omnievents.missing = built.err:gsub("\n$", "") else assert(built.code == 0, built.err) end
-end
+omnievents.missing = foreign.lacks("omniEvents", "eventc") or foreign.built "events-cpp"
 
 function omnievents.run(...)
   local child = assert(mare.subprocess.spawn { stdout = "null", stderr = "null", ... })
@@ -41,26 +35,10 @@ function omnievents.client(...)
 end
 
 function omnievents.with(f)
-  local probe = assert(mare.net.listen "127.0.0.1:0")
-  local _, port = probe:address()
-  probe:close()
-  local folder = temporary()
-  os.remove(folder)
-  assert(os.execute("mkdir " .. folder))
-  local child = assert(mare.subprocess.spawn { "omniEvents", "-f", "-p", tostring(port), "-l", folder, "-t", folder .. "/trace", "-ORBInitRef",
-                                               "NameService=corbaloc::127.0.0.1:1/none", stdout = "null", stderr = "null", env = path })
-  local results = table.pack(pcall(function()
-    local limit = mare.clock() + 60 * proc.slow
-    repeat
-      local conn = mare.net.connect("127.0.0.1", port)
-      if conn then conn:close() else mare.sleep(0.02) end
-    until conn or mare.clock() > limit
-    f(port)
-  end))
-  child:kill "KILL"
-  child:wait()
-  os.execute("rm -r " .. folder)
-  if not results[1] then error(results[2], 0) end
+  foreign.with(function(port, folder)
+    return { "omniEvents", "-f", "-p", tostring(port), "-l", folder, "-t", folder .. "/trace", "-ORBInitRef",
+             "NameService=corbaloc::127.0.0.1:1/none" }
+  end, f)
 end
 
 return omnievents

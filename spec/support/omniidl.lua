@@ -2,9 +2,10 @@
 --
 --   omniidl.run{ { path = "x.idl", options = "-Idir" }, … } -> list of
 --     { path, accepted = bool, crashed = bool, lines = { "kind scoped id text", … }, errors = { { line =, message = }, … } }
+local foreign = require "spec.support.foreign"
 local temporary = require "spec.support.temporary"
 
-local omniidl = {}
+local omniidl = { missing = foreign.lacks "omniidl" }
 
 omniidl.folder = "/usr/share/idl/omniORB"
 

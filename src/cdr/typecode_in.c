@@ -72,11 +72,15 @@ static uint32_t read_count(reader *r, mr_in *in, size_t least) {
 /* It grows with what comes: each TypeCode around this one may have claimed the same bytes for its own members. */
 static void push_list(lua_State *L, uint32_t n) { lua_createtable(L, n < BELIEVED ? (int)n : BELIEVED, 0); }
 
-/* A member may come without a name; a table needs one. */
+/*
+ * A member may come without a name; a table needs one. One that begins with an underscore is none of IDL's: it would stand in the table where the
+ * mapping's own fields do (_anytype, _ior …), and pass for one of them.
+ */
 static void read_member_name(reader *r, mr_in *in, uint32_t i) {
   read_text(r, in, "name");
   lua_getfield(r->L, -1, "name");
-  if (lua_rawlen(r->L, -1) == 0) {
+  const char *name = lua_tostring(r->L, -1);
+  if (*name == 0 || *name == '_') {
     lua_pushfstring(r->L, "_%d", (int)i);
     lua_setfield(r->L, -3, "name");
   }

@@ -100,15 +100,7 @@ function classes.suppliers.offer_change(self, added, removed)
   self.service:save(self)
 end
 
-local function no_mapping() refuse("NO_IMPLEMENT", "there are no mapping filters") end
-
---- Attributes for mapping filters, of which there are none.
-function admins.add_mapping(class)
-  class._get_priority_filter, class._get_lifetime_filter = function() return nil end, function() return nil end
-  class._set_priority_filter, class._set_lifetime_filter = no_mapping, no_mapping
-end
-
-admins.add_mapping(classes.consumers)
+filter.add_mapping(classes.consumers)
 
 for kind, class in pairs(classes) do
   class.__index = class

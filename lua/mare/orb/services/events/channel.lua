@@ -12,7 +12,6 @@ local admins = require "mare.orb.services.events.admins"
 local event = require "mare.orb.services.events.event"
 local exception = require "mare.orb.exception"
 local filter = require "mare.orb.services.events.filter"
-local patterns = require "mare.orb.services.events.patterns"
 local qos = require "mare.orb.services.events.qos"
 
 local channel = {}
@@ -24,22 +23,15 @@ local INTERFACE = "MareEvents::EventChannel"
 
 -- ---- events ----
 
-local function wants(part, e, domain, name)
-  local admin = part.admin
-  if part.wanted and not patterns.match(part.wanted, domain, name) then return false end
-  if admin.wanted and not patterns.match(admin.wanted, domain, name) then return false end
-  return filter.pass(part, admin, e)
-end
-
 --- An event of a supplier's proxy goes to all who want it.
 function channel.offer(self, part, e)
   self.received = self.received + 1
-  if not filter.pass(part, part.admin, e) then return end
+  if not filter.pass(part, e) then return end
   if self.only and not (type(e.any) == "table" and rawget(e.any, "_anytype") and e.any._anytype.id == self.only) then return end
   local consumers, domain, name = self.consumers, event.type_of(e)
   for i = #consumers, 1, -1 do
     local consumer = consumers[i]
-    if wants(consumer, e, domain, name) then consumer:take(e) end
+    if filter.wants(consumer, e, domain, name) then consumer:take(e) end
   end
   self.service:press()
 end

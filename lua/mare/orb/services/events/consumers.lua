@@ -12,6 +12,7 @@ arrived: it is not given again. A pull consumer's queue loses the oldest events.
 local mare = require "mare"
 local event = require "mare.orb.services.events.event"
 local exception = require "mare.orb.exception"
+local filter = require "mare.orb.services.events.filter"
 local part = require "mare.orb.services.events.part"
 local patterns = require "mare.orb.services.events.patterns"
 local qos = require "mare.orb.services.events.qos"
@@ -20,6 +21,7 @@ local retry = require "mare.orb.services.events.retry"
 
 local consumers = part.class "consumers"
 part.add_disconnect(consumers)
+filter.add_mapping(consumers)
 
 function consumers.new(admin, form, way, notification) return part.new(consumers, admin, form, way, notification) end
 
@@ -46,7 +48,8 @@ local function failed(self, e, err)
   elseif verdict == "slow" then
     self:drop(("it didn't answer for %g seconds"):format(self.service.limits.answer))
   elseif verdict == "unreachable" then
-    if err.completed == "COMPLETED_NO" and not self.gone then self.queue:put_back(e) else self.queue.discarded = self.queue.discarded + 1 end
+    if err.completed == "COMPLETED_NO" and not self.gone then self.queue:put_back(e, rules_of(self))
+    else self.queue.discarded = self.queue.discarded + 1 end
     return err
   else
     self.queue.discarded = self.queue.discarded + 1

@@ -35,7 +35,7 @@ function event.size(value)
         end
         if type(key) == "string" then total = total + #key end
       end
-      if T and not seen[T] then                   -- of one that came with the event: its parts are nobody else's
+      if type(T) == "table" and not seen[T] then  -- of one that came with the event: its parts are nobody else's
         seen[T] = true
         total = total + ITEM * 10 + (T.members and #T.members * ITEM * 5 or 0)
       end

@@ -18,7 +18,7 @@ local servant = {}
 servant.__index = servant
 
 local GRAMMAR = "EXTENDED_TCL"
-local STEPS = 10000                               -- of all constraints that one event meets at one consumer
+local STEPS = 10000                               -- of all subscriptions and constraints that one event meets at one consumer
 local CONSTRAINT, TOKEN = 600, 160                -- bytes that a constraint and a token of it are counted for
 
 filter.ATTACHED = 120                             -- … and a filter's place at a proxy
@@ -248,6 +248,14 @@ function filter.add(class)
   end
 end
 
+local function no_mapping() refuse("NO_IMPLEMENT", "there are no mapping filters") end
+
+--- Gives a class attributes for mapping filters, of which there are none.
+function filter.add_mapping(class)
+  class._get_priority_filter, class._get_lifetime_filter = function() return nil end, function() return nil end
+  class._set_priority_filter, class._set_lifetime_filter = no_mapping, no_mapping
+end
+
 -- nil: nothing is attached.
 local function one_of(list, e)
   local any
@@ -261,14 +269,28 @@ local function one_of(list, e)
   return nil
 end
 
---- Do the filters of a proxy and of its admin let an event through? Who has none has no say.
-function filter.pass(part, admin, e)
+-- Do the filters of a proxy and of its admin let an event through? Who has none has no say.
+local function pass(part, admin, e)
   if #part.filters == 0 and #admin.filters == 0 then return true end
-  path.allow(STEPS)
   local a, b = one_of(part.filters, e), one_of(admin.filters, e)
   if a == nil or b == nil then return a ~= false and b ~= false end
   if admin.MyOperator == "OR_OP" then return a or b end
   return a and b
+end
+
+--- … of a supplier's.
+function filter.pass(part, e)
+  path.allow(STEPS)
+  return pass(part, part.admin, e)
+end
+
+local function subscribed(list, domain, name) return not list or patterns.match(list, domain, name, path.afford) end
+
+--- Is an event for a consumer, by what it and its admin have subscribed to, and by their filters? STEPS are for all of that together.
+function filter.wants(part, e, domain, name)
+  local admin = part.admin
+  path.allow(STEPS)
+  return subscribed(part.wanted, domain, name) and subscribed(admin.wanted, domain, name) and pass(part, admin, e)
 end
 
 return filter

@@ -42,9 +42,12 @@ local function quoted(text, at)
   end
 end
 
+-- Digits, and behind them a fraction and an exponent if they are there. Each is read once: a text may be nothing but digits.
 local function number(text, at)
-  local digits = text:match("^%d+%.?%d*[eE][-+]?%d+", at) or text:match("^%d*%.?%d+[eE][-+]?%d+", at) or text:match("^%d+%.%d*", at) or
-    text:match("^%.?%d+", at)
+  local stop = text:match("^%d*()", at)
+  stop = text:match("^%.%d*()", stop) or stop
+  stop = text:match("^[eE][-+]?%d+()", stop) or stop
+  local digits = text:sub(at, stop - 1)
   return digits, tonumber(digits)
 end
 
@@ -71,7 +74,7 @@ local function scan(self, digits)
     local shown, value
     if digits then
       shown = text:match("^%d+", at)
-      value = math.tointeger(tonumber(shown))
+      value = #shown < 10 and tonumber(shown) or fail(at, "a position below 1000000000 expected")
     else
       shown, value = number(text, at)
     end

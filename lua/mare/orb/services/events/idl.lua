@@ -2,7 +2,11 @@
 mare.orb.services.events.idl: the IDL of OMG's event service (1.2) and of the notification service (1.1), and what clients of omniEvents call of its
 factory. A table of file names and texts; `#include <CosEventComm.idl>` finds them.
 
-Of the notification service all interfaces are here, so that a narrow finds what a client asks for; what is not implemented says so when it is called.
+Of the notification service all interfaces are here, so that a narrow finds what a client asks for. The service has no mapping filters, no sequences
+of events, and tells nobody of changes of types or filters; what would need them answers NO_IMPLEMENT, and says why:
+  FilterFactory::create_mapping_filter; setting priority_filter and lifetime_filter
+  obtain_notification_…_supplier and …_consumer for SEQUENCE_EVENT
+  obtain_subscription_types and obtain_offered_types with …_UPDATES_ON; Filter::attach_callback
 MareEvents is mare's own: what `mare events ls` shows.
 ]]
 local idl = {}

@@ -29,10 +29,12 @@ end
 
 path.spend = spend
 
--- Aliases and anys are seen through.
+-- Aliases and anys are seen through. A program of this process may name a type; what a stranger's member of that name holds is none.
 local function through(value, T)
   while true do
-    if type(value) == "table" and rawget(value, "_anytype") then value, T = value._anyval, value._anytype
+    if type(value) == "table" and rawget(value, "_anytype") then
+      value, T = value._anyval, value._anytype
+      if type(T) ~= "table" then T = nil end
     elseif T and T.kind == "alias" then T = T.type
     else return value, T end
     if value == nil then fault() end
@@ -40,30 +42,42 @@ local function through(value, T)
   end
 end
 
+-- How many elements a list has. An event's struct may have a member that is called n.
+local function length(list)
+  local n = rawget(list, "n")
+  return math.type(n) == "integer" and n >= 0 and n or #list
+end
+
+-- The first of a list that has this name. A step lasts for so many that are looked at; the search ends where no step is left.
+local function named(list, name, per_step)
+  local n = #list
+  for i = 1, math.min(n, left * per_step) do
+    local one = list[i]
+    if type(one) == "table" and one.name == name then
+      spend(i // per_step)
+      return one
+    end
+  end
+  spend((n + per_step - 1) // per_step)
+end
+
+local MEMBERS <const> = 8                         -- a step: a type has them once, whatever the value
+
+-- The type of a member of a type | nil
+local function type_of(T, name)
+  local m = T and named(T.members or T.state or {}, name, MEMBERS)
+  return m and m.type
+end
+
 -- ---- steps ----
 
 local function member_of(value, T, name)
   value, T = through(value, T)
   if type(value) ~= "table" then fault() end
-  if T and T.kind == "union" and value._field == name then
-    for i, m in ipairs(T.members) do
-      if m.name == name then
-        spend(i // 8)
-        return value._value, m.type
-      end
-    end
-  end
+  if T and T.kind == "union" and value._field == name then return value._value, type_of(T, name) end
   local found = value[name]
   if found == nil then fault() end
-  local members = T and (T.members or T.state) or {}
-  for i, m in ipairs(members) do
-    if m.name == name then
-      spend(i // 8)
-      return found, m.type
-    end
-  end
-  spend(#members // 8)
-  return found, nil
+  return found, type_of(T, name)
 end
 
 -- A length is one of a list or of a union's discriminator, or a type's names: what begins with an underscore is no member.
@@ -71,7 +85,7 @@ local special = {}
 
 function special._length(value)
   if type(value) ~= "table" and type(value) ~= "string" then fault() end
-  return type(value) == "table" and value.n or #value, nil
+  return type(value) == "table" and length(value) or #value, nil
 end
 
 function special._d(value, T)
@@ -105,15 +119,7 @@ function path.switch(label)
     value, T = through(value, T)
     if type(value) ~= "table" or value._value == nil then fault() end
     if label ~= nil and value._switch ~= label then fault() end
-    local members = T and T.members or {}
-    for i, m in ipairs(members) do
-      if m.name == value._field then
-        spend(i // 8)
-        return value._value, m.type
-      end
-    end
-    spend(#members // 8)
-    return value._value, nil
+    return value._value, type_of(T, value._field)
   end
 end
 
@@ -129,13 +135,8 @@ function path.index(n)
 end
 
 local function property_of(list, name)
-  for i, p in ipairs(list) do
-    if type(p) == "table" and p.name == name then
-      spend(i)
-      return p.value
-    end
-  end
-  spend(#list)
+  local p = named(list, name, 1)
+  return p and p.value
 end
 
 function path.property(name)
@@ -278,15 +279,15 @@ function path.among(value, list, T)
   list, T = through(list, T)
   if type(list) ~= "table" then fault() end
   local element, kind = T and T.element, type(value)
-  for i = 1, list.n or #list do
+  for i = 1, length(list) do
+    spend(1)
     local item = list[i]
     if item ~= nil and (element or type(item) == "table") then item = scalar(item, element) end
-    if type(item) == kind and item == value then
-      spend(i)
-      return true
+    if type(item) == kind then
+      if kind == "string" and #item == #value then spend(#value // 64) end
+      if item == value then return true end
     end
   end
-  spend(list.n or #list)
   return false
 end
 
