@@ -130,12 +130,22 @@ function establishing:add_ior_component_to_profile(tag, data, profile)
   self:add_ior_component(tag, data)
 end
 
+-- CORBA's AdapterName: the names from the root down.
+local function name_of(poa)
+  local names = {}
+  while poa do
+    table.insert(names, 1, poa.the_name)
+    poa = poa.the_parent
+  end
+  return names
+end
+
 --- The components that IOR interceptors add to references of a server with this adapter. An error of one is logged, and its
 --- components are left out; the others' stay.
-function intercept.components(broker, log, components)
+function intercept.components(broker, log, components, poa)
   for _, interceptor in ipairs(broker.interceptors or {}) do
     if interceptor.establish_components then
-      local told = setmetatable({ list = {} }, establishing)
+      local told = setmetatable({ adapter_id = poa.id, adapter_name = name_of(poa), list = {} }, establishing)
       local fine, err = pcall(interceptor.establish_components, interceptor, told)
       if fine then table.move(told.list, 1, #told.list, #components + 1, components)
       else log(1, ("interceptor '%s' failed in establish_components: %s"):format(interceptor.name or "", tostring(err))) end

@@ -201,11 +201,11 @@ raise[1] = function(broker, op, reply, at, codec)
 end
 
 -- A system exception. The peer's words don't travel: what is known here is who raised it, and where.
-raise[2] = function(broker, op, reply, at, codec, endpoint, link)
+raise[2] = function(broker, op, reply, at, codec, endpoint, link, contexts)
   local id, minor, completion = broker.programs.system:decode(reply, at, codec)
   local e = exception.received(id, minor, completion)
   if endpoint and endpoint.tls and e.completed == "COMPLETED_NO" and exception.is_system(e) == "NO_PERMISSION" then
-    e.text = broker.secure:why_refused(endpoint.sas)
+    e.text = broker.secure:why_refused(endpoint.sas, says_who(contexts))
   end
   e.text = ("%s at %s%s"):format(op.qualified, link.address, e.text and ": " .. e.text or "")
   error(e, 0)
@@ -246,8 +246,8 @@ end
 local finish
 
 -- What anything but a plain reply means. Raises; or another attempt is to be made: -> whether it may be sent twice no more, so often forwarded.
--- nil: it was posted.
-local function judge(target, link, op, deadline, again, forwards, reply, status, at, bits)
+-- nil: it was posted. `contexts`: those of this request alone.
+local function judge(target, link, op, deadline, again, forwards, reply, status, at, bits, contexts)
   if not reply then
     if status == "posted" then return nil end
     if status ~= "turned" then
@@ -257,7 +257,7 @@ local function judge(target, link, op, deadline, again, forwards, reply, status,
     if deadline and clock() >= deadline then failed(target, link, op, "unsent") end
   else
     local codec = bits | link.conn.codec | MAYBE
-    if raise[status] then raise[status](target.broker, op, reply, at, codec, target.endpoint, link) end
+    if raise[status] then raise[status](target.broker, op, reply, at, codec, target.endpoint, link, contexts) end
     forwards = forwards + 1
     if forwards > FORWARDS then
       error(system("TRANSIENT", 0, "COMPLETED_NO", ("%s was forwarded more than %d times"):format(op.qualified, FORWARDS)), 0)

@@ -164,7 +164,9 @@ local function problem_of(self, way)
 end
 
 --- What a refusal over TLS may be about, as replies don't tell: the name and the password, if the reference asked for some.
-function secure:why_refused(sent)
+--- `told`: an interceptor has said who calls.
+function secure:why_refused(sent, told)
+  if told then return "who calls was said by an interceptor, and refused, or the object refuses who that is" end
   if sent then return ("the name and the password of '%s' were refused, or the object refuses who that is"):format(self.user) end
   return "the reference does not ask for a name and a password, so none were sent; if the server asks for them, use the IOR it gives"
 end

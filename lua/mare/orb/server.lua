@@ -56,7 +56,8 @@ end
 
 ---@param broker table
 function server.new(broker)
-  local self = setmetatable({ broker = broker, state = "new", opened = {}, done = channel.new() }, server)
+  local self = setmetatable({ broker = broker, state = "new", opened = {}, done = channel.new(),
+                              own_components = setmetatable({}, { __mode = "k" }) }, server)               -- by adapter
   self.dispatch = dispatch.new(broker)
   self.adapter = adapter.new(function(interface) return self.dispatch:calls_of(interface) end,
                              function(interface, id) return self.dispatch:is_a(interface, id) end)
@@ -153,19 +154,21 @@ end
 
 --------------------------------------------------------------------------------------------------------------- references
 
---- What references say of who made them, and what IOR interceptors add.
-function server:components()
-  if not self.own_components then
-    self.own_components = intercept.components(self.broker, function(level, text) self.dispatch:note(level, text) end,
-                                               { { ior.TAG_ORB_TYPE, ior.MARE } })
+--- What references to objects of an adapter say of who made them, and what IOR interceptors add.
+function server:components(poa)
+  local list = self.own_components[poa]
+  if not list then
+    list = intercept.components(self.broker, function(level, text) self.dispatch:note(level, text) end, { { ior.TAG_ORB_TYPE, ior.MARE } }, poa)
+    self.own_components[poa] = list
   end
-  return self.own_components
+  return list
 end
 
 local function make_ior(self, entry)
+  local poa = entry.poa or self.tree:owner(entry.key) or self.tree.plain
   local addresses = entry.addresses or self.addresses
   return ior.iiop { type_id = entry.id, addresses = addresses, key = entry.key, minor = 2,
-                    components = self:components(), codeset = self.broker.offered, tls = self.broker.secure:offer(addresses) }
+                    components = self:components(poa), codeset = self.broker.offered, tls = self.broker.secure:offer(addresses) }
 end
 
 --- The canonical IOR of an object.

@@ -66,6 +66,8 @@ function info:get_slot(slot) end
 function info:set_slot(slot, value) end
 
 ---@class mare.orb.iorinfo
+---@field adapter_id string whose references they are: as in requests
+---@field adapter_name string[] from the root down, { "RootPOA", "accounts" }
 local ior = {}
 
 ---@param tag integer

@@ -44,7 +44,7 @@ local function judged(self, target, op, link, deadline, again, forwards, reply, 
   if status == 0 then
     return flow.succeed(self, op.reply and pack(op.reply:decode(reply, at, bits | link.conn.codec | RESULTS)) or NOTHING)
   end
-  local result, count = judge(target, link, op, deadline, again, forwards, reply, status, at, bits)
+  local result, count = judge(target, link, op, deadline, again, forwards, reply, status, at, bits, self._contexts or nil)
   if result == nil then return flow.succeed(self, NOTHING) end
   if reply and status ~= 5 then flow.forward(self, target.ior) else self._status = "TRANSPORT_RETRY" end
   return result, count

@@ -320,7 +320,7 @@ attribute(server, "operation_context", "23", function(self)
   return n and self._args and self._args[n + 1] or {}
 end)
 attribute(server, "sending_exception", "4", raised)
-attribute(server, "object_id", "2345", function(self) return self._key end)
+attribute(server, "object_id", "2345", function(self) return self._entry and self._entry.poa:oid_of(self._key) or self._key end)
 attribute(server, "adapter_id", "2345", function(self) return self._entry and self._entry.poa.id or "" end)
 
 local function entry_of(self)
