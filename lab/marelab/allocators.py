@@ -11,11 +11,11 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from marelab import elf, toml
+from marelab import elf, native, toml
 from marelab.errors import LabError
 
 CATALOGUE = Path(__file__).resolve().parents[1] / "allocators.toml"
-KEYS = {"name", "library", "also", "env", "package", "version", "is"}
+KEYS = {"name", "library", "also", "env", "package", "version", "is", "native", "named"}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,31}")
 
 
@@ -33,6 +33,7 @@ class Allocator:
     missing: str | None = None  # why it can't be used here
     drop: tuple[str, ...] = field(default=())  # preloaded objects that would take its place
     as_is: bool = False  # the environment as the user has it, nothing added
+    named: bool = False  # takes part only where the user names it
 
     @property
     def objects(self) -> tuple[str, ...]:
@@ -70,7 +71,7 @@ AS_IS = Allocator("as it is", what="the environment as it is", as_is=True)
 
 
 def is_allocator(path: str) -> bool:
-    return re.search(r"(je|tc|mi|tbb|sn|rp|super)malloc|hoard|scalloc|mesh", os.path.basename(path)) is not None
+    return re.search(r"(je|tc|mi|tbb|sn|rp|super|mare-)malloc|hoard|scalloc|mesh", os.path.basename(path)) is not None
 
 
 @functools.cache
@@ -120,13 +121,17 @@ def entry(table: dict, where: str) -> Allocator:
     library, missing, package = table.get("library"), None, table.get("package")
     if library is not None and not isinstance(library, str):
         raise LabError(f"{where}: allocator '{name}': library must be a path or a name, as in \"libjemalloc.so.2\"")
+    remedy = f"install the package {package}" if package else "check the path"
+    if "native" in table:
+        library, remedy = str(native.FOLDER / f"lib{table['native']}.so"), "run `make lab` in mare's source folder"
     path = locate(library) if library else None
     if library and path is None:
-        missing = f"{library} is not here" + (f": install the package {package}" if package else ": check the path")
+        missing = f"{library} is not here: {remedy}"
     elif path and parts(path) != [path]:
         missing = f"{path}: {NOT_IN_PATHS}"
     also = tuple(p for p in (locate(a) for a in table.get("also", [])) if p)
-    return Allocator(name, path, also, tuple(sorted(env.items())), package, table.get("version"), table.get("is", ""), missing)
+    return Allocator(name, path, also, tuple(sorted(env.items())), package, table.get("version"), table.get("is", ""), missing,
+                     named=table.get("named") is True)
 
 
 def read_catalogue(path: Path) -> list[Allocator]:
@@ -164,9 +169,9 @@ def load(catalogues=(), extra=()) -> dict[str, Allocator]:
 
 
 def select(found: dict[str, Allocator], names: str | None) -> list[Allocator]:
-    """Those asked for (comma separated), or all that are here."""
+    """Those asked for (comma separated), or all that are here, but for those that want to be named."""
     if not names:
-        return [a for a in found.values() if not a.missing]
+        return [a for a in found.values() if not a.missing and not a.named]
     chosen = []
     for name in names.split(","):
         if name not in found:
