@@ -204,7 +204,9 @@ describe("a server that is none", function()
   end
 
   it("gives an error that says what it did", function()
-    against(function(conn) conn:read(8, LIMIT) end, function(e) assert.equal("LOST", e.code) end)
+    against(function(conn) conn:read(8, LIMIT) end, function(e) assert.equal("CONNECT", e.code) end)
+    against(function(conn) taken(conn) end, function(e) assert.matches("CONNECT.*without a word: it does not speak LuDO", tostring(e)) end)
+    against(function(conn) taken(conn) conn:write(link.HELLO) end, function(e) assert.equal("LOST", e.code) end)
     against(function(conn) taken(conn) conn:write "HTTP/1.0 400 no\r\n\r\n" end, function(e)
       assert.matches("CONNECT.*does not speak LuDO", tostring(e))
     end)
@@ -220,7 +222,8 @@ describe("a server that is none", function()
     end)
     against(function(conn) taken(conn) conn:write(link.HELLO, core.message(core.CALL, 1, world)) end, function(e) assert.equal("LOST", e.code) end)
     against(function(conn) taken(conn) conn:write(link.HELLO, core.message(core.CLOSE, 0, world)) end, function(e, client)
-      assert.equal("LOST", e.code)                 -- asked once more, and told the same again
+      assert.equal("UNSENT", e.code)               -- asked once more, and told the same again
+      assert.matches("was not sent, or not touched", e.message)
       assert.is_nil(next(client.links))
     end)
   end)

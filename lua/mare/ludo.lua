@@ -248,10 +248,13 @@ function broker:resolve(text)
   return (assert(proxy.new(self, text, self.options.timeout)))
 end
 
-local TEXTS = { lost = "LOST", large = "TOO_LARGE", alien = "CONNECT", again = "LOST", timeout = "TIMEOUT", unsent = "TIMEOUT" }
+local TEXTS = { lost = "LOST", large = "TOO_LARGE", alien = "CONNECT", again = "UNSENT", timeout = "TIMEOUT", unsent = "TIMEOUT" }
+
+local NO_MEMORY = "not enough memory"            -- Lua's own error
 
 local function failed(state, name, found, why)
   local text = why == "timeout" and "no reply in time" or why == "unsent" and "it could not be sent in time" or found.text or why
+  if why == "again" then text = "it was not sent, or not touched: " .. text end
   error(failure.new(TEXTS[why], ("%s at %s:%d: %s"):format(name, state.host, state.port, text)), 0)
 end
 
@@ -294,28 +297,44 @@ local function argument_of(text)
   return (tostring(text):gsub("value (%d+)", function(n) return ("argument %d"):format(tonumber(n) - 2) end, 1))
 end
 
+local function results(world, reply)
+  if core.head(reply) == core.REPLY then return given(pcall(core.values, reply, world)) end
+  return raise(world, reply)
+end
+
+-- A request with these arguments is sent and answered: the reply | nil, why not, the link.
+local function asked(state, name, deadline, ...)
+  local self, found = state.broker, state.link
+  if not found or not found:alive() then found = connected(state, deadline) end
+  local id = found:fresh()
+  local fine, message = pcall(core.message, core.CALL, id, self.world, state.key, name, ...)
+  if message == NO_MEMORY then local_error("UNSENT", message) end
+  if not fine then local_error("UNSENDABLE", argument_of(message)) end
+  if #message > self.limits.message then
+    local_error("TOO_LARGE", ("the request has %d bytes, the limit is %d"):format(#message, self.limits.message))
+  end
+  local reply, why = found:exchange(id, message, deadline)
+  return reply, why, found
+end
+
 --- One call of a proxy.
 function broker.invoke(state, name, ...)
   local self, timeout = state.broker, state.timeout
   if self.closed then error(failure.new("CLOSED", "this broker was closed"), 0) end
   local deadline = timeout and clock() + timeout
-  local found, again = state.link, false
-  while true do
-    if not found or not found:alive() then found = connected(state, deadline) end
-    local id = found:fresh()
-    local fine, message = pcall(core.message, core.CALL, id, self.world, state.key, name, ...)
-    if not fine then local_error("UNSENDABLE", argument_of(message)) end
-    if #message > self.limits.message then
-      local_error("TOO_LARGE", ("the request has %d bytes, the limit is %d"):format(#message, self.limits.message))
-    end
-    local reply, why = found:exchange(id, message, deadline)
-    if reply then
-      if core.head(reply) == core.REPLY then return given(pcall(core.values, reply, self.world)) end
-      return raise(self.world, reply)
-    end
-    if why ~= "again" or again then failed(state, name, found, why) end
-    again, found = true, nil
-  end
+  local reply, why, found = asked(state, name, deadline, ...)
+  if why == "again" then reply, why, found = asked(state, name, deadline, ...) end
+  if not reply then failed(state, name, found, why) end
+  return results(self.world, reply)
+end
+
+--- Goes on with a call that src/module/ludo_call.c has begun: see its resume.
+function broker.resume(state, name, found, id, deadline, rest, sent, reply, ...)
+  local why
+  if not reply then reply, why = found:await(id, deadline, rest, sent) end
+  if why == "again" then reply, why, found = asked(state, name, deadline, ...) end
+  if not reply then failed(state, name, found, why) end
+  return results(state.broker.world, reply)
 end
 
 -- ---- without a broker of one's own ----

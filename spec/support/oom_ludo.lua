@@ -30,8 +30,6 @@ function work.ludo()
     remote = ludo.init { timeout = PATIENCE }:proxy(place:receive())
   end
   local done, e = pcall(call, remote)
-  -- the reply to a call that had failed found no memory in the socket: who calls next hears of it, and has a new connection then
-  if not done and tostring(e):find("there was no memory for them", 1, true) then done, e = pcall(call, remote) end
   if not done then error(tostring(e), 0) end
 end
 

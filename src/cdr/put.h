@@ -29,18 +29,6 @@ mr_val mr_any_value(mr_enc *e, mr_val v);
 
 int mr_enum_ordinal(mr_enc *e, const mr_type *t, mr_val v, uint32_t *ordinal);
 
-/* Where a table has a short string as a key, or NULL; its place follows from its hash. */
-static inline const raw_node *mr_find_node(const raw_table *t, uint64_t key, uint32_t *hint) {
-  const raw_node *node = &t->node[*hint & (raw_nodes(t) - 1)];
-  if (PORT_LIKELY(node->key == key && node->key_tt == RAW_SHORT)) return node;
-  node = &t->node[((const raw_string *)(uintptr_t)key)->hash & (raw_nodes(t) - 1)];
-  for (;;) {
-    if (node->key == key && node->key_tt == RAW_SHORT) { *hint = (uint32_t)(node - t->node); return node; }
-    if (!node->next) return NULL;
-    node += node->next;
-  }
-}
-
 /* Runs f, protected, with the n values on top of the stack; its one result, or the error object (e->raised), replaces them. */
 int mr_foreign(mr_enc *e, lua_CFunction f, int n);
 static inline void mr_push_val(mr_enc *e, mr_val v) {

@@ -119,6 +119,17 @@ static inline void raw_set_element(raw_table *t, uint32_t i, const raw_value *v)
   t->array[i].tt = v->tt;
 }
 
+/* Where a table has a short string as a key, or NULL; its place follows from its hash. */
+static inline const raw_node *mr_find_node(const raw_table *t, uint64_t key, uint32_t *hint) {
+  const raw_node *node = &t->node[*hint & (raw_nodes(t) - 1)];
+  if (PORT_LIKELY(node->key == key && node->key_tt == RAW_SHORT)) return node;
+  node = &t->node[((const raw_string *)(uintptr_t)key)->hash & (raw_nodes(t) - 1)];
+  for (;;) {
+    if (node->key == key && node->key_tt == RAW_SHORT) { *hint = (uint32_t)(node - t->node); return node; }
+    if (!node->next) return NULL;
+    node += node->next;
+  }
+}
 /* Where Lua looks for the next free node, as a place in the hash part. */
 static inline int32_t raw_free(const raw_table *t) { return (int32_t)(t->lastfree - t->node); }
 /* `to`, with as many nodes and nothing in them, gets another table's nodes, and with them its keys. The caller writes the values. */

@@ -3,14 +3,9 @@
 #include "module/net.h"
 #include "lua/layout.h"
 
-static uint32_t word_at(const char *p) {
-  const unsigned char *b = (const unsigned char *)p;
-  return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
-}
-
 static int64_t length(const char *p, size_t len, const char **why) {
   if (len < LUDO_HEAD) return 0;
-  uint32_t n = word_at(p), type = word_at(p + 8);
+  uint32_t n = mr_ludo_word(p), type = mr_ludo_word(p + 8);
   if (n >= LUDO_HEAD && type >= LUDO_CALL && type <= LUDO_LAST) return n;
   *why = n < LUDO_HEAD ? "it is shorter than its head" : "there is no such type";
   return -1;
@@ -38,8 +33,8 @@ static int l_head(lua_State *L) {
   size_t len;
   const char *p = luaL_checklstring(L, 1, &len);
   luaL_argcheck(L, len >= LUDO_HEAD, 1, "a message has a head");
-  lua_pushinteger(L, (lua_Integer)word_at(p + 8));
-  lua_pushinteger(L, (lua_Integer)word_at(p + 4));
+  lua_pushinteger(L, (lua_Integer)mr_ludo_word(p + 8));
+  lua_pushinteger(L, (lua_Integer)mr_ludo_word(p + 4));
   return 2;
 }
 
@@ -57,6 +52,8 @@ int luaopen_mare_ludo_core(lua_State *L) {
     lua_pushinteger(L, numbers[i].value);
     lua_setfield(L, -2, numbers[i].name);
   }
+  mr_set_functions(L, mr_ludo_calling);
+  mr_set_functions(L, mr_ludo_serving);
   mr_set_functions(L, mr_in_process(L) ? owned_fast : owned);
   return 1;
 }

@@ -13,10 +13,12 @@
 #define MODULE_LUDO_H
 
 #include "module/module.h"
+#include "port/net.h"
 
 #include <stdint.h>
 
 enum { LUDO_HEAD = 12, LUDO_DEPTH = 1000, LUDO_VALUES = 1000 /* of a message */ };
+enum { LUDO_BYTES = 2048 /* that are written without getting memory */, LUDO_MOST = 16384 /* of a message that is read where it lies, in the C stack */ };
 enum { LUDO_CALL = 1, LUDO_REPLY, LUDO_RAISED, LUDO_CANCEL, LUDO_CLOSE, LUDO_LAST = LUDO_CLOSE };
 enum { LUDO_AGAIN = 1 };                         /* flags: some table is referred to once more */
 
@@ -46,7 +48,28 @@ enum { WORLD_REFERENCES = 1,                     /* objects that travel as refer
        WORLD_RESOLVE,                            /* function(string) -> what stands for that object here */
        WORLD_MEMORY };                           /* bytes that the values of a message may take, about */
 
-int mr_ludo_message(lua_State *L);               /* ludo_out.c */
-int mr_ludo_values(lua_State *L);                /* ludo_in.c */
+/*
+ * ludo_out.c. A message of the values from the index `first` to the top, in `out` or, a longer one, in a userdata that is left on the stack. Raises what
+ * can't be sent.
+ */
+port_slice mr_ludo_write(lua_State *L, char *out, size_t cap, int type, uint32_t id, int world, int first);
+int  mr_ludo_message(lua_State *L);
+
+/*
+ * ludo_in.c. Pushes the `again` values on top once more, and the values of a message but the first `skip`, which are strings; how many in all. Raises what
+ * is wrong with it.
+ */
+int  mr_ludo_read(lua_State *L, const char *p, size_t len, int world, int skip, int again);
+int  mr_ludo_values(lua_State *L);
+
+typedef struct mr_ludo_request { uint32_t id; port_slice key, operation; } mr_ludo_request;
+int  mr_ludo_is_request(const char *p, size_t n, mr_ludo_request *q, size_t *length);   /* a call has come whole, and is no longer than LUDO_MOST */
+
+static inline uint32_t mr_ludo_word(const char *p) {
+  const unsigned char *b = (const unsigned char *)p;
+  return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+extern const luaL_Reg mr_ludo_calling[], mr_ludo_serving[];   /* functions of mare.ludo.core: ludo_call.c, ludo_serve.c */
 
 #endif

@@ -16,7 +16,8 @@
 #include <string.h>
 
 enum { ARRAY, KEY, VALUE, SHAPED };              /* what a frame gets next */
-enum { MESSAGE = 1, WORLD, CLASSES, STRINGS, OBJECTS, BASE };   /* stack indices */
+enum { CLASSES = 1, STRINGS, OBJECTS };          /* on the stack, behind reader.at */
+enum { TEXTS = 64, TEXT = 40, RECALLS = 4 };     /* see is_short */
 enum { OF_TABLE = 56, OF_ELEMENT = 16, OF_NODE = 40, OF_STRING = 32 };   /* bytes, about */
 enum { MOST = 1 << 28 };                         /* values of a table, so that sizes are ints */
 enum { CROWDS = 4096, CROWD = 512 };              /* see crowded */
@@ -25,8 +26,11 @@ typedef struct frame { int at; uint32_t narr, i, left, key, table, chains; uint8
                                                     its number among all with pairs; chains: how many its nodes can begin */
 typedef struct shape { uint32_t first, n; } shape;
 
+typedef struct text { uint32_t at, n; } text;
+
 typedef struct reader {
   lua_State *L;
+  int at, world, listed, recalls;
   const unsigned char *p, *end, *start;
   int64_t memory;
   uint32_t nstrings, nobjects, nshapes, nkeys;
@@ -34,7 +38,8 @@ typedef struct reader {
   shape shapes[LUDO_SHAPES];
   uint32_t keys[LUDO_SHAPES * LUDO_KEYS];        /* numbers of strings */
   uint32_t ntables, nnumbers;                    /* tables with pairs; keys that are numbers */
-  uint16_t crowds[CROWDS];
+  text texts[TEXTS];
+  uint16_t crowds[CROWDS];                       /* zero once nnumbers isn't */
   frame frames[LUDO_DEPTH];
 } reader;
 
@@ -76,18 +81,44 @@ static uint32_t get_index(reader *r, uint32_t n, const char *why) {
 
 /* ---- strings: pushed; they get numbers ---- */
 
+/* From now on strings are in a list. */
+static PORT_NOINLINE void list_strings(reader *r) {
+  lua_createtable(r->L, TEXTS, 0);
+  for (uint32_t i = 0; i < r->nstrings; i++) {
+    lua_pushlstring(r->L, (const char *)r->start + r->texts[i].at, r->texts[i].n);
+    lua_rawseti(r->L, -2, (lua_Integer)i + 1);
+  }
+  lua_replace(r->L, r->at + STRINGS);
+  r->listed = 1;
+}
+
+/*
+ * The string that follows gets a number. A short one, of which Lua has but one anyway, is remembered as a place in the message, while there are few and
+ * they seldom come again. 0: it goes into the list.
+ */
+static inline int is_short(reader *r, uint64_t n) {
+  if (PORT_UNLIKELY(r->listed)) return 0;
+  if (PORT_UNLIKELY(n > TEXT || r->nstrings == TEXTS)) return list_strings(r), 0;
+  r->texts[r->nstrings++] = (text){ (uint32_t)(r->p - r->start), (uint32_t)n };
+  return 1;
+}
+
 static void push_string(reader *r, uint64_t n) {
   if (n > left(r)) bad(r, "a string is longer than the message");
   take_memory(r, n + OF_STRING + OF_ELEMENT);
+  int here = is_short(r, n);
   lua_pushlstring(r->L, (const char *)r->p, (size_t)n);
-  lua_pushvalue(r->L, -1);
-  lua_rawseti(r->L, STRINGS, (lua_Integer)++r->nstrings);
   r->p += n;
+  if (PORT_LIKELY(here)) return;
+  lua_pushvalue(r->L, -1);
+  lua_rawseti(r->L, r->at + STRINGS, (lua_Integer)++r->nstrings);
 }
 
 static void push_known(reader *r, uint32_t i) {
   if (i >= r->nstrings) bad(r, "it refers to a string that has not come");
-  lua_rawgeti(r->L, STRINGS, (lua_Integer)i + 1);
+  if (PORT_UNLIKELY(!r->listed && ++r->recalls > RECALLS)) list_strings(r);
+  if (r->listed) lua_rawgeti(r->L, r->at + STRINGS, (lua_Integer)i + 1);
+  else lua_pushlstring(r->L, (const char *)r->start + r->texts[i].at, r->texts[i].n);
 }
 
 /* 1: the tag was one of a string's. */
@@ -151,7 +182,7 @@ static uint64_t nodes_of(uint32_t n) {
 
 static void set_class(reader *r) {
   lua_pushvalue(r->L, -2);
-  if (lua_rawget(r->L, CLASSES) != LUA_TTABLE) {
+  if (lua_rawget(r->L, r->at + CLASSES) != LUA_TTABLE) {
     const char *name = lua_tostring(r->L, -3);
     luaL_error(r->L, "a table of class '%s' came, which has no metatable here: classes = { name = metatable }", name ? name : "?");
   }
@@ -180,7 +211,7 @@ static int open_table(reader *r, unsigned tag, int class) {
   }
   if (r->again) {
     lua_pushvalue(L, -1);
-    lua_rawseti(L, OBJECTS, (lua_Integer)++r->nobjects);
+    lua_rawseti(L, r->at + OBJECTS, (lua_Integer)++r->nobjects);
   }
   f->at = lua_gettop(L);
   f->stage = f->narr ? ARRAY : f->hash;
@@ -198,14 +229,14 @@ static int read_class(reader *r) {
 
 static void read_object(reader *r) {
   if (!r->again) bad(r, "it refers to a table, but says that it does not");
-  lua_rawgeti(r->L, OBJECTS, (lua_Integer)get_index(r, r->nobjects, "it refers to a table that has not come") + 1);
+  lua_rawgeti(r->L, r->at + OBJECTS, (lua_Integer)get_index(r, r->nobjects, "it refers to a table that has not come") + 1);
 }
 
 static void read_reference(reader *r) {
   lua_State *L = r->L;
   luaL_checkstack(L, 8, NULL);
   take_memory(r, 1000);
-  lua_rawgeti(L, WORLD, WORLD_RESOLVE);
+  lua_rawgeti(L, r->world, WORLD_RESOLVE);
   get_string(r, "a reference is no string");
   lua_call(L, 1, 1);
 }
@@ -272,6 +303,7 @@ static uint64_t hash_of(lua_State *L, int at) {
  * Chains are counted, in fewer counters than there may be chains: numbers that were not chosen for that spread evenly.
  */
 static void crowded(reader *r, const frame *f) {
+  if (!r->nnumbers) memset(r->crowds, 0, sizeof r->crowds);
   uint64_t chain = hash_of(r->L, -1) % f->chains, h = (chain + ((uint64_t)f->table << 32) + 1) * 0x9e3779b97f4a7c15u;
   uint16_t *n = &r->crowds[h >> 52];
   if (*n > CROWD + 2 * (r->nnumbers++ / CROWDS)) bad(r, "too many of its keys are made to collide");
@@ -302,7 +334,7 @@ static void fill(reader *r, frame *f) {
 
 /* What a frame's next value needs below it: the key, where that is a shape's. */
 static void push_key(reader *r, frame *f) {
-  if (f->stage == SHAPED) lua_rawgeti(r->L, STRINGS, (lua_Integer)r->keys[f->key++] + 1);
+  if (f->stage == SHAPED) push_known(r, r->keys[f->key++]);
 }
 
 static void read_whole(reader *r) {
@@ -319,19 +351,28 @@ static void read_whole(reader *r) {
   }
 }
 
-/* values(message, world) -> the values; raises what is wrong with it */
-int mr_ludo_values(lua_State *L) {
-  size_t len;
+/* A string that nobody wants, but which has a number. */
+static void skip_string(reader *r) {
+  unsigned tag = r->p < r->end ? *r->p : 0;
+  uint64_t n = tag - LUDO_SHORT;
+  if (PORT_LIKELY(tag >= LUDO_SHORT && tag < LUDO_RECENT && n < left(r) && r->nstrings < TEXTS)) {
+    r->texts[r->nstrings++] = (text){ (uint32_t)(++r->p - r->start), (uint32_t)n };
+    r->p += n;
+    return;
+  }
+  get_string(r, "a string expected");
+  lua_pop(r->L, 1);
+}
+
+int mr_ludo_read(lua_State *L, const char *s, size_t len, int world, int skip, int again) {
   reader r;
-  const char *s = luaL_checklstring(L, MESSAGE, &len);
-  luaL_checktype(L, WORLD, LUA_TTABLE);
-  luaL_argcheck(L, len >= LUDO_HEAD, MESSAGE, "a message has a head");
-  lua_settop(L, WORLD);
   luaL_checkstack(L, 20, NULL);
-  lua_rawgeti(L, WORLD, WORLD_CLASSES);
-  luaL_checktype(L, CLASSES, LUA_TTABLE);
-  lua_createtable(L, 16, 0);
-  lua_rawgeti(L, WORLD, WORLD_MEMORY);
+  r.at = lua_gettop(L);
+  r.world = world;
+  lua_rawgeti(L, world, WORLD_CLASSES);
+  luaL_checktype(L, -1, LUA_TTABLE);
+  lua_pushnil(L);
+  lua_rawgeti(L, world, WORLD_MEMORY);
   r.memory = luaL_checkinteger(L, -1);
   lua_pop(L, 1);
   r.L = L;
@@ -339,17 +380,53 @@ int mr_ludo_values(lua_State *L) {
   r.p = r.start + LUDO_HEAD;
   r.end = r.start + len;
   r.nstrings = r.nobjects = r.nshapes = r.nkeys = r.ntables = r.nnumbers = 0;
-  memset(r.crowds, 0, sizeof r.crowds);
-  r.depth = 0;
-  if (r.p == r.end) return 0;                    /* no body: no values */
-  r.again = *r.p & LUDO_AGAIN;
-  if (*r.p++ & ~LUDO_AGAIN) bad(&r, "there is no such flag");
+  r.depth = r.listed = r.recalls = r.again = 0;
+  uint32_t n = 0;
+  if (r.p < r.end) {                             /* else it has no body: no values */
+    r.again = *r.p & LUDO_AGAIN;
+    if (*r.p++ & ~LUDO_AGAIN) bad(&r, "there is no such flag");
+    n = get_count(&r, 1);
+  }
   if (r.again) lua_createtable(L, 16, 0);
   else lua_pushnil(L);
-  uint32_t n = get_count(&r, 1);
   if (n > LUDO_VALUES) bad(&r, "it has too many values");
-  luaL_checkstack(L, (int)n + 20, NULL);
-  for (uint32_t i = 0; i < n; i++) read_whole(&r);
+  if (n < (uint32_t)skip) bad(&r, "it has too few values");
+  luaL_checkstack(L, (int)n + again + 20, NULL);
+  for (int i = 0; i < again; i++) lua_pushvalue(L, r.at - again + 1 + i);
+  for (int i = 0; i < skip; i++) skip_string(&r);
+  for (uint32_t i = (uint32_t)skip; i < n; i++) read_whole(&r);
   if (r.p != r.end) bad(&r, "more follows behind its last value");
-  return (int)n;
+  return (int)n - skip + again;
+}
+
+/* values(message, world) -> the values; raises what is wrong with it */
+int mr_ludo_values(lua_State *L) {
+  size_t len;
+  const char *s = luaL_checklstring(L, 1, &len);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  luaL_argcheck(L, len >= LUDO_HEAD, 1, "a message has a head");
+  lua_settop(L, 2);
+  return mr_ludo_read(L, s, len, 2, 0, 0);
+}
+
+/* ---- a request, before it is read ---- */
+
+/* A short string that has not come before, at *p; moves on. */
+static int peek_string(const unsigned char **p, const unsigned char *end, port_slice *s) {
+  size_t n = *p < end ? (size_t)**p - LUDO_SHORT : SIZE_MAX;
+  if (n >= LUDO_RECENT - LUDO_SHORT || n >= (size_t)(end - *p)) return 0;
+  *s = (port_slice){ (const char *)*p + 1, n };
+  *p += n + 1;
+  return 1;
+}
+
+int mr_ludo_is_request(const char *s, size_t n, mr_ludo_request *q, size_t *length) {
+  const unsigned char *p = (const unsigned char *)s + LUDO_HEAD, *end;
+  if (n < LUDO_HEAD + 4 || mr_ludo_word(s + 8) != LUDO_CALL) return 0;
+  *length = mr_ludo_word(s);
+  if (*length > n || *length > LUDO_MOST || *length < LUDO_HEAD + 4) return 0;
+  end = (const unsigned char *)s + *length;
+  q->id = mr_ludo_word(s + 4);
+  if (*p++ & ~LUDO_AGAIN || *p < 2 || *p++ >= 0x80) return 0;
+  return peek_string(&p, end, &q->key) && peek_string(&p, end, &q->operation);
 }

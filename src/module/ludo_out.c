@@ -15,7 +15,7 @@
 
 enum { RECORD_TEXT = 1 << 10 };                  /* bytes of a record's text, at most: room is got for all, also for what comes again */
 enum { ARRAY, NEXT, VALUE };                     /* where a frame is: in its array values; before a pair; behind the pair's key */
-enum { WORLD = 3, REFERENCES, NAMES, OUT, MAP, BASE };   /* stack indices; the values lie from BASE on */
+enum { REFERENCES = 1, NAMES, OUT, MAP, PLACES = MAP };   /* on the stack, above the values: behind writer.at */
 
 typedef struct frame { int at; uint32_t narr, i, left; uint8_t shaped, stage; } frame;
 typedef struct slot { const void *key; uint32_t value; } slot;
@@ -23,6 +23,7 @@ typedef struct shape { uint32_t hash, first, n; } shape;
 
 typedef struct writer {
   lua_State *L;
+  int at;
   char *p;
   size_t len, cap;
   slot *slots;
@@ -41,7 +42,7 @@ static PORT_NOINLINE void grow(writer *w, size_t n) {
   if (n > (size_t)UINT32_MAX || w->len + n > (size_t)UINT32_MAX) luaL_error(w->L, "a message can't have more than 4 GiB");
   char *p = lua_newuserdatauv(w->L, cap, 0);
   memcpy(p, w->p, w->len);
-  lua_replace(w->L, OUT);
+  lua_replace(w->L, w->at + OUT);
   w->p = p;
   w->cap = cap;
 }
@@ -81,7 +82,7 @@ static PORT_NOINLINE void grow_map(writer *w) {
     while (all[k].key) k = (k + 1) & mask;
     all[k] = w->slots[i];
   }
-  lua_replace(w->L, MAP);
+  lua_replace(w->L, w->at + MAP);
   w->slots = all;
   w->mask = mask;
 }
@@ -191,10 +192,10 @@ static void put_userdata(writer *w) {
 static int push_reference(writer *w) {
   lua_State *L = w->L;
   lua_pushvalue(L, -1);
-  if (lua_rawget(L, REFERENCES) == LUA_TSTRING) return 1;
+  if (lua_rawget(L, w->at + REFERENCES) == LUA_TSTRING) return 1;
   lua_pop(L, 1);
   if (PORT_LIKELY(!lua_getmetatable(L, -1))) return 0;
-  int is_proxy = lua_rawget(L, NAMES) == LUA_TBOOLEAN;
+  int is_proxy = lua_rawget(L, w->at + NAMES) == LUA_TBOOLEAN;
   lua_pop(L, 1);
   if (!is_proxy) return 0;
   lua_pushliteral(L, "_reference");
@@ -242,7 +243,7 @@ static int put_leaf(writer *w) {
 static void put_class(writer *w) {
   lua_State *L = w->L;
   if (!lua_getmetatable(L, -1)) return;
-  if (lua_rawget(L, NAMES) != LUA_TSTRING)
+  if (lua_rawget(L, w->at + NAMES) != LUA_TSTRING)
     refuse(w, "a table with a metatable that has no name", "; give its class one: classes = { name = metatable }, on both sides");
   put_byte(w, LUDO_CLASS);
   put_string(w, -1);
@@ -468,30 +469,23 @@ static void put_word(char *p, uint32_t n) {
   for (int i = 0; i < 4; i++) p[i] = (char)(n >> 8 * i);
 }
 
-/* message(type, id, world, …) -> string; raises what can't be sent, and where it is */
-int mr_ludo_message(lua_State *L) {
-  char out[2048];
+port_slice mr_ludo_write(lua_State *L, char *out, size_t cap, int type, uint32_t id, int world, int first) {
   slot map[128];
   writer w;
-  lua_Integer type = luaL_checkinteger(L, 1), id = luaL_checkinteger(L, 2);
-  luaL_argcheck(L, type >= LUDO_CALL && type <= LUDO_LAST, 1, "a type of messages expected");
-  luaL_argcheck(L, id >= 0 && (uint64_t)id <= UINT32_MAX, 2, "an id expected");
-  luaL_checktype(L, WORLD, LUA_TTABLE);
-  int n = lua_gettop(L) - WORLD;
-  luaL_argcheck(L, n <= LUDO_VALUES, WORLD + LUDO_VALUES, "so many values can't be sent at once");
+  int n = lua_gettop(L) - first + 1;
   luaL_checkstack(L, 20, NULL);
-  for (int i = REFERENCES; i < BASE; i++) lua_pushnil(L);
-  lua_rotate(L, WORLD + 1, BASE - REFERENCES);
-  lua_rawgeti(L, WORLD, WORLD_REFERENCES);
-  lua_replace(L, REFERENCES);
-  lua_rawgeti(L, WORLD, WORLD_NAMES);
-  lua_replace(L, NAMES);
-  luaL_checktype(L, REFERENCES, LUA_TTABLE);
-  luaL_checktype(L, NAMES, LUA_TTABLE);
+  if (PORT_UNLIKELY(n > LUDO_VALUES)) luaL_error(L, "%d values can't be sent at once, only %d", n, (int)LUDO_VALUES);
+  w.at = first + n - 1;
+  lua_rawgeti(L, world, WORLD_REFERENCES);
+  lua_rawgeti(L, world, WORLD_NAMES);
+  lua_pushnil(L);
+  lua_pushnil(L);
+  luaL_checktype(L, w.at + REFERENCES, LUA_TTABLE);
+  luaL_checktype(L, w.at + NAMES, LUA_TTABLE);
   memset(map, 0, sizeof map);
   w.L = L;
   w.p = out;
-  w.cap = sizeof out;
+  w.cap = cap;
   w.len = LUDO_HEAD + 1;
   w.slots = map;
   w.mask = sizeof map / sizeof *map - 1;
@@ -500,13 +494,25 @@ int mr_ludo_message(lua_State *L) {
   put_number(&w, (uint64_t)n);
   for (int i = 0; i < n; i++) {
     w.argument = i + 1;
-    lua_pushvalue(L, BASE + i);
+    lua_pushvalue(L, first + i);
     put_value(&w);
   }
   put_word(w.p, (uint32_t)w.len);
-  put_word(w.p + 4, (uint32_t)id);
+  put_word(w.p + 4, id);
   put_word(w.p + 8, (uint32_t)type);
   w.p[LUDO_HEAD] = w.again ? LUDO_AGAIN : 0;
-  lua_pushlstring(L, w.p, w.len);
+  return (port_slice){ w.p, w.len };
+}
+
+/* message(type, id, world, …) -> string; raises what can't be sent, and where it is */
+int mr_ludo_message(lua_State *L) {
+  enum { WORLD = 3 };
+  char out[LUDO_BYTES];
+  lua_Integer type = luaL_checkinteger(L, 1), id = luaL_checkinteger(L, 2);
+  luaL_argcheck(L, type >= LUDO_CALL && type <= LUDO_LAST, 1, "a type of messages expected");
+  luaL_argcheck(L, id >= 0 && (uint64_t)id <= UINT32_MAX, 2, "an id expected");
+  luaL_checktype(L, WORLD, LUA_TTABLE);
+  port_slice m = mr_ludo_write(L, out, sizeof out, (int)type, (uint32_t)id, WORLD, WORLD + 1);
+  lua_pushlstring(L, m.p, m.len);
   return 1;
 }

@@ -13,13 +13,13 @@
  * link becomes a to-be-closed variable of this function, as it is one of Lua's `lead`: whatever ends the wait, somebody else leads. When the reply has
  * come in the ordinary way the variable becomes one that does nothing.
  *
- * The stack while it waits: the arguments, then `extras`. What else is known is in upvalues.
+ * The stack while it waits: the arguments, then `mr_extras` (calling.h). What else is known is in upvalues.
  *
  * With interceptors (orb_told.c) the first argument is what they see, the info: its service contexts go with the request, a reply that has some is
  * kept in it, and `slow` and `resume` get it, too.
  */
 #include "module/orb.h"
-#include "module/net.h"
+#include "module/calling.h"
 #include "run/replay.h"
 
 #include <string.h>
@@ -28,40 +28,20 @@ enum { LAST_ID = 0x7fffffff };
 enum { RESULTS = CDR_BULK | CDR_YES };           /* of a reply's codec */
 enum { ROOM = 1024 };                            /* bytes of a head with service contexts */
 enum upvalues { HOST = 1, RECORD, STATES, OPERATION, REQUEST, REPLY, SLOW, RESUME, NOTHING, TELLS, UPVALUES = TELLS };   /* TELLS: true with interceptors */
-enum extras { STATE = 1, LINK, SOCKET, ID, DEADLINE, GUARD, EXTRAS = GUARD };   /* GUARD: the variable to be closed, nil before */
 
 #define FIELDS(F) \
-  F(class) F(check) F(timeout) F(target) F(entry) F(link) F(heads) F(idat) F(bits) F(limit) F(ready) \
-  F(over) F(dead) F(leader) F(leading) F(hurried) F(wrapped) F(tap) F(count) F(id) F(used) F(conn) F(socket) \
+  F(class) F(check) F(target) F(entry) F(heads) F(idat) F(bits) F(ready) F(over) F(hurried) F(wrapped) F(tap) F(conn) \
   F(asked) F(nunfinished) F(passed) F(codec) F(endpoint) F(sas) F(_contexts) F(_message)
-enum { FIELDS(MR_F_NUMBER) NFIELDS };
-static const char *const names[] = { FIELDS(MR_F_NAME) };
+enum { BEFORE_FIELDS = MR_NCALLING - 1, FIELDS(MR_F_NUMBER) NFIELDS };
+static const char *const names[] = { MR_CALLING_FIELDS(MR_F_NAME) FIELDS(MR_F_NAME) };
 
 typedef struct calling { uintptr_t tag; mr_slot slots[NFIELDS]; } calling;
 static const char calling_tag;
-static const double idle = 0.05;                 /* seconds, as in link.lua */
 
 static calling *calling_at(lua_State *L, int idx) {
   calling *k = lua_rawlen(L, idx) >= sizeof *k ? (calling *)lua_touserdata(L, idx) : NULL;
   if (!k || k->tag != ((uintptr_t)&calling_tag ^ (uintptr_t)k)) luaL_error(L, "record of calls expected");
   return k;
-}
-
-/* ---- handing it to Lua ---- */
-
-/* The results begin at the index ctx. */
-static int all_k(lua_State *L, int status, lua_KContext ctx) {
-  (void)status;
-  return lua_gettop(L) - (int)ctx + 1;
-}
-
-/* The function at the upvalue gets all arguments. */
-static int hand_on(lua_State *L, int n, int function) {
-  lua_settop(L, n);
-  lua_pushvalue(L, lua_upvalueindex(function));
-  lua_insert(L, 1);
-  lua_callk(L, n, LUA_MULTRET, 1, all_k);
-  return lua_gettop(L);
 }
 
 /* ---- the state of things ---- */
@@ -75,9 +55,7 @@ typedef struct call {
 
 /* Between calls, and nothing of the connection is unusual. */
 static int is_free(calling *k, const call *a) {
-  int64_t count;
-  return !IS_SET(a->link, k, over) && !IS_SET(a->link, k, dead) && !IS_SET(a->link, k, leader) && !IS_SET(a->link, k, hurried) &&
-         INTEGER(a->link, k, count, &count) && count == 0;
+  return !IS_SET(a->link, k, over) && !IS_SET(a->link, k, hurried) && mr_link_is_free(a->link, k->slots);
 }
 
 static int is_plain(calling *k, const call *a) {
@@ -88,8 +66,7 @@ static int is_plain(calling *k, const call *a) {
 
 /* The state is on top of the stack. */
 static int get_call(lua_State *L, calling *k, call *a) {
-  const raw_value *ready, *used;
-  double since;
+  const raw_value *ready;
   int64_t bits;
   a->state = mr_table_at(L, -1);
   a->target = a->state ? TABLE(a->state, k, target) : NULL;
@@ -97,19 +74,12 @@ static int get_call(lua_State *L, calling *k, call *a) {
   a->conn = a->link ? TABLE(a->link, k, conn) : NULL;
   if (!a->conn || IS_SET(a->state, k, check) || IS_SET(a->target, k, entry)) return 0;
   ready = mr_slot_in(a->target, SLOT(k, ready));
-  used = mr_slot_in(a->link, SLOT(k, used));
   a->socket = mr_slot_in(a->link, SLOT(k, socket));
-  if (!ready || ready->bits != (uintptr_t)a->conn || !used || used->tt != RAW_FLT || !a->socket) return 0;
+  if (!ready || ready->bits != (uintptr_t)a->conn || !a->socket) return 0;
   if (!INTEGER(a->link, k, id, &a->id) || a->id >= LAST_ID || !INTEGER(a->target, k, idat, &a->idat) || a->idat < GIOP_HEADER) return 0;
   if (!INTEGER(a->target, k, limit, &a->limit) || !INTEGER(a->target, k, bits, &bits) || !INTEGER(a->conn, k, codec, &a->codec)) return 0;
   a->codec |= bits;
-  a->now = (double)port_now() * 1e-9;
-  memcpy(&since, &used->bits, sizeof since);
-  return a->now - since <= idle && is_free(k, a) && is_plain(k, a);
-}
-
-static int takes_bytes(const mr_conn *c) {
-  return c->fd >= 0 && mr_conn_settled(c) && !c->sent && !c->writing && !c->werr && !c->out.len && !c->buffered && !c->in.len && !c->rerr && !c->eof;
+  return mr_link_is_warm(a->link, k->slots, &a->now) && is_free(k, a) && is_plain(k, a);
 }
 
 /* The head of this operation's requests; NULL: it was not made for this target. It is pushed. */
@@ -170,24 +140,8 @@ static int resume(lua_State *L, mr_slice rest, size_t sent) {
   lua_pushinteger(L, (lua_Integer)sent);
   for (int i = 2 + told; i <= n; i++) lua_pushvalue(L, i);
   int first = n + EXTRAS + 1;
-  lua_callk(L, n + 6 - told, LUA_MULTRET, first, all_k);
-  return all_k(L, LUA_OK, first);
-}
-
-/* The wait is over: nobody leads. The variable that is to be closed does nothing any more. */
-static void stop_leading(lua_State *L, calling *k, int n) {
-  if (lua_isnil(L, n + GUARD)) return;
-  SET_BOOLEAN(mr_table_at(L, n + LINK), k, leader, 0);
-  lua_copy(L, lua_upvalueindex(NOTHING), n + GUARD);
-}
-
-/* From here on others see that somebody reads. */
-static void lead(lua_State *L, calling *k, int n) {
-  raw_table *link = mr_table_at(L, n + LINK);
-  SET_INTEGER(link, k, leading, lua_tointeger(L, n + ID));
-  SET_BOOLEAN(link, k, leader, 1);
-  lua_copy(L, n + LINK, n + GUARD);
-  lua_toclose(L, n + GUARD);
+  lua_callk(L, n + 6 - told, LUA_MULTRET, first, mr_all_results);
+  return mr_all_results(L, LUA_OK, first);
 }
 
 /* The bytes begin with a whole reply that gives results, to the request with this id, and nobody else waits for one. */
@@ -222,7 +176,7 @@ static int reply_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   if (got == -EAGAIN) return -1;
   mr_read_leave(c);
   int whole = got > 0 && is_reply(k, link, (uint32_t)lua_tointeger(L, n + ID), p, (size_t)got, &g, &length);
-  stop_leading(L, k, n);
+  mr_lead_no_more(L, k->slots, n, NOTHING);
   if (PORT_UNLIKELY(!whole)) {
     if (got > 0) mr_read_use(c, p, (size_t)got, 0);
     return resume(L, (mr_slice){ NULL, 0 }, 0);
@@ -244,47 +198,19 @@ static int reply_give_up(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   c->dry = 0;
   mr_read_leave(c);
   if (why != MR_TIMEOUT) return 0;
-  stop_leading(L, calling_at(L, lua_upvalueindex(RECORD)), lua_gettop(L) - EXTRAS);
+  mr_lead_no_more(L, calling_at(L, lua_upvalueindex(RECORD))->slots, lua_gettop(L) - EXTRAS, NOTHING);
   return resume(L, (mr_slice){ NULL, 0 }, 0);
 }
 
 static const mr_waitclass reply = { .run = { .op = "read", .link = mr_read_link, .unlink = mr_read_unlink }, .take = reply_take,
                                     .give_up = reply_give_up };
 
-/* As mr_await, but whoever parks leads. */
-static int wait_for_reply(lua_State *L, calling *k, mr_conn *c, int n, uint64_t deadline) {
-  mr_fiber *f = mr_self_fiber(L);
-  f->wait.fiber = f;
-  f->wait.what = 0;
-  f->wait.linked = 0;
-  f->fired = NULL;
-  f->deadline = deadline;
-  int results = reply_take(L, c, &f->wait, MR_AGAIN);
-  if (results >= 0) return results;
-  lead(L, k, n);
-  return mr_await_on(L, f, &reply, c, 0, deadline);
-}
-
 /* ---- the request ---- */
-
-/* Until when it may take: pushes the time for Lua, nil for ever. 0: the limit is no number. */
-static int push_deadline(lua_State *L, calling *k, const call *a, uint64_t *deadline) {
-  const raw_value *v = mr_slot_in(a->state, SLOT(k, timeout));
-  *deadline = UINT64_MAX;
-  if (PORT_LIKELY(!v || raw_isnil(v->tt) || v->tt == RAW_FALSE)) return lua_pushnil(L), 1;
-  if (v->tt != RAW_FLT && v->tt != RAW_INT) return 0;
-  raw_push(L, v->tt, v->bits);
-  double seconds = lua_tonumber(L, -1);
-  *deadline = mr_deadline(L, -1);
-  lua_pop(L, 1);
-  lua_pushnumber(L, a->now + seconds);
-  return 1;
-}
 
 /* After the program's own code may have run: is all as it was? */
 static int is_as_before(lua_State *L, calling *k, const call *a, const mr_conn *c, int n) {
   int64_t id;
-  return mr_movable_to(L, n + SOCKET, mr_conn_type) == &c->base.shared && takes_bytes(c) && !c->reading && is_free(k, a) && INTEGER(a->link, k, id, &id) &&
+  return mr_movable_to(L, n + SOCKET, mr_conn_type) == &c->base.shared && mr_takes_bytes(c) && !c->reading && is_free(k, a) && INTEGER(a->link, k, id, &id) &&
          id == a->id;
 }
 
@@ -298,32 +224,29 @@ static inline int make_call(lua_State *L, const int told) {
   mr_head head;
   mr_slice message;
   call a;
-  if (PORT_UNLIKELY(n <= told || !request || !lua_checkstack(L, LUA_MINSTACK))) return hand_on(L, n, SLOW);
+  if (PORT_UNLIKELY(n <= told || !request || !lua_checkstack(L, LUA_MINSTACK))) return mr_hand_on(L, n, SLOW);
   lua_pushvalue(L, 1 + told);
   lua_rawget(L, lua_upvalueindex(STATES));
-  if (!get_call(L, k, &a) || !push_head(L, k, &a, &head)) return hand_on(L, n, SLOW);
-  if (told && IS_SET(mr_table_at(L, 1), k, _contexts) && !add_contexts(L, k, &a, &head, room)) return hand_on(L, n, SLOW);
+  if (!get_call(L, k, &a) || !push_head(L, k, &a, &head)) return mr_hand_on(L, n, SLOW);
+  if (told && IS_SET(mr_table_at(L, 1), k, _contexts) && !add_contexts(L, k, &a, &head, room)) return mr_hand_on(L, n, SLOW);
   lua_settop(L, n + STATE);
   raw_push(L, RAW_TABLE, (uintptr_t)a.link);
   raw_push(L, a.socket->tt, a.socket->bits);
   lua_pushinteger(L, a.id + 1);
   mr_conn *c = (mr_conn *)mr_movable_to(L, n + SOCKET, mr_conn_type);
-  if (!c || !takes_bytes(c) || c->reading || c->lost || c->selects_read || !push_deadline(L, k, &a, &deadline)) return hand_on(L, n, SLOW);
+  if (!c || !mr_takes_call(c) || !mr_push_until(L, a.state, k->slots, a.now, &deadline)) return mr_hand_on(L, n, SLOW);
   lua_pushnil(L);
   int here = mr_program_ask(L, request, lua_upvalueindex(REQUEST), &head, (uint32_t)(a.id + 1), (int)a.codec, 2 + told, n - 1 - told, &message);
-  if (here == MR_PUSHED || message.len > (uint64_t)a.limit || (here != MR_HERE && !is_as_before(L, k, &a, c, n))) return hand_on(L, n, SLOW);
+  if (here == MR_PUSHED || message.len > (uint64_t)a.limit || (here != MR_HERE && !is_as_before(L, k, &a, c, n))) return mr_hand_on(L, n, SLOW);
   lua_settop(L, n + EXTRAS);
-  uint64_t now;
-  memcpy(&now, &a.now, sizeof now);
-  mr_slot_set(a.link, SLOT(k, used), RAW_FLT, now);
-  SET_INTEGER(a.link, k, id, a.id + 1);
+  mr_link_use(a.link, k->slots, a.now, a.id + 1);
   long r = mr_conn_write(c, &(port_slice){ message.p, message.len }, 1);
   /* Over TLS all may be written while its last record waits for room in the kernel: Lua's side waits until it is gone. */
   if (PORT_UNLIKELY(r != (long)message.len || !mr_read_enter(c))) {
     size_t sent = r > 0 ? (size_t)r : 0;
     return resume(L, (mr_slice){ message.p + sent, message.len - sent }, sent);
   }
-  return wait_for_reply(L, k, c, n, deadline);
+  return mr_await_leading(L, k->slots, c, n, &reply, deadline);
 }
 
 /* function(object, …) -> results */
@@ -344,15 +267,10 @@ static int l_index(lua_State *L) {
     const raw_value *v = mr_slot_in(class, &s);
     if (PORT_LIKELY(v && !raw_isnil(v->tt))) return raw_push(L, v->tt, v->bits), 1;
   }
-  return hand_on(L, 2, SLOW);
+  return mr_hand_on(L, 2, SLOW);
 }
 
 /* ---- making them ---- */
-
-static int l_nothing(lua_State *L) {
-  (void)L;
-  return 0;
-}
 
 /* calling() -> record | nil: Lua is not as we know it, or every step is recorded */
 static int l_calling(lua_State *L) {
@@ -367,28 +285,19 @@ static int l_calling(lua_State *L) {
   return 1;
 }
 
-static void push_host(lua_State *L) {
-  if (mr_in_process(L)) lua_pushnil(L);
-  else mr_host_push(L);
-}
-
 /* call(record, states, operation, slow, resume, told) -> function(object, …), of an operation with a reply; with `told` function(info, object, …) */
 static int l_make_call(lua_State *L) {
   calling_at(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
   luaL_checktype(L, 3, LUA_TTABLE);
   lua_settop(L, 6);
-  push_host(L);
+  mr_push_host(L);
   for (int i = 1; i <= 3; i++) lua_pushvalue(L, i);
   lua_getfield(L, 3, "request");
   lua_getfield(L, 3, "reply");
   lua_pushvalue(L, 4);
   lua_pushvalue(L, 5);
-  lua_newtable(L);
-  lua_createtable(L, 0, 1);
-  lua_pushcfunction(L, l_nothing);
-  lua_setfield(L, -2, "__close");
-  lua_setmetatable(L, -2);
+  mr_push_nothing(L);
   lua_pushvalue(L, 6);
   lua_pushcclosure(L, lua_toboolean(L, 6) ? l_told_call : l_call, UPVALUES);
   return 1;
@@ -399,7 +308,7 @@ static int l_make_index(lua_State *L) {
   calling_at(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
   lua_settop(L, 3);
-  push_host(L);
+  mr_push_host(L);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 2);
   for (int i = OPERATION; i < SLOW; i++) lua_pushnil(L);

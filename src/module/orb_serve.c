@@ -16,17 +16,13 @@
  * bytes, which are then compared. The record forgets all of them when an object is removed.
  */
 #include "module/orb_serving.h"
-#include "module/net.h"
-#include "process/strand.h"
 #include "run/replay.h"
 
 #include <string.h>
 
-enum { SERVED = 1, REPLIED, FAILED, LATE };     /* results; LATE: nothing came in time */
 enum { COST = 4096 };                            /* bytes that a request counts beside its own */
-enum { TURN = 64 };                              /* requests before other fibers get their turn, as in leader.lua */
 
-static const char *const names[] = { FIELDS(MR_F_NAME) };
+static const char *const names[] = { MR_SERVING_FIELDS(MR_F_NAME) FIELDS(MR_F_NAME) };
 
 /* ---- objects and operations that were met before ---- */
 
@@ -164,72 +160,33 @@ static int is_request(const char *p, size_t n, mr_giop *g, size_t *length) {
   return !g->more && g->has_key && g->addressing == GIOP_KEY && g->response == 3 && (PORT_LIKELY(!g->ncontexts) || are_strange(g, p, *length));
 }
 
-/* What the pool knows of the request's connection, and of the room that there is. */
-typedef struct state { raw_table *job, *peer, *connection, *purse, *budget, *standby; int64_t held, all; } state;
-
-/* Nobody waits for room; what is held is known now. */
-static int is_calm(mr_serving *s, state *t) {
-  int64_t waiting;
-  if (!INTEGER(t->purse, s, held, &t->held) || !INTEGER(t->budget, s, held, &t->all) || !INTEGER(t->budget, s, nwaiting, &waiting)) return 0;
-  return !IS_SET(t->purse, s, closed) && !IS_SET(t->budget, s, guest) && !waiting;
-}
-
-/* Would so many bytes more leave room for others? See budget.lua: what is asked here is more. */
-static int is_room(mr_serving *s, state *t, int64_t more) {
-  int64_t share, busy;
-  if (!is_calm(s, t) || !INTEGER(t->budget, s, share, &share) || !INTEGER(t->budget, s, busy, &busy)) return 0;
-  return t->held + more <= share && t->all + more <= busy;
-}
-
-/* The record is at 1, the pool at 2, the job at 3, the peer at 4. */
-static int get_state(lua_State *L, mr_serving *s, state *t) {
-  raw_table *pool = mr_table_at(L, 2);
-  t->job = mr_table_at(L, 3);
-  t->peer = mr_table_at(L, 4);
-  if (!pool || !t->job || !t->peer) return 0;
-  t->standby = TABLE(pool, s, standby);
+static int get_state(lua_State *L, mr_serving *s, mr_place *t) {
+  if (!mr_place_get(L, s->slots, t)) return 0;
   t->connection = TABLE(t->peer, s, connection);
-  t->purse = TABLE(t->peer, s, purse);
-  t->budget = t->purse ? TABLE(t->purse, s, budget) : NULL;
-  return t->connection && t->budget;
+  return t->connection != NULL;
 }
 
 /* No message has begun to come, nor does the one before still count. */
-static int is_between(mr_serving *s, const state *t) {
+static int is_between(mr_serving *s, const mr_place *t) {
   int64_t asked, unfinished, passed;
   if (!INTEGER(t->connection, s, asked, &asked) || !INTEGER(t->connection, s, nunfinished, &unfinished)) return 0;
   return INTEGER(t->connection, s, passed, &passed) && !(asked | unfinished | passed);
 }
 
 /* So many requests of the connection are in progress, and it takes more. */
-static int is_open(mr_serving *s, const state *t, int64_t requests) {
-  int64_t n;
-  return INTEGER(t->peer, s, n, &n) && n == requests && !IS_SET(t->peer, s, closing) && !IS_SET(t->peer, s, gone) && !IS_SET(t->peer, s, full) &&
-         !IS_SET(t->connection, s, incompatible);
+static int is_open(mr_serving *s, const mr_place *t, int64_t requests) {
+  return mr_place_is_open(s->slots, t, requests) && !IS_SET(t->connection, s, incompatible);
 }
 
 /* ---- serving ---- */
 
 /* The job and its peer become what admit, request and serve of the Lua side would make of them. */
-static void begin_job(lua_State *L, mr_serving *s, const state *t, const mr_giop *g, size_t length, const raw_value *parts, int64_t codec) {
-  raw_value job = { (uintptr_t)t->job, RAW_TABLE }, peer = { (uintptr_t)t->peer, RAW_TABLE };
-  int64_t size = (int64_t)length + COST, bits = g->little | g->minor << 1;
+static void begin_job(lua_State *L, mr_serving *s, const mr_place *t, const mr_giop *g, size_t length, const raw_value *parts, int64_t codec) {
+  int64_t bits = g->little | g->minor << 1;
   mr_slot_put(L, 3, SLOT(s, call), parts + CALL);
-  mr_slot_put(L, 3, SLOT(s, key), parts + KEY);
-  mr_slot_put(L, 3, SLOT(s, operation), parts + OPERATION);
-  raw_push(L, RAW_TABLE, (uintptr_t)t->standby);
-  mr_slot_put(L, lua_gettop(L), SLOT(s, peer), &peer);
-  lua_pop(L, 1);
-  if (lua_rawgeti(L, 4, 1), raw_top(L)[-1].bits != job.bits) {
-    lua_pushvalue(L, 3);
-    lua_rawseti(L, 4, 1);
-  }
-  lua_pop(L, 1);
-  SET_INTEGER(t->purse, s, held, t->held + size);
-  SET_INTEGER(t->budget, s, held, t->all + size);
-  int all = SET_INTEGER(t->job, s, size, size) & SET_INTEGER(t->job, s, id, g->id) & SET_INTEGER(t->job, s, slot, 1) &
-            SET_INTEGER(t->job, s, response, 3) & SET_INTEGER(t->job, s, phase, BEFORE) & SET_INTEGER(t->job, s, codec, bits | codec) &
-            SET_BOOLEAN(t->job, s, silent, 0) & SET_INTEGER(t->peer, s, n, 1) & SET_INTEGER(t->connection, s, bits, bits);
+  mr_place_enter(L, s->slots, t, g->id, (int64_t)length + COST, parts + KEY, parts + OPERATION);
+  int all = SET_INTEGER(t->job, s, response, 3) & SET_INTEGER(t->job, s, phase, BEFORE) & SET_INTEGER(t->job, s, codec, bits | codec) &
+            SET_BOOLEAN(t->job, s, silent, 0) & SET_INTEGER(t->connection, s, bits, bits);
   mr_assert(all);                                /* leader.lua makes them with all these fields */
   (void)all;
 }
@@ -267,48 +224,30 @@ static int execute(lua_State *L) {
   return execute_k(L, LUA_OK, first);
 }
 
-/* The reply is written, if it can be at once, and the request has ended. 0: Lua does that; s->out is what is left to be written. */
-static int finish(lua_State *L, mr_serving *s, state *t, mr_fiber *f) {
-  mr_conn *c = (mr_conn *)mr_movable_to(L, 5, mr_conn_type);
-  int64_t size;
-  if (!c || !is_open(s, t, 1) || !is_calm(s, t) || !INTEGER(t->job, s, size, &size)) return 0;
-  if (IS_SET(t->job, s, cancelled) || !mr_lua_of(f)->relief || !SET_BOOLEAN(t->job, s, id, 0)) return 0;
-  if (c->fd < 0 || c->sent || c->writing || c->werr || c->out.len || c->buffered) return 0;
-  long r = mr_conn_write(c, &(port_slice){ s->out.p, s->out.len }, 1);
-  if (PORT_UNLIKELY(r != (long)s->out.len || !mr_conn_settled(c))) {
-    if (r > 0) s->out.p += r, s->out.len -= (size_t)r;
-    return 0;
-  }
-  mr_fiber_unrelief(f);
-  SET_INTEGER(t->purse, s, held, t->held - size);
-  SET_INTEGER(t->budget, s, held, t->all - size);
-  SET_INTEGER(t->peer, s, n, 0);
-  return 1;
-}
-
 /* The request was served, or that failed. How many results are pushed; none: it has ended. */
-static int served(lua_State *L, mr_serving *s, state *t, mr_fiber *f, int status) {
+static int served(lua_State *L, mr_serving *s, mr_place *t, mr_fiber *f, int status) {
   if (PORT_UNLIKELY(status != LUA_OK && status != LUA_YIELD)) {
-    lua_pushinteger(L, FAILED);
+    lua_pushinteger(L, MR_FAILED);
     lua_insert(L, -2);
     return 2;
   }
   if (PORT_LIKELY(s->out.p != NULL)) {
-    if (PORT_LIKELY(finish(L, s, t, f))) return 0;
-    lua_pushlstring(L, s->out.p, s->out.len);
+    port_slice out = { s->out.p, s->out.len };
+    if (PORT_LIKELY(!IS_SET(t->connection, s, incompatible) && mr_place_finish(L, s->slots, t, f, &out))) return 0;
+    lua_pushlstring(L, out.p, out.len);
   }
-  lua_pushinteger(L, REPLIED);
+  lua_pushinteger(L, MR_REPLIED);
   lua_insert(L, -2);
   return 2;
 }
 
 /* After a servant that was interrupted, or has waited. */
 static int serve_k(lua_State *L, int status, lua_KContext ctx) {
-  state t;
+  mr_place t;
   (void)ctx;
   if (!get_state(L, mr_serving_at(L, 1), &t)) return luaL_error(L, "a peer's record has lost its fields");
   int results = served(L, mr_serving_at(L, 1), &t, mr_self_fiber(L), status);
-  if (!results) lua_pushinteger(L, SERVED);
+  if (!results) lua_pushinteger(L, MR_SERVED);
   return results ? results : 1;
 }
 
@@ -318,19 +257,16 @@ static int serve_k(lua_State *L, int status, lua_KContext ctx) {
  */
 static int serve_one(lua_State *L, mr_fiber *f, mr_conn *c, mr_serving *s, uint32_t hash, const mr_giop *g, const char *p, size_t n, size_t length) {
   char copy[MR_ORB_MOST];
-  state t;
+  mr_place t;
   int64_t limit, codec;
   row *r = &s->rows[hash % ROWS];
   const raw_value *parts = parts_of(s, hash % ROWS);
   raw_table *entry = (raw_table *)(uintptr_t)parts[ENTRY].bits, *servant = TABLE(entry, s, servant);
   const raw_value *method = servant && !IS_SET(entry, s, forward) ? method_of(servant, s, r) : NULL;
-  if (!method || !get_state(L, s, &t) || !t.standby || !is_between(s, &t) || !is_open(s, &t, 0) || !is_room(s, &t, (int64_t)length + COST)) return -1;
+  if (!method || !get_state(L, s, &t) || !t.standby || !is_between(s, &t) || !is_open(s, &t, 0) || !mr_place_has_room(s->slots, &t, (int64_t)length + COST)) return -1;
   if (s->told && !mr_serving_tells(s)) return -1;
   if (!INTEGER(t.connection, s, limit, &limit) || (uint64_t)limit < length || !INTEGER(t.connection, s, codec, &codec)) return -1;
-  push_field(L, t.standby, SLOT(s, fiber));
-  int rests = mr_fiber_relief(L, f, -1);
-  lua_pop(L, 1);
-  if (!rests) return -1;
+  if (!mr_place_relieve(L, s->slots, &t, f)) return -1;
   lua_pushcfunction(L, s->told ? mr_serve_told : execute);
   lua_pushvalue(L, 1);
   raw_push(L, parts[ARGUMENTS].tt, parts[ARGUMENTS].bits);
@@ -370,7 +306,7 @@ static int serving_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
   mr_giop g;
   if (why != MR_AGAIN) c->dry = 0;
   mr_goes_on(L);
-  for (int turns = TURN, met = 0; c->fd >= 0;) {
+  for (int turns = MR_TURN, met = 0; c->fd >= 0;) {
     long n = mr_read_look(w->fiber, c, &p);
     if (n == -EAGAIN) return -1;
     if (n <= 0) break;
@@ -388,33 +324,14 @@ static int serving_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
       break;
     }
     met = 0;
-    if (--turns == 0 || w->fiber->deadline != UINT64_MAX || !mr_read_enter(c)) return lua_pushinteger(L, SERVED), 1;
+    if (--turns == 0 || w->fiber->deadline != UINT64_MAX || !mr_read_enter(c)) return lua_pushinteger(L, MR_SERVED), 1;
   }
   mr_read_leave(c);
   return 0;
 }
 
-static int serving_give_up(lua_State *L, void *o, mr_wait *w, mr_reason why) {
-  mr_conn *c = o;
-  (void)w;
-  c->dry = 0;
-  mr_read_leave(c);
-  if (why != MR_TIMEOUT) return 0;
-  lua_pushinteger(L, LATE);
-  return 1;
-}
-
 static const mr_waitclass ordinary = { .run = { .op = "read", .link = mr_read_link, .unlink = mr_read_unlink }, .take = serving_take,
-                                       .give_up = serving_give_up };
-
-static uint64_t patience_of(lua_State *L, mr_serving *s, const raw_table *peer) {
-  const raw_value *v = mr_slot_in(peer, SLOT(s, patience));
-  if (PORT_UNLIKELY(!v || (v->tt != RAW_FLT && v->tt != RAW_INT))) return UINT64_MAX;
-  raw_push(L, v->tt, v->bits);
-  uint64_t deadline = mr_deadline(L, -1);
-  lua_pop(L, 1);
-  return deadline;
-}
+                                       .give_up = mr_serving_give_up };
 
 /*
  * serve(record, pool, job, peer, connection, trace) -> SERVED | REPLIED, reply to be written | FAILED, error | LATE | nil: not ordinary, see above.
@@ -423,11 +340,11 @@ static uint64_t patience_of(lua_State *L, mr_serving *s, const raw_table *peer) 
 static int l_serve(lua_State *L) {
   mr_serving *s = mr_serving_at(L, 1);
   mr_conn *c = mr_check_conn(L, 5);
-  state t;
+  mr_place t;
   luaL_checktype(L, 6, LUA_TFUNCTION);
   lua_settop(L, 6);
   if (!get_state(L, s, &t) || !is_between(s, &t) || !t.standby) return 0;
-  uint64_t deadline = patience_of(L, s, t.peer);
+  uint64_t deadline = mr_place_patience(L, s->slots, &t);
   if (!mr_read_enter(c)) return 0;
   return mr_await(L, mr_self_fiber(L), &ordinary, c, deadline);
 }

@@ -6,19 +6,16 @@
 #define MODULE_ORB_SERVING_H
 
 #include "module/orb.h"
+#include "module/serving.h"
 
 enum { BEFORE = 1, DURING, AFTER };              /* job.phase, see dispatch.lua */
 
 #define FIELDS(F) \
-  F(n) F(closing) F(gone) F(full) F(patience) F(purse) F(connection) \
-  F(asked) F(nunfinished) F(passed) F(incompatible) F(codec) F(bits) F(limit) \
-  F(budget) F(held) F(closed) F(share) F(busy) F(guest) F(nwaiting) \
-  F(standby) F(fiber) F(peer) \
-  F(id) F(slot) F(size) F(response) F(phase) F(call) F(key) F(operation) F(silent) F(cancelled) \
+  F(connection) F(asked) F(nunfinished) F(passed) F(incompatible) F(codec) F(bits) F(limit) F(response) F(phase) F(call) F(silent) \
   F(servant) F(forward) F(calls) F(dynamic) F(plain) F(arguments) F(results) F(__index) \
   F(told) F(fast) F(flat) F(request_id) F(def) F(_point) F(_reached) F(_at) F(_args) F(_results) F(_contexts) F(_message) F(_heard) \
   F(_job) F(_entry) F(_call) F(_def) F(_key)
-enum { FIELDS(MR_F_NUMBER) NFIELDS };
+enum { BEFORE_FIELDS = MR_NSERVING - 1, FIELDS(MR_F_NUMBER) NFIELDS };
 
 enum parts { ENTRY, CALL, ARGUMENTS, RESULTS, KEY, OPERATION, PARTS };
 enum { ROWS = 128, TOLD_AT = NFIELDS + PARTS * ROWS };         /* in the list: the interceptors' list, and an info, if there are any */

@@ -7,6 +7,7 @@ the servant's, where that was raised.
   UNSENDABLE    a value can't be sent: an argument here (it is `local`), a result or what was raised there
   TOO_LARGE     a message longer than the limit
   CONNECT       nothing answers there, or not as it should (TLS, another protocol or version): the call was not made
+  UNSENT        there was no memory to send it, or the connection ended, twice, before the server touched it: the call was not made
   LOST          the connection ended meanwhile: the call may have been made
   TIMEOUT       its time was over: the call may have been made
   PROTOCOL      what came can't be read

@@ -17,7 +17,7 @@ local channel, clock = mare.channel, mare.clock
 local receive, head = core.receive, core.head
 local REPLY, RAISED, CANCEL, CLOSE = core.REPLY, core.RAISED, core.CANCEL, core.CLOSE
 local HELLO, FOREVER, LAST_ID = "LuDO\1\0\0\0", math.huge, 0xffffffff      -- version 1.0, two zeros
-local IDLE, HANDSHAKE, CONNECT = 0.05, 10, 30    -- seconds
+local HANDSHAKE, CONNECT = 10, 30                -- seconds
 
 local link, waiter = {}, {}
 link.__index = link
@@ -62,13 +62,13 @@ local function cancel(self, id)
   if not ok and (sent or 0) > 0 then self:fail("lost", "a cancellation could not be written whole") end
 end
 
--- A leader is a to-be-closed variable while it leads.
-local leading = {}
-function leading.__close(l, err)
-  local self = l.link
+-- The link is a to-be-closed variable of its leader, here and in src/module/ludo_call.c.
+-- Without memory, not even for a call, whoever calls next leads.
+function link.__close(self, err)
+  self.leader = false
   if self.dead then return end
-  if err ~= nil then pcall(cancel, self, l.id) end     -- without memory for that he leaves all the same
-  if not self.dead then leave(self) end
+  leave(self)
+  if err ~= nil then pcall(cancel, self, self.leading) end
 end
 
 local function deliver(self, id, message)
@@ -89,8 +89,10 @@ local function greet(self, seconds)
   end
   if hello then
     self:fail("alien", hello:sub(1, 4) == "LuDO" and ("it speaks version %d of LuDO, not 1"):format(hello:byte(5) or 0) or "it does not speak LuDO")
+  elseif code == "EOF" or code == "ECONNRESET" then    -- a server of LuDO says so before it reads a request
+    self:fail("alien", "the server closed the connection without a word: it does not speak LuDO, or refuses this client")
   elseif code then
-    self:fail("lost", code == "EOF" and "the server closed the connection without a word" or err)
+    self:fail("lost", err)
   end
   return false
 end
@@ -109,8 +111,8 @@ end
 
 -- Reads until the reply to `id` has come: it | nil, "timeout" or why the link is dead.
 local function lead(self, id, deadline)
-  local guard <close> = setmetatable({ link = self, id = id }, leading)    -- luacheck: ignore guard
-  self.leader = true
+  local guard <close> = self                     -- luacheck: ignore guard
+  self.leader, self.leading = true, id
   while true do
     local seconds = deadline and remaining(deadline) or FOREVER
     if self.greeted or greet(self, seconds) then
@@ -165,20 +167,27 @@ function writing.__close(w)
   if not w.over then w.link:fail("lost", "who wrote a request was cancelled") end
 end
 
---- -> the reply | nil, "again" (it was not processed), "lost", "large", "alien", "timeout", "unsent"
-function link:exchange(id, message, deadline)
-  self.used = clock()
-  self.socket:timeout(deadline and remaining(deadline) or FOREVER)
+-- true | nil, why not
+local function write(self, message, deadline, before)
   local ok, err, code, sent
+  self.socket:timeout(deadline and remaining(deadline) or FOREVER)
   do
     local guard <close> = setmetatable({ link = self, over = false }, writing)
     ok, err, code, sent = self.socket:write(message)
     guard.over = true
   end
-  if not ok then
-    if not code and (sent or 0) == 0 then return nil, "unsent" end
-    self:fail("lost", code and err or "a request could not be written in time")
-    return nil, (code and (sent or 0) < #message) and "again" or "unsent"
+  if ok then return true end
+  if not code and before + (sent or 0) == 0 then return nil, "unsent" end
+  self:fail("lost", code and err or "a request could not be written in time")
+  return nil, (code and (sent or 0) < #message) and "again" or "unsent"
+end
+
+--- Waits for the reply to a request that was written, but for `rest`, behind `sent` bytes.
+--- -> the reply | nil, "again" (it was not processed), "lost", "large", "alien", "timeout", "unsent"
+function link:await(id, deadline, rest, sent)
+  if rest then
+    local ok, why = write(self, rest, deadline, sent)
+    if not ok then return nil, why end
   end
   local reply, why
   if self.dead then return nil, self.dead end
@@ -187,10 +196,17 @@ function link:exchange(id, message, deadline)
   return reply, why
 end
 
---- Is it as it was? Servers close idle connections, and say so: that is read here.
+--- Writes a request and waits for its reply.
+function link:exchange(id, message, deadline)
+  self.used = clock()
+  return self:await(id, deadline, message, 0)
+end
+
+--- Is it as it was? Servers close idle connections, and say so: that is read here, and so is what went wrong with the end of a call that nobody
+--- waits for any more. An ordinary call, soon after another one, asks nothing of this (ludo_call.c).
 function link:alive()
   if self.dead then return false end
-  if clock() - self.used <= IDLE or self.leader or not self.greeted then return true end
+  if self.leader or not self.greeted then return true end
   while not self.dead do
     local message, err, code = receive(self.socket, self.limit, 0)
     if message then take(self, -1, message)
@@ -221,7 +237,7 @@ function link.to(broker, host, port, secured, deadline)
     return found
   end
   local self = setmetatable({ address = address, links = broker.links, socket = conn, limit = broker.limits.message, world = broker.world, id = 0,
-                              waiting = {}, count = 0, leader = false, greeted = false, dead = false, used = clock() }, link)
+                              waiting = {}, count = 0, leader = false, leading = 0, greeted = false, dead = false, used = clock() }, link)
   conn:timeout(FOREVER)
   local ok
   ok, err = conn:write(HELLO)

@@ -251,8 +251,12 @@ end
 
 -- The size of the next message: "LENGTH\n"; a client without a request may wait for ever.
 local function size_of(self, peer, head)
-  head = head or peer.socket:read(1, self.limits.idle)
-  if not head then return nil end
+  if not head then
+    peer.idle = true                             -- it may give its place to others
+    head = peer.socket:read(1, self.limits.idle)
+    peer.idle = false
+    if not head then return nil end
+  end
   local line = peer.socket:read_until("\n", PATIENT_LINE, self.limits.arrive)
   local size = line and math.tointeger(tonumber((head .. line):match "^(%d+)\r?\n$"))
   if not size or size > self.limits.message then return nil, "it sent no length, or one beyond the limit" end
@@ -284,7 +288,8 @@ function oil.serve(self, job, peer, head)
       self.broker:note("a client of OiL's LuDO was closed: " .. (n and "a request has an id, a key and an operation" or list))
       return
     end
-    self.enter(job, peer, false, size + 1024)
+    self.enter(job, peer, false)
+    job.size = size + 1024
     local fine, ok = pcall(request, self, job, peer, zero, list, n)
     job.running = false
     self.depart(job, peer)

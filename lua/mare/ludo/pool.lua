@@ -1,15 +1,12 @@
 --[[
 mare.ludo.pool: the serving half: connections, the fibers that read from them and serve, limits.
 
-One fiber reads from a connection: its *leader*. What it reads it serves itself; should it have to wait meanwhile, in the servant or for the
-socket, a fiber that rests takes the lead (fiber.relief, as in mare.orb.leader). So a request that does not wait costs no switch of fibers, and
-one that does holds up nobody.
-
-A *job* is a fiber's own record: the request it serves, `slot` its place among its connection's. A *peer* is a connection's record: `n` requests
-in progress, whose jobs are peer[1..n]; `full`: they are too many, or hold too much, so nobody reads; `gone`: it is over. What messages hold is
+How fibers take turns to lead a connection, what jobs and peers are, is in mare.base.leaders; here is what a leader does. An ordinary request is
+served by src/module/ludo_serve.c, whole; all others are here. What messages hold is
 in the peer's purse (mare.orb.budget): a request from when it is read, or for a long one from before, until its reply is written.
 ]]
 local mare = require "mare"
+local leaders = require "mare.base.leaders"
 local budget = require "mare.orb.budget"
 local core = require "mare.ludo.core"
 local failure = require "mare.ludo.failure"
@@ -19,18 +16,20 @@ local fiber, channel = mare.fiber, mare.channel
 local relief = fiber.relief
 local receive, head, message_of, values = core.receive, core.head, core.message, core.values
 local CALL, REPLY, RAISED, CANCEL, CLOSE = core.CALL, core.REPLY, core.RAISED, core.CANCEL, core.CLOSE
+local serve_straight, SERVED, REPLIED, FAILED, LATE, MESSAGE = core.serve, 1, 2, 3, 4, 5       -- see src/module/serving.h
 local HELLO = link.HELLO
 local FOREVER, ROOM, COST, TURN = math.huge, 8 << 10, 1 << 10, 64     -- bytes that are read without asking; those of a request beside its own
 local TEXT = 4000                                -- bytes of a traceback that are sent
 
-local pool, Job = {}, {}
+local pool = {}
 pool.__index = pool
 
 function pool.new(broker)
   local limits = broker.limits
-  return setmetatable({ broker = broker, limits = limits, world = broker.world, budget = budget.new(limits.memory, limits.share), peers = {},
-                        count = 0, resting = {}, jobs = {}, standby = false, vacancy = channel.new(1), emptied = channel.new(), stopping = false,
-                        stopped = false }, pool)
+  local record = limits.requests > 1 and core.serving(broker.objects, broker.world, limits.message) or nil
+  return setmetatable({ broker = broker, limits = limits, world = broker.world, record = record,
+                        budget = budget.new(limits.memory, limits.share), peers = {}, count = 0, resting = {}, jobs = {}, fibers = 0,
+                        standby = false, vacancy = channel.new(1), emptied = channel.new(), stopping = false, stopped = false }, pool)
 end
 
 -- ---- connections ----
@@ -68,7 +67,8 @@ local function handler(e)
   if failure.is(e) and not e.raised then return { code = e.code, message = e.message, value = nil, traceback = nil } end
   local text = type(e) == "string" and e or failure.is(e) and e.message or nil
   local traceback = debug.traceback("", 2):sub(2)
-  local own = traceback:find("\n\t%(%.%.%.tail calls%.%.%.%)\n[^\n]*mare/ludo/pool") or traceback:find("\n[^\n]*mare/ludo/pool")
+  local own = traceback:find "\n[^\n]*\n[^\n]*mare%.ludo%.core%.serve" or
+              traceback:find "\n\t%(%.%.%.tail calls%.%.%.%)\n[^\n]*mare/ludo/pool" or traceback:find "\n[^\n]*mare/ludo/pool"
   traceback = traceback:sub(1, math.min(own and own - 1 or TEXT, TEXT))
   return { code = "RAISED", message = text, value = not failure.is(e) and e or nil, traceback = traceback }
 end
@@ -86,21 +86,25 @@ local function run(self, job, key, operation, ...)
   return f(object, ...)
 end
 
-local function packed(self, id, ...)
-  local fine, reply = pcall(message_of, REPLY, id, self.world, ...)
-  if not fine then none("UNSENDABLE", (tostring(reply):gsub("value (%d+)", "result %1", 1))) end
-  if #reply > self.limits.message then none("TOO_LARGE", ("the reply has %d bytes, the limit is %d"):format(#reply, self.limits.message)) end
-  return reply
+local function packed(self, job, ...)
+  job.packing = true
+  return message_of(REPLY, job.id, self.world, ...)
 end
 
 local function request(self, job, message)
-  return packed(self, job.id, run(self, job, values(message, self.world)))
+  return packed(self, job, run(self, job, values(message, self.world)))
+end
+
+-- What a job's error is to the client.
+local function meaning(job, e)
+  if e.code ~= "RAISED" then return e end
+  if job.packing then return { code = "UNSENDABLE", message = (tostring(e.message):gsub("value (%d+)", "result %1", 1)) } end
+  if not job.running then return { code = "PROTOCOL", message = tostring(e.value) } end      -- the request could not even be read
+  return e
 end
 
 local function raised(self, id, job, e)
-  if not job.running and e.code == "RAISED" then     -- the request could not even be read
-    e = { code = "PROTOCOL", message = tostring(e.value) }
-  end
+  e = meaning(job, e)
   local traceback = self.broker.options.tracebacks ~= false and e.traceback or nil
   local fine, reply = pcall(message_of, RAISED, id, self.world, e.code, e.message, e.value, traceback)
   if not fine or #reply > self.limits.message then
@@ -110,96 +114,34 @@ local function raised(self, id, job, e)
   return reply
 end
 
--- ---- fibers: see leader.lua of the ORB ----
+-- ---- fibers ----
 
-local life
+local function spawn(life, self, job) return fiber.spawn { name = "ludo server", main = life, args = { self, job }, daemon = true } end
 
-local function forget(self, job) self.jobs[job.fiber] = nil end
-
-local function lend(self, peer)
-  local resting = self.resting
-  local job = resting[#resting]
-  if job then
-    resting[#resting] = nil
-    job.peer = peer
-    job.fiber:wake()
-    return
-  end
-  job = setmetatable({ pool = self, peer = peer, id = false, slot = 0, size = 0, cancelled = false, over = false, running = false }, Job)
-  job.fiber = fiber.spawn { name = "ludo server", main = life, args = { self, job }, daemon = true }
-  self.jobs[job.fiber] = job
+local function record(job)
+  job.running, job.packing = false, false
+  return job
 end
 
--- From here on a wait of the calling fiber lets another one lead.
-local function arm(self, peer)
-  local standby = self.standby
-  if standby and relief(standby.fiber) then
-    standby.peer = peer
-    return
-  end
-  local resting = self.resting
-  standby = resting[#resting]
-  if not standby then return lend(self, peer) end
-  resting[#resting] = nil
-  self.standby = standby
-  standby.peer = peer
-  relief(standby.fiber)
-end
-
-local function rest(self, job)
-  if self.standby == job then self.standby = false end
-  local resting = self.resting
-  if self.stopped or #resting >= self.limits.resting then return false end
-  resting[#resting + 1] = job
-  job.peer = nil
-  fiber.rest()
-  return job.peer ~= nil and not self.stopped
-end
-
-local function depart(job, peer)
-  local n = peer.n
-  if n == 0 then return end
-  peer.purse:refund(job.size)
-  if n == 1 and not job.pool.peers[peer] then peer.purse:close() end
-  local last = peer[n]
-  peer[job.slot] = last
-  last.slot = job.slot
-  peer[n] = nil
-  peer.n = n - 1
-end
-
-local function enter(job, peer, id, size)
-  local n = peer.n + 1
-  job.id, job.slot, job.size = id, n, size
-  peer.n, peer[n] = n, job
-end
-
-local function cancel(self, peer, id)
-  for i = 1, peer.n do
-    local job = peer[i]
-    if job.id == id then
-      depart(job, peer)
-      job.cancelled = true
-      forget(self, job)
-      job.fiber:cancel()
-      return settle(self, peer)
-    end
-  end
-end
+local ways = { spawn = spawn, record = record, drop = drop, settle = settle }
+local fibers = leaders.of(ways)
+local lend, arm, enter, depart, goes_on = fibers.lend, fibers.arm, fibers.enter, fibers.depart, fibers.goes_on
 
 local function give(self, peer, reply)
   peer.socket:timeout(self.limits.reply)
   if not peer.socket:write(reply) then drop(self, peer) end
 end
 
--- Serves the request in message; then this fiber still leads, or not.
-local function serve(self, job, peer, message)
-  local fine, reply = xpcall(request, handler, self, job, message)
+-- What was served gets its reply, or the word that it failed; then this fiber still leads, or not.
+local function finish(self, job, peer, fine, reply)
   if job.cancelled then return false end
-  local id = job.id
+  local id, most = job.id, self.limits.message
   job.id = false                                 -- what is being written is not cancelled any more
-  if not fine then reply = raised(self, id, job, reply) end
-  job.running = false
+  if not fine then reply = raised(self, id, job, reply)
+  elseif #reply > most then
+    reply = raised(self, id, job, failure.new("TOO_LARGE", ("the reply has %d bytes, the limit is %d"):format(#reply, most)))
+  end
+  job.running, job.packing = false, false
   job.size = job.size + #reply
   peer.purse:charge(#reply)
   if peer.purse:over() and relief() then peer.full = true end
@@ -207,12 +149,7 @@ local function serve(self, job, peer, message)
   if job.cancelled then return false end
   depart(job, peer)
   if peer.closing and not peer.gone then part(self, peer) else settle(self, peer) end
-  local lasting = relief()
-  if not lasting or peer.full then
-    if not peer.full or peer.n > 0 and peer.purse:over() then return lasting and not peer.full and not peer.gone end
-    peer.full, lasting = false, true
-  end
-  return lasting and not peer.gone
+  return goes_on(self, job, peer)
 end
 
 -- The next message, which counts. nil: there will be none.
@@ -233,32 +170,52 @@ local function take(self, peer)
   return nil, code ~= "EOF" and code ~= "EBADF" and err or nil
 end
 
+-- There will be no more requests; why: "idle", or what is wrong with the client, or nil.
+local function quit(self, peer, why)
+  if why == "idle" and peer.n == 0 then part(self, peer) elseif why then self.broker:note("a client was closed: " .. why) end
+  peer.gone = true
+  settle(self, peer)
+  return true
+end
+
+-- A message that is no request, or one that is not served any more.
+local function other(self, peer, kind, id, size)
+  peer.purse:refund(size)
+  if kind == CANCEL then
+    fibers.cancel(self, peer, id)
+  elseif kind ~= CALL then
+    quit(self, peer, "it sent what only servers send")
+  end
+end
+
 -- Reads from a connection and serves what comes until somebody else does, or it is over. False: the fiber was cancelled.
-local function lead(self, job, peer)
-  local turns = 0
+local function read_on(self, job, peer)
+  local turns, socket = 0, peer.socket
   while not peer.gone do
     turns = turns + 1
     if turns % TURN == 0 then fiber.yield() end
-    local message, size = take(self, peer)
-    if not message then
-      if size == "idle" and peer.n == 0 then part(self, peer) elseif size then self.broker:note("a client was closed: " .. size) end
-      peer.gone = true
-      settle(self, peer)
-      return true
-    end
-    local kind, id = head(message)
-    if kind == CALL and not peer.closing then
-      enter(job, peer, id, size)
-      if peer.n < self.limits.requests and not peer.purse:over() then arm(self, peer) else peer.full = true end
-      if not serve(self, job, peer, message) then return not job.cancelled end
-    else
-      peer.purse:refund(size)
-      if kind == CANCEL then
-        cancel(self, peer, id)
-      elseif kind ~= CALL then
-        self.broker:note "a client was closed: it sent what only servers send"
-        peer.gone = true
-        settle(self, peer)
+    local how, message, size
+    if self.record then how, message = serve_straight(self.record, self, job, peer, socket, handler) end
+    if how == REPLIED or how == FAILED then
+      if not finish(self, job, peer, how == REPLIED, message) then return not job.cancelled end
+    elseif how == LATE then
+      if peer.n == 0 then return quit(self, peer, "idle") end
+    elseif how ~= SERVED then
+      if how == MESSAGE then
+        size = #message + COST
+        peer.purse:charge(size)
+      else
+        message, size = take(self, peer)
+        if not message then return quit(self, peer, size) end
+      end
+      local kind, id = head(message)
+      if kind == CALL and not peer.closing then
+        enter(job, peer, id)
+        job.size = size
+        if peer.n < self.limits.requests and not peer.purse:over() then arm(self, peer) else peer.full = true end
+        if not finish(self, job, peer, xpcall(request, handler, self, job, message)) then return not job.cancelled end
+      else
+        other(self, peer, kind, id, size)
       end
     end
   end
@@ -300,24 +257,7 @@ local function welcome(self, job, peer)
   return false
 end
 
-function life(self, job)
-  local guard <close> = job
-  repeat
-    if welcome(self, job, job.peer) and not lead(self, job, job.peer) then return guard end
-  until not rest(self, job)
-  job.over = true
-  forget(self, job)
-end
-
--- An error that is ours, or ends the fiber or the process: the connection must not look as if somebody read from it.
-function Job:__close()
-  if self.over or self.cancelled then return end
-  forget(self.pool, self)
-  if self.peer then
-    self.peer.n = 0
-    drop(self.pool, self.peer)
-  end
-end
+function ways.lead(self, job, peer) return not welcome(self, job, peer) or read_on(self, job, peer) end
 
 -- ---- coming and going ----
 
@@ -325,7 +265,7 @@ end
 function pool:add(socket)
   while self.count >= self.limits.connections and not self.stopping do
     for peer in pairs(self.peers) do             -- one that has nothing to do gives way; its client connects again when it needs to
-      if peer.n == 0 and peer.greeted then
+      if peer.n == 0 and (peer.greeted or peer.idle) then
         part(self, peer)
         break
       end
@@ -333,7 +273,8 @@ function pool:add(socket)
     if self.count >= self.limits.connections then self.vacancy:receive(1) end
   end
   if self.stopping then return socket:close(0) end
-  local peer = { socket = socket, n = 0, purse = self.budget:purse(), gone = false, closing = false, full = false, greeted = false }
+  local peer = { socket = socket, n = 0, purse = self.budget:purse(), gone = false, closing = false, full = false, greeted = false,
+                 patience = self.limits.idle, idle = false }
   function peer.who()
     local host, port = socket:peer()
     return { host = host, port = port, tls = (socket:tls()) }
@@ -356,21 +297,8 @@ function pool:stop(seconds)
   for peer in pairs(self.peers) do all[#all + 1] = peer end
   for _, peer in ipairs(all) do part(self, peer) end
   if self.count > 0 then self.emptied:receive(seconds) end
-  for peer in pairs(self.peers) do
-    for i = peer.n, 1, -1 do
-      local job = peer[i]
-      job.cancelled = true
-      forget(self, job)
-      if job.fiber ~= fiber.self() then job.fiber:cancel() end
-    end
-    peer.n = 0
-    drop(self, peer)
-  end
-  self.stopped = true
-  local resting = self.resting
-  self.resting = {}
-  if self.standby then self.standby.fiber:wake() end
-  for _, job in ipairs(resting) do job.fiber:wake() end
+  fibers.abort(self)
+  fibers.dismiss(self)
 end
 
 pool.enter, pool.depart = enter, depart

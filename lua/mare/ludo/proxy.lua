@@ -6,6 +6,7 @@ with the receiver's own module as metatable, and works there once that process h
 is the broker's.
 ]]
 local mare = require "mare"
+local core = require "mare.ludo.core"
 local failure = require "mare.ludo.failure"
 local reference = require "mare.ludo.reference"
 
@@ -29,7 +30,7 @@ function proxy.is(value) return getmetatable(value) == proxy end
 function proxy.new(broker, text, timeout)
   local state, err = reference.parse(text)
   if not state then return nil, err end
-  state.broker, state.timeout, state.link = broker, timeout, false
+  state.broker, state.world, state.timeout, state.link = broker, broker.world, timeout, false
   local self = setmetatable({ _reference = text }, proxy)
   states[self] = state
   return self
@@ -41,16 +42,21 @@ local function state_of(self)
   if not proxy.is(self) then error("an operation needs its object: write object:operation(…), with a colon", 3) end
   local broker = brokers[1] or error("this process has no broker for the proxy it was sent: call ludo.init first", 3)
   state = assert(reference.parse(self._reference))
-  state.broker, state.timeout, state.link = broker, broker.options.timeout, false
+  state.broker, state.world, state.timeout, state.link = broker, broker.world, broker.options.timeout, false
   states[self] = state
   return state
 end
+
+local record = core.calling()                    -- or nil: there are no functions in C
+
+local function resume(state, ...) return state.broker.resume(state, ...) end
 
 local function operation(name)
   local function call(self, ...)
     local state = state_of(self)
     return state.broker.invoke(state, name, ...)
   end
+  if record then call = core.call(record, states, name, call, resume) end
   operations[name] = call
   return call
 end

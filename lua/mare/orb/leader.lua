@@ -1,12 +1,10 @@
 --[[
 mare.orb.leader: the fibers of a pool of connections. `self` is the pool; pool.lua says what jobs and peers are.
 
-One fiber reads from a connection: its *leader*. What it reads it serves itself; should it have to wait meanwhile, in the servant or for the
-socket, a fiber of the pool takes the lead (fiber.relief). So a request that doesn't wait costs no switch of fibers, its parts stay in
-local variables, and a servant that waits holds up nobody. A fiber that has served and leads nothing any more *rests* in the pool until
-it is given a connection; so none is made or ended in the steady state.
+How they take turns to lead a connection is in mare.base.leaders; here is what a leader does.
 ]]
 local fiber = require "mare".fiber
+local leaders = require "mare.base.leaders"
 local core = require "mare.orb.giop.core"
 local straight = require "mare.orb.core"
 local connection = require "mare.orb.giop.connection"
@@ -23,96 +21,17 @@ local ANSWERED = -1                              -- no request's id
 local COST = 4096                                -- bytes that a request takes beside its message
 local TURN = 64                                  -- messages of one connection before others get their turn, if none of them waited
 
------------------------------------------------------------------------------------------------------------------ fibers
-
-local life
-local Job = {}
-
--- The fiber ends, or has been told to.
-local function forget(self, job)
-  self.fibers = self.fibers - 1
-  self.jobs[job.fiber] = nil
+-- What a job has beside what leaders.lua gives it: straight.serve finds them all.
+local function record(job)
+  job.response, job.codec, job.phase, job.silent, job.call, job.info, job.told = 0, 0, 0, false, false, false, false
+  return job
 end
 
--- Gives a connection to a fiber that will lead it.
-local function lend(self, peer)
-  local resting = self.resting
-  local n = #resting
-  local job = resting[n]
-  if job then
-    resting[n] = nil
-    job.peer = peer
-    job.fiber:wake()
-  else
-    job = setmetatable({ pool = self, peer = peer, id = false, slot = 0, size = 0, cancelled = false, over = false, response = 0, codec = 0,
-                         phase = 0, silent = false, call = false, key = false, operation = false, info = false,
-                         told = false }, Job)                  -- serve finds them all
-    self.fibers = self.fibers + 1
-    job.fiber = fiber.spawn(life, self, job)
-    self.jobs[job.fiber] = job
-  end
-end
-
--- From here on a wait of the calling fiber lets another one lead. The standby is used up when that happened: then it doesn't rest any more.
--- False: there was none, another fiber has been given the connection.
-local function arm(self, peer)
-  local standby = self.standby
-  if standby and relief(standby.fiber) then
-    standby.peer = peer
-    return true
-  end
-  local resting = self.resting
-  local n = #resting
-  standby = resting[n]
-  if not standby then
-    lend(self, peer)
-    return false
-  end
-  resting[n] = nil
-  self.standby = standby
-  standby.peer = peer
-  return relief(standby.fiber)
-end
-
--- Waits for a connection: true, or false when the fiber is to end.
-local function rest(self, job)
-  local resting = self.resting
-  if self.standby == job then self.standby = nil end   -- it was used: now it is one of those that rest, or none
-  if self.stopped or #resting >= self.limits.resting then return false end
-  resting[#resting + 1] = job
-  job.peer = nil
-  fiber.rest()
-  return job.peer ~= nil and not self.stopped
-end
+local ways = { spawn = fiber.spawn, record = record, drop = drop, settle = settle }
+local fibers = leaders.of(ways)
+local arm, cancel, enter, depart, goes_on = fibers.arm, fibers.cancel, fibers.enter, fibers.depart, fibers.goes_on
 
 ---------------------------------------------------------------------------------------------------------------- requests
-
-local function leave(job, peer)
-  local n, slot = peer.n, job.slot
-  if n == 0 then return end                      -- its connection was given up with all that was in progress
-  peer.purse:refund(job.size)
-  if n == 1 and not job.pool.peers[peer] then peer.purse:close() end
-  local last = peer[n]
-  peer[slot] = last
-  last.slot = slot
-  peer[n] = nil
-  peer.n = n - 1
-  if job.pool.left then job.pool.left() end      -- somebody waits for the end of requests: poa/tree.lua
-end
-
--- The client doesn't want the reply any more. Its fiber ends wherever it waits; it is forgotten here, as it may end without a word.
-local function cancel(self, peer, id)
-  for i = 1, peer.n do
-    local job = peer[i]
-    if job.id == id then
-      leave(job, peer)
-      job.cancelled = true
-      forget(self, job)
-      job.fiber:cancel()
-      return settle(self, peer)
-    end
-  end
-end
 
 -- A client that takes no replies: nobody reads there, and what this one was begun with nothing can follow.
 local function give(peer, reply)
@@ -140,7 +59,7 @@ local function finish(self, job, peer, reply)
     peer.writing = peer.writing - 1
   end
   if job.cancelled then return end
-  leave(job, peer)
+  depart(job, peer)
   if peer.closing or peer.gone then settle(self, peer) end
 end
 
@@ -246,27 +165,12 @@ local function admit(job, peer, message)
   return true
 end
 
--- Nobody reads from a connection: who has finished does, unless others of its requests still hold too much.
-local function resumes(peer)
-  if not peer.full or peer.n > 0 and peer.purse:over() then return false end
-  peer.full = false
-  return true
-end
-
--- What was begun is served. True: this fiber still leads.
-local function goes_on(self, job, peer)
-  local lasting = relief()
-  if not lasting then self.keeper:released(job.size) end
-  if not lasting or peer.full then lasting = resumes(peer) end
-  return lasting and not peer.gone
-end
-
 -- Reads from a connection and serves what comes until somebody else does, or it is over. False: the fiber was cancelled.
-local function lead(self, job, peer)
+function ways.lead(self, job, peer)
   local connection_, most, turns = peer.connection, self.limits.requests, 0
   local socket, trace = connection_.socket, self.dispatch.trace
   local guarded = self.serve ~= self.dispatch.serve          -- somebody looks at each request before it is served: door.guard
-  local record = not connection_.tap and most > 1 and not guarded and self.record
+  local straightly = not connection_.tap and most > 1 and not guarded and self.record
   while true do
     if turns == TURN then
       turns = 0
@@ -274,7 +178,7 @@ local function lead(self, job, peer)
     end
     turns = turns + 1
     local how, reply
-    if record then how, reply = serve(record, self, job, peer, socket, trace) end
+    if straightly then how, reply = serve(straightly, self, job, peer, socket, trace) end
     if how == REPLIED or how == FAILED then
       finish(self, job, peer, how == REPLIED and reply or how == FAILED and self.dispatch:failed(job, reply))
       if job.cancelled then return false end
@@ -293,10 +197,8 @@ local function lead(self, job, peer)
         if not peer.closing then turn_away(self, job, peer, kind, bits, id, response, key, operation) end
       elseif kind == REQUEST or kind == LOCATE then
         if not peer.closing and admit(job, peer, message) then   -- else it is not served: the client reads CloseConnection and asks elsewhere
-          local n = peer.n + 1
-          job.id, job.slot = id, n
-          peer.n, peer[n] = n, job
-          if link or n < most and not peer.purse:over() then arm(self, peer) else peer.full = true end
+          enter(job, peer, id)
+          if link or peer.n < most and not peer.purse:over() then arm(self, peer) else peer.full = true end
           if kind == REQUEST then request(self, job, peer, message, bits, response, key, operation, at)
           else locate(self, job, peer, bits, response) end
           if job.cancelled then return false end
@@ -309,23 +211,4 @@ local function lead(self, job, peer)
   end
 end
 
-function life(self, job)
-  local guard <close> = job
-  repeat
-    if not lead(self, job, job.peer) then return guard end
-  until not rest(self, job)
-  job.over = true
-  forget(self, job)
-end
-
--- An error that is the broker's, or ends the fiber or the process, perhaps without a word: the connection must not look as if somebody read from it.
-function Job:__close()
-  if self.over or self.cancelled then return end
-  self.peer.connection.socket:close(0)            -- first, and called from here: Lua may have no memory for a deeper call
-  forget(self.pool, self)
-  self.peer.n = 0
-  drop(self.pool, self.peer)
-  if self.pool.left then self.pool.left() end
-end
-
-return { lend = lend, forget = forget, arrived = arrived }
+return { lend = fibers.lend, forget = fibers.forget, abort = fibers.abort, dismiss = fibers.dismiss, arrived = arrived }

@@ -3,11 +3,7 @@ mare.orb.pool: connections of a server, and the fibers that read from them and s
 
 leader.lua has what its fibers do, peer.lua how a connection ends; here is what they share, and what the server asks of it.
 
-A *job* is a fiber's own record, for all its life: the request it serves, `slot` its place in the connection's list. `id`: the request's,
-ANSWERED once its reply has gone ahead of the servant, false when there is none that could be cancelled.
-A *peer* is a connection's record: `n` requests in progress, whose jobs are peer[1..n]; `closing` no more is accepted; `gone` the client
-has ended. `full`: n has reached the limit, or what its requests and replies hold has, so its leader serves and nobody reads: what the client
-sends, also that it cancels something, waits in its socket, until the first who has finished, and leaves little enough, takes the lead. `link`:
+What *jobs* and *peers* are is in mare.base.leaders. A job's `id` is ANSWERED once its reply has gone ahead of the servant. A peer's `link`:
 requests go both ways (see duplex); then it is never full, as the replies must be read, and what is too much is turned away.
 
 What counts of a connection is in its `purse` (see budget): `size` bytes for each job, its message and from when it is made its reply. Requests
@@ -39,7 +35,7 @@ function pool.new(dispatch, log, limits, capture, native, offered)
   dispatch.arrived = leader.arrived
   local self = setmetatable({
     dispatch = dispatch, serve = dispatch.serve, log = log, limits = limits, capture = capture, native = native, offered = offered,
-    peers = {}, count = 0, waiting = 0, accepted = 0, parting = 0, resting = {}, jobs = {},
+    peers = {}, count = 0, waiting = 0, accepted = 0, parting = 0, resting = {}, jobs = {}, standby = false,
     fibers = 0, vacancy = channel.new(1), calm = channel.new(), budget = budget.new(limits.memory, limits.share),
   }, pool)
   self.keeper = keeper.new(self)
@@ -58,7 +54,8 @@ function pool:peer(socket, role)
   local peer = { n = 0, writing = 0, purse = purse, moved = 0, still = 0, over = channel.new(),
                  patience = self.limits.idle or math.huge, connection = connection.new(socket, options), host = false,
                  link = false, points = false, ours = false, stranger = false,
-                 gone = false, closing = false, counted = false, parted = false, full = false }   -- so that setting one takes no memory
+                 gone = false, closing = false, counted = false, parted = false, full = false,
+                 socket = socket }   -- so that setting one takes no memory
   self.peers[peer] = true
   self.count = self.count + 1
   return peer
@@ -135,31 +132,12 @@ function pool:any(f)
 end
 
 --- Ends what still runs: no replies.
-function pool:abort()
-  local me = fiber.self()
-  local all = {}
-  for peer in pairs(self.peers) do all[#all + 1] = peer end
-  for _, peer in ipairs(all) do
-    for i = peer.n, 1, -1 do
-      local job = peer[i]
-      job.cancelled = true
-      leader.forget(self, job)
-      if job.fiber ~= me then job.fiber:cancel() end
-    end
-    peer.n = 0
-    peers.drop(self, peer)
-  end
-  if self.left then self.left() end
-end
+pool.abort = leader.abort
 
 --- Lets the fibers that rest end.
 function pool:dismiss()
-  self.stopped = true
   self.calm:close()
-  local resting = self.resting
-  self.resting = {}
-  if self.standby then self.standby.fiber:wake() end
-  for _, job in ipairs(resting) do job.fiber:wake() end
+  leader.dismiss(self)
 end
 
 return pool
