@@ -11,11 +11,12 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from marelab import elf, native, toml
+from marelab import elf, native, recipes, toml
 from marelab.errors import LabError
+from marelab.recipes import Recipe
 
 CATALOGUE = Path(__file__).resolve().parents[1] / "allocators.toml"
-KEYS = {"name", "library", "also", "env", "package", "version", "is", "native", "named"}
+KEYS = {"name", "library", "also", "env", "package", "version", "is", "native", "recipe", "named"}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,31}")
 
 
@@ -33,6 +34,7 @@ class Allocator:
     missing: str | None = None  # why it can't be used here
     drop: tuple[str, ...] = field(default=())  # preloaded objects that would take its place
     as_is: bool = False  # the environment as the user has it, nothing added
+    recipe: Recipe | None = None  # how it is built on demand
     named: bool = False  # takes part only where the user names it
 
     @property
@@ -71,7 +73,7 @@ AS_IS = Allocator("as it is", what="the environment as it is", as_is=True)
 
 
 def is_allocator(path: str) -> bool:
-    return re.search(r"(je|tc|mi|tbb|sn|rp|super|mare-)malloc|hoard|scalloc|mesh", os.path.basename(path)) is not None
+    return re.search(r"(je|tc|mi|tbb|sn|rp|super|dl|pt|mare-|hardened_)malloc|hoard|scalloc|mesh|scudo|miser", os.path.basename(path)) is not None
 
 
 @functools.cache
@@ -121,17 +123,20 @@ def entry(table: dict, where: str) -> Allocator:
     library, missing, package = table.get("library"), None, table.get("package")
     if library is not None and not isinstance(library, str):
         raise LabError(f"{where}: allocator '{name}': library must be a path or a name, as in \"libjemalloc.so.2\"")
+    recipe = recipes.from_table(name, table["recipe"], where) if "recipe" in table else None
     remedy = f"install the package {package}" if package else "check the path"
-    if "native" in table:
+    if recipe:
+        library, remedy = str(recipe.library), recipe.remedy
+    elif "native" in table:
         library, remedy = str(native.FOLDER / f"lib{table['native']}.so"), "run `make lab` in mare's source folder"
     path = locate(library) if library else None
     if library and path is None:
-        missing = f"{library} is not here: {remedy}"
+        missing = recipe.remedy if recipe else f"{library} is not here: {remedy}"
     elif path and parts(path) != [path]:
         missing = f"{path}: {NOT_IN_PATHS}"
     also = tuple(p for p in (locate(a) for a in table.get("also", [])) if p)
     return Allocator(name, path, also, tuple(sorted(env.items())), package, table.get("version"), table.get("is", ""), missing,
-                     named=table.get("named") is True)
+                     recipe=recipe, named=table.get("named") is True)
 
 
 def read_catalogue(path: Path) -> list[Allocator]:
@@ -206,7 +211,7 @@ def package_version(path: str) -> str | None:
 
 def version(a: Allocator) -> str:
     """What the library says of itself, and the package it came in; else a digest of the file."""
-    own = probe(a).get("version")
+    own = probe(a).get("version") or (a.recipe.package if a.recipe else None)
     package = package_version(a.objects[0])
     return own or (package.partition("=")[2] if package else None) or f"sha256:{fingerprint(a.objects[0])}"
 

@@ -224,7 +224,7 @@ def treatments(args, goal: measure.Target, least: int = 2):
         wanted = [a if a.library else replace(a, drop=present.objects) for a in wanted]
     if present.name not in [a.name for a in wanted]:
         wanted.insert(0, present)
-    out = {a.name: a.missing for a in found.values() if a.missing and not args.allocators}
+    out = {a.name: a.missing for a in found.values() if a.missing and not a.recipe and not args.allocators}
     proofs, usable = {}, []
     for a in wanted:
         why = knobs.refused(a)
@@ -297,7 +297,7 @@ def judged(plan: Plan, usable: list[Allocator], present: Allocator, proofs: dict
         "margin": plan.margin, "seed": plan.seed, "stopped": stopped, "machine": env.machine(), "share": shared, "out": out,
         "present": present.name, "repeated": blocks.repeated(rows.kept), "service": service.about(plan.target),
         "allocators": [{"name": a.name, "library": a.library, "version": allocators.version(a), "sha256": allocators.fingerprint(a.objects[0]),
-                        "package": a.package, "is": a.what, "env": a.environment(os.environ), "proof": proofs[a.name].as_dict(), "seen": proofs[a.name].lines()}
+                        "package": a.package, "built": a.recipe is not None, "is": a.what, "env": a.environment(os.environ), "proof": proofs[a.name].as_dict(), "seen": proofs[a.name].lines()}
                        for a in left.values()],
         **answer.assess(list(left), rows.kept, plan.response, plan.margin, present.name),
     }

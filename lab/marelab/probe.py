@@ -25,8 +25,10 @@ def library_version(spec: str):
     if not symbol or not hasattr(program, symbol):
         return None
     function = getattr(program, symbol)
-    if kind == "number":  # 209 is 2.0.9
+    if kind == "number":  # 209 is 2.0.9, and 20302 is 2.3.2
         n = function()
+        if n >= 10000:
+            return f"{n // 10000}.{n // 100 % 100}.{n % 100}"
         return f"{n // 100}.{n // 10 % 10}.{n % 10}"
     if kind == "string":
         function.restype = ctypes.c_char_p

@@ -21,7 +21,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from marelab import allocators, elf, measure, output, perf, target
+from marelab import allocators, elf, measure, obtain, output, perf, progress, target
 from marelab.allocators import Allocator, c_library
 from marelab.errors import LabError
 
@@ -232,19 +232,66 @@ allocator: every reference to malloc, free and operator new of every object in e
   mare lab allocators
   mare lab allocators -- ./service --once
   mare lab allocators --allocator mine=/opt/lib/libmine.so -- ./service --once
+
+--get builds allocators that no Debian package brings, from packages of a registry, with the compiler that is here; a library that doesn't serve
+is not kept. What is there already is proved once more.
+
+  mare lab allocators --get hoard,rpmalloc
+  mare lab allocators --get snmalloc --from /media/crates
 """
 
 
 def add_arguments(parser) -> None:
     allocators.add_catalogue_arguments(parser)
+    parser.add_argument("--get", metavar="A,B,…", help="build these into the user's cache: those that the list calls absent, with a recipe; all: every one")
+    parser.add_argument("--from", dest="place", metavar="PLACE", help="a folder or an address where their packages lie, in the registry's place")
     parser.add_argument("--timeout", type=float, default=120, metavar="S", help="limit of one run of the program (default: 120 s)")
     parser.add_argument("--json", action="store_true", help="JSON on standard output")
     parser.add_argument("program", nargs="*", help="after `--`: the program to prove it in")
 
 
-def run(args) -> int:
+def to_get(found: dict[str, Allocator], names: str) -> list[Allocator]:
+    """Those that --get names, each with a recipe."""
+    able = [a for a in found.values() if a.recipe]
+    if names == "all":
+        return able
+    for name in names.split(","):
+        if name not in found:
+            raise LabError(f"--get {name}: no such allocator in the catalogue; there are {', '.join(a.name for a in able)}")
+        if not found[name].recipe:
+            how = f"install the package {found[name].package}" if found[name].package else "the catalogue has no recipe for it"
+            raise LabError(f"--get {name}: it is not built on demand: {how}")
+    return [found[n] for n in dict.fromkeys(names.split(","))]
+
+
+def get(a: Allocator, place: str | None, goal: measure.Target) -> None:
+    """Builds it, and keeps it if it serves."""
+    if not a.missing:
+        return
+    with obtain.built(a.recipe, place) as library:
+        proof = prove(replace(a, library=str(library), missing=None), goal)
+        if not proof.serves:
+            raise LabError(f"{a.name}: what was built does not serve a program, and is not kept: {proof.lines()[0]}", code=1)
+        progress.note(f"{a.name}: it serves; kept as {obtain.keep(a.recipe, library)}")
+
+
+def choice(args) -> tuple[dict[str, Allocator], list[Allocator]]:
+    """The catalogue, and of it what is to be proved: those named, or all that are here."""
     found = allocators.load(args.catalogue, args.allocator)
-    wanted = allocators.select(found, args.allocators)
+    names = args.allocators
+    if args.get:
+        wanted = to_get(found, args.get)
+        for a in wanted:
+            get(a, args.place, measure.Target(default_program(), timeout=args.timeout))
+        names = ",".join(a.name for a in wanted)
+        found = allocators.load(args.catalogue, args.allocator)
+    elif args.place:
+        raise LabError("--from says where --get finds packages: name what to get, as in --get hoard --from FOLDER")
+    return found, allocators.select(found, names) if names else [a for a in found.values() if not a.missing]
+
+
+def run(args) -> int:
+    found, wanted = choice(args)
     if args.program:
         target.check(args.program)
     goal = measure.Target(tuple(args.program) or default_program(), timeout=args.timeout)
@@ -252,11 +299,11 @@ def run(args) -> int:
     if first.problem():
         raise LabError(f"the program fails before anything is changed: {first.problem()}{first.last_words()}", code=1)
     results = [(a, prove(a, goal, first.wall_s)) for a in wanted]
-    absent = [a for a in found.values() if a.missing and not args.allocators]
+    absent = [a for a in found.values() if a.missing and not args.allocators and not args.get]
     if args.json:
         rows = [{"name": a.name, "library": a.library, "version": allocators.version(a), "package": allocators.package_version(a.objects[0]),
                  "sha256": allocators.fingerprint(a.objects[0]), **p.as_dict()} for a, p in results]
-        print(output.text({"allocators": rows, "missing": [{"name": a.name, "why": a.missing} for a in absent]}))
+        print(output.text({"allocators": rows, "missing": [{"name": a.name, "why": a.missing, "can_be_got": a.recipe is not None} for a in absent]}))
     else:
         show(results, absent)
     return 0 if all(p.serves for _, p in results) else 1
@@ -271,3 +318,5 @@ def show(results, absent) -> None:
             print(f"{'':<48} {line}")
     for a in absent:
         print(f"{a.name:<16} {'-':<22} {'absent':<8} {a.missing}")
+    if any(a.named for a, _ in results):
+        print(f"Take part only where they are named, as in --allocators glibc,miser: {', '.join(a.name for a, _ in results if a.named)}")

@@ -1,10 +1,15 @@
 """What the tests share: programs to study, and the command line."""
 
 import ctypes
+import os
 import subprocess
 import sys
 
 import pytest
+
+# Allocators that the user had built take no part in the tests, so that the same ones do everywhere; test_built.py alone looks for them.
+USERS_CACHE = os.environ.get("MARE_LAB_CACHE", "")
+os.environ["MARE_LAB_CACHE"] = "/nonexistent"
 
 
 @pytest.fixture(scope="session", autouse=True)

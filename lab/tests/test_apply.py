@@ -26,6 +26,13 @@ def test_a_better_one_gives_a_line_for_each_place():
     assert found["linker"] == ["-Wl,--push-state,--no-as-needed -l:libmimalloc.so.2 -Wl,--pop-state"]
 
 
+def test_one_that_was_built_on_demand_is_copied_into_the_container():
+    place = "/home/u/.cache/mare/allocators/hoard-0.1.2-0/libhoard.so"
+    hoard = {"name": "hoard", "library": place, "package": None, "built": True, "env": {"LD_PRELOAD": place}}
+    note, copy, env = paste.lines(result(choice="hoard", allocators=[hoard]))["Dockerfile"]
+    assert note.startswith("# ") and place in note and copy == f"COPY libhoard.so {place}" and env == f'ENV LD_PRELOAD="{place}"'
+
+
 def test_what_must_go_from_the_environment_goes():
     found = paste.lines(result(choice="tuned"))
     assert found["environment"] == ["env -u LD_PRELOAD GLIBC_TUNABLES=glibc.malloc.tcache_count=0 ./service 'a b'"]
