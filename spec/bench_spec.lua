@@ -1,5 +1,6 @@
 -- Programs that are measured still run: those of bench/ that repeat experiments, at tiny sizes. What they measure here says nothing.
 -- runs under: mare
+-- needs: plain
 local proc = require "spec.support.proc"
 
 local path = { LUA_PATH = "bench/mare/?.lua;;", LUA_CPATH = ";;" }
@@ -94,25 +95,23 @@ print("fits")
   end)
 end)
 
-if proc.config == "plain" then
-  describe("bench/count", function()
-    local function judged(limit, compiler)
-      local limits = ([[{ "made with": { "compiler": "%s", "lua": "%s" }, "counts": { "atomic add": %d } }]]):format(
-        compiler or io.popen("${CC:-cc} -dumpfullversion"):read "l", io.popen("lua5.4 -v"):read "l":match "^%S+ %S+", limit)
-      return proc.with_file(limits, function(file)
-        return proc.run({ "bench/count", "--judge", "--limits", file, "--only", "atomic add", proc.bin })
-      end)
-    end
-
-    it("finds who takes more than his limit", function()
-      local high, low, foreign = judged(1000000), judged(1), judged(1, "1.2.3")
-      assert.equal("", high.err)
-      assert.equal(0, high.code)
-      assert.no_match("exceeded", high.out)
-      assert.equal(1, low.code)
-      assert.matches("| one more in an atomic | [%d,]+ | 1 | [%d.]+ | exceeded |", low.out)
-      assert.equal(0, foreign.code)
-      assert.matches("shown, not judged", foreign.out)
+describe("bench/count", function()
+  local function judged(limit, compiler)
+    local limits = ([[{ "made with": { "compiler": "%s", "lua": "%s" }, "counts": { "atomic add": %d } }]]):format(
+      compiler or io.popen("${CC:-cc} -dumpfullversion"):read "l", io.popen("lua5.4 -v"):read "l":match "^%S+ %S+", limit)
+    return proc.with_file(limits, function(file)
+      return proc.run({ "bench/count", "--judge", "--limits", file, "--only", "atomic add", proc.bin })
     end)
+  end
+
+  it("finds who takes more than his limit", function()
+    local high, low, foreign = judged(1000000), judged(1), judged(1, "1.2.3")
+    assert.equal("", high.err)
+    assert.equal(0, high.code)
+    assert.no_match("exceeded", high.out)
+    assert.equal(1, low.code)
+    assert.matches("| one more in an atomic | [%d,]+ | 1 | [%d.]+ | exceeded |", low.out)
+    assert.equal(0, foreign.code)
+    assert.matches("shown, not judged", foreign.out)
   end)
-end
+end)

@@ -1,9 +1,10 @@
 -- The chat server from outside: members as sockets, who see what is said in their room and nothing else.
 -- runs under: mare
+-- needs: plain
 local net, subprocess = require "mare.net", require "mare.subprocess"
 local proc = require "spec.support.proc"
 
-local LIMIT = 30 * proc.slow
+local LIMIT = 30
 local child, port
 
 -- Reads up to and with `text`; what came.

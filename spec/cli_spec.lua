@@ -1,5 +1,6 @@
 -- The command line of bin/mare: what lua offers, and `mare run`.
 -- runs under: mare
+-- needs: plain or asan
 local proc = require "spec.support.proc"
 local temporary = require "spec.support.temporary"
 local with_file = proc.with_file

@@ -1,5 +1,6 @@
 -- mare explore: the search for a schedule that fails.
 -- runs under: mare
+-- needs: plain or asan
 local proc = require "spec.support.proc"
 local mare = require "mare"
 local subprocess = require "mare.subprocess"

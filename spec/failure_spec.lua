@@ -105,13 +105,15 @@ describe("an error", function()
   end)
 
   it("of stack overflow is an ordinary one", function()
+    if proc.config ~= "tsan" then                -- each interruption goes through all levels: there it takes half a minute
+      local ok, err = process.spawn(function()
+        local function f() return 1 + f() end
+        return f()
+      end):wait()
+      assert.is_false(ok)
+      assert.matches("stack overflow", err)
+    end
     local ok, err = process.spawn(function()
-      local function f() return 1 + f() end
-      return f()
-    end):wait()
-    assert.is_false(ok)
-    assert.matches("stack overflow", err)
-    ok, err = process.spawn(function()
       local function f() return pcall(f) end
       return f()
     end):wait()

@@ -1,6 +1,7 @@
 -- mare.freeze: tables that never change again. They read as the tables they were made of; they are the same one in every process; what could
 -- change is refused. That a frozen table reads as the plain one is tried with random tables, too: FREEZE_SEED repeats one.
 local mare = require "mare"
+local proc = require "spec.support.proc"
 local freeze, process, channel = mare.freeze, mare.process, mare.channel
 
 local function results(p)
@@ -468,7 +469,7 @@ describe("a frozen table in messages", function()
     assert.is_false(done)
     assert.is_true(tostring(e):find("not enough memory", 1, true) ~= nil, e)
     assert.is_true(results(process.spawn { memory = { 32 << 20, tree = true }, main = function()
-      for i = 1, 200 do freeze { ("x"):rep(1 << 20) .. i } end      -- garbage, each time
+      for i = 1, 200 do freeze { ("sixteen bytes .."):rep(1 << 16) .. i } end      -- garbage, each time
       return true
     end }))
   end)
@@ -584,7 +585,7 @@ end
 describe("a random table", function()
   it("reads the same frozen, here and in another process", function()
     local seed = tonumber(os.getenv "FREEZE_SEED") or os.time()
-    for i = 0, 39 do compare(seed + i) end
+    for i = 0, 40 // proc.slow - 1 do compare(seed + i) end
     local p = process.spawn(function(first) for i = 1, 10 do compare(first + i) end return true end, seed + 100)
     assert.is_true(results(p))
   end)

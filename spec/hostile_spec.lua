@@ -2,6 +2,7 @@
 -- addresses, is taken away or replaced, and so is every user value. Errors are right, a crash or a hang is not. Keys of the standard
 -- libraries, without which those crash themselves, are left alone, and what keeps coroutines that the scheduler knows: fibers', and a receiver's.
 -- runs under: mare
+-- needs: plain or asan
 local proc = require "spec.support.proc"
 
 -- Makes one of everything mare has; text of a script.

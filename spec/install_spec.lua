@@ -2,6 +2,7 @@
 -- runs under: mare
 -- time limit: 1200 s: the rock is compiled by one process, beside whatever else the machine does
 -- needs: plain
+-- runs first
 local proc = require "spec.support.proc"
 
 local root = os.getenv("MARE_ROOT") or "."

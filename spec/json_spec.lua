@@ -1,5 +1,6 @@
 -- JSON, as the command line writes it and mare top reads it.
 -- runs under: mare
+-- needs: plain
 local json = require "mare.base.json"
 
 describe("json", function()

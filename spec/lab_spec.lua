@@ -1,5 +1,6 @@
 -- `mare lab`: hands over to the laboratory's own program. What that does is tested in lab/tests.
 -- runs under: mare
+-- needs: plain
 local proc = require "spec.support.proc"
 local temporary = require "spec.support.temporary"
 

@@ -1,4 +1,5 @@
 -- OiL's interceptors: what they are told, what they may change, contexts, forwarding.
+-- needs: plain
 local oil = require "oil"
 local server = require "spec.support.oil.server"
 

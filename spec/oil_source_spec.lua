@@ -2,6 +2,7 @@
 -- always run are in the other oil specs.
 -- runs under: mare
 -- time limit: 900 s
+-- needs: plain
 local foreign = require "spec.support.foreign"
 local source = os.getenv "OIL_SRC"
 

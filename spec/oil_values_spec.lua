@@ -1,4 +1,5 @@
 -- OiL's values: what the program may give, and what it gets; IDL by constructors; encoders and decoders.
+-- needs: plain
 local oil = require "oil"
 local idl = require "oil.corba.idl"
 local server = require "spec.support.oil.server"

@@ -1,11 +1,11 @@
 -- Calls back over the connection that the client opened: mare with omniORB and JacORB, each as client and as server, with TLS and without.
 -- The clients' own ports take no connection, where the client can be told so; and nobody tries.
 -- runs under: mare
+-- needs: plain
 local orb = require "mare.orb"
 local subprocess = require "mare.subprocess"
 local both = require "spec.orb_peers.both"
 local foreign = require "spec.support.foreign"
-local proc = require "spec.support.proc"
 
 local THREADS, TIMES = 4, 25
 local GOOD = ("talk heard one\nchatter %d of %d, heard %d\nprovoke "):format(THREADS * TIMES, THREADS * TIMES, THREADS * TIMES + 1)
@@ -19,7 +19,6 @@ local function words(...)
 end
 
 local function missing(what)
-  if proc.config ~= "plain" and what == "bidir-java" then return "it concerns no sanitizer" end
   return foreign.built(what)
 end
 
@@ -41,7 +40,7 @@ local function against_mare(command, tls)
   broker:loadfile(both.idl)
   local reference = tostring(broker:serve(both.talker(), "Both::Talker"))
   for i, word in ipairs(command) do command[i] = word == "REF" and reference or word end
-  command.stderr, command.timeout = "null", 60 * proc.slow
+  command.stderr, command.timeout = "null", 60
   local r, err, _, partial = subprocess.run(command)
   local opened = broker.transport.opened
   broker:shutdown(5)
@@ -54,7 +53,7 @@ end
 local function against(command, tls)
   command.stderr, command.stdin = "null", "pipe"
   local handle = assert(subprocess.spawn(command))
-  local reference = assert(handle.stdout:read("l", 30 * proc.slow))
+  local reference = assert(handle.stdout:read("l", 30))
   local broker = orb.init(options_of("client", tls))
   broker:loadfile(both.idl)
   broker:need_server():open()

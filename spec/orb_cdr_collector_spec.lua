@@ -1,4 +1,5 @@
 -- What long messages become is told to the collector later than it is allocated: memory stays within bounds all the same.
+-- needs: plain or asan
 local c = require "spec.support.cdr"
 local T = c.T
 

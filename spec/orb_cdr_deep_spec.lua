@@ -1,5 +1,6 @@
 -- Values far inside other values: as many levels as the documentation says, of every kind, on threads with little stack, with the bytes and the
 -- errors that the same values have elsewhere.
+-- needs: plain or asan
 local c = require "spec.support.cdr"
 local proc = require "spec.support.proc"
 local random = require "spec.support.cdr_random"

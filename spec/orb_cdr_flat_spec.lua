@@ -1,5 +1,6 @@
 -- Structs of numbers, characters, labels and strings have a way of their own in both directions. Whatever is in them, it is the same as by the
 -- general way, which a member more that takes no bytes leads to: bytes, values, and what is said of those that are wrong.
+-- needs: plain or asan
 local c = require "spec.support.cdr"
 local random = require "spec.support.cdr_random"
 local T = c.T

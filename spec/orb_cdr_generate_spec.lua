@@ -1,4 +1,5 @@
 -- Generated marshalling: the same bytes and values as the programs in C, for the types it supports; the others refused by name.
+-- needs: plain or asan
 local c = require "spec.support.cdr"
 local random = require "spec.support.cdr_random"
 local generate = require "spec.support.generate"

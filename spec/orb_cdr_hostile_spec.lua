@@ -1,5 +1,6 @@
 -- Types and values that answer otherwise when they are asked again, metamethods that collect, marshal and drop what is being written, types that
 -- were changed or never finished, TypeCodes that claim: values or errors, and nothing else.
+-- needs: plain or asan
 local mare = require "mare"
 local c = require "spec.support.cdr"
 local proc = require "spec.support.proc"

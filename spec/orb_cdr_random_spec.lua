@@ -1,5 +1,6 @@
 -- Random types and values, from fixed seeds: what is encoded decodes to the same, in both byte orders and all versions, alone and in an any, at any
 -- offset; every prefix of the bytes is refused; bytes changed at random never do harm.
+-- needs: plain or asan
 local c = require "spec.support.cdr"
 local random = require "spec.support.cdr_random"
 local T = c.T

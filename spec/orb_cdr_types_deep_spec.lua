@@ -1,5 +1,6 @@
 -- Types far inside other types, and their TypeCodes: as many levels as the documentation says, of every kind, on threads with little stack, at a cost
 -- that grows with their bytes.
+-- needs: plain or asan
 local mare = require "mare"
 local c = require "spec.support.cdr"
 local nest = require "spec.support.nest"

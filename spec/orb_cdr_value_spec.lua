@@ -1,4 +1,5 @@
 -- Values in bytes: what is written, what is read of what others write, what is refused.
+-- needs: plain or asan
 local c = require "spec.support.cdr"
 local idl = require "mare.orb.idl"
 local T, bytes = c.T, c.bytes

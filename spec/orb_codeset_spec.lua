@@ -1,6 +1,7 @@
 -- Which code sets are chosen, with mare, omniORB and JacORB: by default, by programs whose strings are ISO 8859-1 (-ORBnativeCharCodeSet) and by
 -- those that need every character (codeset).
 -- runs under: mare
+-- needs: plain
 local orb = require "mare.orb"
 local core = require "mare.orb.giop.core"
 local record = require "spec.orb_peers.record"

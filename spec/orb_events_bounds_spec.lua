@@ -1,5 +1,6 @@
 -- What clients of event services can make them keep, compute and send: constraints, filters and lists of types have limits.
 -- runs under: mare
+-- needs: plain
 local mare = require "mare"
 local channels = require "spec.support.event_service"
 local grammar = require "mare.orb.services.events.grammar"

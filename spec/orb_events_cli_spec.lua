@@ -1,5 +1,6 @@
 -- mare events: the command, as a server and as a client.
 -- runs under: mare
+-- needs: plain
 local mare = require "mare"
 local channels = require "spec.support.event_service"
 local command = require "spec.support.event_command"

@@ -1,5 +1,6 @@
 -- The language of filters: what constraints mean, what is wrong with them and where, and that nobody can make them cost much.
 -- runs under: mare
+-- needs: plain
 local mare = require "mare"
 local orb = require "mare.orb"
 local events = require "mare.orb.events"

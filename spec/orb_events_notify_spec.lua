@@ -1,5 +1,6 @@
 -- The notification service: structured events, admins, filters and subscriptions, properties of quality, what of them lasts.
 -- runs under: mare
+-- needs: plain
 local mare = require "mare"
 local orb = require "mare.orb"
 local events = require "mare.orb.events"

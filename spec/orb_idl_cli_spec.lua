@@ -1,5 +1,6 @@
 -- mare idl check, mare idl show.
 -- runs under: mare
+-- needs: plain
 local proc = require "spec.support.proc"
 local with_file = proc.with_file
 

@@ -1,4 +1,5 @@
 -- What is wrong IDL, and what its errors say: place, what was expected, several in one run.
+-- needs: plain
 local support = require "spec.support.idl"
 local errors = support.errors
 

@@ -1,4 +1,5 @@
 -- IDL that was written to harm: each is refused (or read) within bounds of depth, memory and time; nothing but errors of IDL comes out.
+-- needs: plain
 local idl = require "mare.orb.idl"
 local show = require "mare.orb.idl.show"
 local support = require "spec.support.idl"

@@ -1,4 +1,5 @@
 -- The preprocessor of the IDL compiler: files, macros, conditions, pragmas. What it shares with omniidl is compared in orb_idl_oracle_spec.lua.
+-- needs: plain
 local idl = require "mare.orb.idl"
 local support = require "spec.support.idl"
 local errors = support.errors

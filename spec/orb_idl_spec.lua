@@ -1,4 +1,5 @@
 -- The IDL compiler: what definitions become, names and scopes, repository ids, loading more than once.
+-- needs: plain
 local idl = require "mare.orb.idl"
 local support = require "spec.support.idl"
 local load, errors = support.load, support.errors

@@ -1,5 +1,6 @@
 -- mare names: the command, as a server and as a client.
 -- runs under: mare
+-- needs: plain
 local mare = require "mare"
 local foreign = require "spec.support.foreign"
 local omninames = require "spec.support.omninames"
@@ -14,7 +15,7 @@ local function temporary_file(f)
   if not fine then error(err, 0) end
 end
 
-local LIMIT = 30 * proc.slow
+local LIMIT = 30
 
 -- f(run, corbaname of it): run(words…) -> code, out, err
 local function with_server(f, ...)

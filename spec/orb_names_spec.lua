@@ -1,4 +1,5 @@
 -- The naming service of mare: what CosNaming says of every operation, what lasts, and other services beside it.
+-- needs: plain
 local mare = require "mare"
 local orb = require "mare.orb"
 local naming = require "mare.orb.services.naming"
@@ -9,7 +10,7 @@ local proc = require "spec.support.proc"
 local temporary = require "spec.support.temporary"
 
 local no_sqlite = foreign.no_sqlite()
-local LIMIT = 30 * proc.slow
+local LIMIT = 30
 
 -- "a.b/c" as a name.
 local function n(text)

@@ -1,5 +1,6 @@
 -- corbaname: objects found by a naming service, omniNames and one that is written in Lua.
 -- runs under: mare
+-- needs: plain
 local mare = require "mare"
 local corbaloc = require "mare.orb.giop.corbaloc"
 local corbaname = require "mare.orb.giop.corbaname"

@@ -1,7 +1,7 @@
 -- Persistent objects of every kind of adapter, called by omniORB's and JacORB's clients by the reference that an earlier run of the server gave out.
 -- runs under: mare
+-- needs: plain
 local mare = require "mare"
-local proc = require "spec.support.proc"
 local runner = require "spec.orb_peers.pairs"
 local foreign = require "spec.support.foreign"
 local support = require "spec.support.poa"
@@ -57,7 +57,7 @@ local function run(port, f)
   end
   port = tonumber(broker:address():match ":(%d+)$")
   local fine, result = pcall(f, all)
-  broker:shutdown(20 * proc.slow)
+  broker:shutdown(20)
   if not fine then error(result, 0) end
   return result, port
 end

@@ -1,12 +1,13 @@
 -- mare ir, mare idl from, and mare call without IDL.
 -- runs under: mare
+-- needs: plain
 local mare = require "mare"
 local foreign = require "spec.support.foreign"
 local omninames = require "spec.support.omninames"
 local proc = require "spec.support.proc"
 local temporary = require "spec.support.temporary"
 
-local LIMIT = 30 * proc.slow
+local LIMIT = 30
 
 local function run(...)
   local r = proc.mare_command { ... }

@@ -1,4 +1,5 @@
 -- A client without IDL: it asks each object's server, or an interface repository, what the object can do.
+-- needs: plain
 local mare = require "mare"
 local orb = require "mare.orb"
 

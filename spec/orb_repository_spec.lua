@@ -1,4 +1,5 @@
 -- The Interface Repository that mare's servers have of what they loaded: every operation that reads, of every kind of definition.
+-- needs: plain
 local orb = require "mare.orb"
 local ior = require "mare.orb.giop.ior"
 

@@ -1,20 +1,17 @@
 -- mare with omniORB and JacORB over TLS, as client and as server, with certificates on both sides: what passes without TLS passes with it.
 -- runs under: mare
 -- runs alone
-local matrix = require "spec.orb_peers.matrix"
-local proc = require "spec.support.proc"
-local runner = require "spec.orb_peers.pairs"
+-- needs: plain
 local foreign = require "spec.support.foreign"
+local matrix = require "spec.orb_peers.matrix"
+local runner = require "spec.orb_peers.pairs"
 
 local marks = { ok = "yes", FAIL = "no", skip = "–" }
 local tls
 setup(function() tls = require "spec.orb_peers.tls".new() end)
 teardown(function() tls:remove() end)
 
--- Under sanitizers only what concerns them: mare's own halves with the nearest peer.
-local function concerns(pair)
-  return pair.table == 1 and not pair.control and (proc.config == "plain" or not pair.id:find "JacORB") and not pair.id:find "GlassFish"
-end
+local function concerns(pair) return pair.table == 1 and not pair.control and not pair.id:find "GlassFish" end
 
 local page = matrix.read()[1]
 
@@ -44,7 +41,7 @@ end)
 
 describe("a name and a password", function()
   it("let JacORB in, which says them once a connection", function()
-    local missing = proc.config ~= "plain" and "it concerns no sanitizer" or runner.missing "JacORB"
+    local missing = runner.missing "JacORB"
     if missing then return foreign.skip(missing) end
     local pair = { id = "JacORB → mare", client = "JacORB", server = "mare", tls = tls, serve = { "user=ann" }, options = { "user=ann" } }
     local rows = runner.run(pair)

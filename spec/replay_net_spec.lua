@@ -1,5 +1,6 @@
 -- Sockets in runs that can be repeated: mare run --seed. They reach each other, and nothing outside.
 -- runs under: mare
+-- needs: plain or asan
 local proc = require "spec.support.proc"
 local temporary = require "spec.support.temporary"
 

@@ -1,6 +1,7 @@
 -- needs: plain
 -- LuaSocket's own test suite over mare.socket; it comes from the distribution's source package. (That of copas has none for Lua 5.4.)
 -- runs under: mare
+-- runs first
 local net = require "mare.net"
 local proc = require "spec.support.proc"
 

@@ -1,5 +1,6 @@
 -- A process is what lua5.4 gives a script: each program here prints the same under both.
 -- runs under: mare
+-- needs: plain or asan
 local proc = require "spec.support.proc"
 
 -- Gives programs `show`, which prints values with addresses replaced.

@@ -1,11 +1,12 @@
 -- The example server as strangers see it: real sockets, well-behaved and other peers, and the page in a browser.
 -- runs under: mare
+-- needs: plain
 local mare = require "mare"
 local net, subprocess = require "mare.net", require "mare.subprocess"
 local proc = require "spec.support.proc"
 local browser = require "spec.support.browser"
 
-local LIMIT = 30 * proc.slow
+local LIMIT = 30
 
 local function start_as(command)
   command.stdin = "null"
@@ -274,7 +275,6 @@ describe("the web server", function()
 
   it("has a page that shows the loads live, and sorts", function()
     if not browser.find() then return pending("Chromium is not installed (tools/setup test)") end
-    if proc.config ~= "plain" then return pending("one configuration is enough for the page") end
     local page <close> = browser.open(("http://127.0.0.1:%d/"):format(server.port))
     page:wait "document.querySelectorAll('.card .rate').length == 2"
     page:wait "$('state').textContent == 'live'"
@@ -344,7 +344,7 @@ describe("the web server at its start and end", function()
   end)
 
   it("ends by TERM as by INT: what is being answered is answered in full", function()
-    local lines = ("9\n8\n7\n"):rep(100000 // proc.slow)
+    local lines = ("9\n8\n7\n"):rep(100000)
     local function ended(how, pause)
       local server = start("0", "2")
       local conn <close> = assert(net.connect("127.0.0.1", server.port))
