@@ -43,7 +43,7 @@ class Summary:
 def summary(values):
     logs = np.log(np.maximum(np.asarray(values, dtype=float), SMALLEST))
     mean = float(np.exp(logs.mean()))
-    if len(logs) < LEAST:
+    if len(logs) < LEAST or not np.isfinite(logs).all():  # of an infinite value nothing can be said but that
         return Summary(mean, None, None)
     pairs = paired.compare(np.column_stack([logs, np.zeros(len(logs))]))  # to one that is always 1
     return Summary(mean, float(np.exp(pairs.low[0, 1])), float(np.exp(pairs.high[0, 1])))

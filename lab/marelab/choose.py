@@ -316,7 +316,7 @@ def run(args) -> int:
             raise LabError(f"{place} {HOLDS}")
         result, used = measured(args, plan, place, rows)
     output.save(place / "choose.json", result)  # before anything else can go wrong
-    if not args.no_trace and not args.serve and result["stopped"] != blocks.INTERRUPTED:
+    if not args.no_trace and result["stopped"] != blocks.INTERRUPTED:
         result["explanation"] = explained(args, plan, used, place, result)
         output.save(place / "choose.json", result)
     report.write(place, place / "report.html")

@@ -26,7 +26,11 @@
     threads                 list: number, tid, allocations, bytes, frees, frees_of_others
     memory                  anonymous_peak_bytes, malloc_share (live peak over it; null if unknown), note (text or null)
     order                   impossible_steps, relaxed_waits: both 0 unless the trace is damaged or a ring
-    stacks                  list: number, bytes, frames (list of text), when stacks were sampled
+    stacks                  list, when stacks were sampled: number, bytes (both estimates of the whole), at_peak (of these bytes, those that lived at the peak), samples,
+                            frames (list of text)
+    grid                    blocks by size and lifetime, in classes that double: never (the class of what is never freed); operations, milliseconds, kinds
+                            (0 to 3: short, medium, long, never freed): lists of [class of size, class of lifetime, number, bytes]; class k is what is above 2^(k-1)
+                            and at most 2^k
 """
 
 import argparse
@@ -34,7 +38,7 @@ import csv
 import sys
 from pathlib import Path
 
-from marelab import format, native, output, pattern, programs, stacks
+from marelab import format, native, output, pattern, programs, stacks, units
 from marelab.errors import LabError
 
 EPILOG = """examples:
@@ -93,12 +97,12 @@ def run(args: argparse.Namespace) -> int:
 def describe(trace: format.Trace, process: str | None = None, short: float = 0.1, medium: float = 1.0, partial: bool = False,
              joint: str | Path | None = None) -> dict:
     """The description of one process of a trace; `joint` also writes the joint distribution that fit draws from."""
-    image = trace.image(process)
-    arguments = [str(image.file), "--short", str(round(short * 1000)), "--medium", str(round(medium * 1000))]
+    image, h = trace.image(process), trace.header
+    every = h["stack_every"] if isinstance(h["stack_every"], int) and h["stack_every"] > 0 else 1
+    arguments = [str(image.file), "--every", str(every), "--short", str(round(short * 1000)), "--medium", str(round(medium * 1000))]
     arguments += ["--partial"] if partial else []
     arguments += ["--joint", str(joint)] if joint else []
     measured = native.answer("describe", *arguments)
-    h = trace.header
     known = {
         "version": 1,
         "trace": {"folder": str(trace.folder), **{k: h.get(k) for k in ("command", "complete", "attached", "status", "limit_reached", "ring_events",
@@ -120,7 +124,7 @@ def memory(image: format.Image, live_peak: int) -> dict:
     share = min(live_peak / anonymous, 1.0) if anonymous else None
     note = None
     if share is not None and anonymous > 16 << 20 and share < 0.5:
-        note = (f"malloc sees {share:.0%} of this program's memory ({live_peak / 1e6:.1f} of {anonymous / 1e6:.1f} MB): "
+        note = (f"malloc sees {share:.0%} of this program's memory ({units.size(live_peak)} of {units.size(anonymous)}): "
                 "the rest it takes from the system itself (an allocator of its own, thread stacks, a garbage collector); "
                 "another malloc cannot change that part")
     return {"anonymous_peak_bytes": anonymous or None, "malloc_share": share, "note": note}
@@ -182,7 +186,7 @@ def notes(d: dict) -> list[tuple[str, str]]:
     if d["order"]["impossible_steps"]:
         rows.append(("note", f"{d['order']['impossible_steps']:,} steps are impossible: events are missing from this trace"))
     for s in d["stacks"][:5]:
-        rows.append(("stack", f"{s['number']:,} samples, {s['bytes']:,} bytes: " + " < ".join(s["frames"][:6])))
+        rows.append(("stack", f"{s['number']:,} allocations of {s['bytes']:,} bytes: " + " < ".join(s["frames"][:6])))
     return rows
 
 

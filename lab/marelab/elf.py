@@ -69,10 +69,17 @@ def read_segments(f, wide: bool, order: str, table: int, size: int, count: int) 
 
 def link_address(path: str, offset: int) -> int:
     """The address that the file itself gives to the byte at this offset; the offset where it gives none."""
+    return address_in(readable(path), offset)
+
+
+def readable(path: str) -> Elf | None:
     try:
-        found = read(path)
+        return read(path)
     except OSError:
-        found = None
+        return None
+
+
+def address_in(found: Elf | None, offset: int) -> int:
     for s in found.segments if found else ():
         if s.kind == LOAD and s.offset <= offset < s.offset + s.length:
             return offset - s.offset + s.address

@@ -1,12 +1,14 @@
 """Why an allocator comes out as it does: what the program allocates, from one trace of it. Explains the result of choose, never changes it.
 
-Four steps, each leaving what the next one reads, each left out with a word when it can't be done or would take too long:
-DIR/trace, DIR/description.json; a replay of the trace under the same allocators; DIR/fit.profile, if a synthetic workload resembles the trace; and
-DIR/study, a small experiment with that workload: twice the allocations, blocks touched once or filled.
+Steps, each left out with a word when it can't be done or would take too long: DIR/trace and DIR/description.json; a second trace, with stacks, for the places
+that allocate (apart, as taking stacks makes the program slower, which would change lifetimes); memory over time under each allocator; a replay of the trace under
+the same allocators; DIR/fit.profile, if a synthetic workload resembles the trace; and DIR/study, a small experiment with that workload: twice the
+allocations, blocks touched once or filled. Of a service there are the first two: it is traced under its load.
 """
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -15,7 +17,8 @@ from pathlib import Path
 
 from scipy import stats
 
-from marelab import analyse, describe, design, fit, output, pattern, progress, replay, results, study, trace, workload
+from marelab import (allocators, analyse, describe, design, fit, format, measure, memory, output, pattern, progress, replay, results, service, sites, study, trace,
+                     units, workload)
 from marelab.allocators import Allocator
 from marelab.errors import LabError
 from marelab.measure import Target
@@ -23,14 +26,17 @@ from marelab.measure import Target
 LIMIT = 512 << 20  # bytes of trace; a quick choice records 64 MiB
 SECONDS = 45.0  # for replay, fit and study together
 SLOWER = 20  # a traced run may take this many times the longest run, and a minute
+SAMPLES = 200_000  # allocations whose stacks are taken, about
+WATCHED = 20.0  # seconds for looking at memory over time
 
 
 def explain(goal: Target, used: list[Allocator], place: Path, result: dict, quick: bool = False) -> dict:
     """Records, describes, and puts into sentences; where that fails, a result with `problem`."""
     progress.note("tracing it once, to explain the result")
-    longest = max((a["typical"] for a in result["standings"]["wall"]["allocators"]), default=1.0)
+    runs = [a["typical"] for a in result["standings"].get("wall", {"allocators": []})["allocators"]]
+    limit, timeout = 64 << 20 if quick else LIMIT, 60 + SLOWER * max(runs, default=1.0)
     try:
-        recorded = record(goal, place / "trace", 64 << 20 if quick else LIMIT, 60 + SLOWER * longest)
+        recorded = record(goal, place / "trace", limit, timeout)
         description = describe.describe(recorded, partial=True)
     except LabError as error:
         return {"problem": f"No trace: {error}"}
@@ -38,9 +44,55 @@ def explain(goal: Target, used: list[Allocator], place: Path, result: dict, quic
         return {"problem": "No trace: the traced program did not end in time"}
     output.save(place / "description.json", description, None)
     e = {"description": description, "sentences": sentences(description), "problem": None, "replay": None, "fit": None, "study": None}
+    e["sites"] = allocating(goal, description, place / "sites", limit, timeout)
+    e["sentences"] += site_sentences(e["sites"])
+    if is_service(goal):
+        return e
+    e["memory"] = watched(goal, used)
     if not quick and description["allocations"]["number"]:
         further(e, recorded, used, place, result)
     return e
+
+
+def is_service(goal: Target) -> bool:
+    return isinstance(goal, service.Service)
+
+
+# ---- places, and memory over time ----
+
+def allocating(goal: Target, description: dict, folder: Path, limit: int, timeout: float) -> dict:
+    """Where it allocates, from a trace with stacks, which is not kept."""
+    if not description["allocations"]["number"]:
+        return {"left_out": "it allocates nothing"}
+    progress.note("tracing it with stacks, to find the places that allocate")
+    try:
+        found = sites.of_trace(record(goal, folder, limit, timeout, stacks=1 + description["allocations"]["number"] // SAMPLES))
+        return found or {"left_out": "its trace has no stacks"}
+    except LabError as error:
+        return {"left_out": str(error)}
+    except subprocess.TimeoutExpired:
+        return {"left_out": "traced with stacks it did not end in time"}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def watched(goal: Target, used: list[Allocator]) -> dict:
+    progress.note("looking at its memory over time under each allocator")
+    try:
+        return {"left_out": None, "by": memory.over_time(goal, used, WATCHED)}
+    except (LabError, OSError) as error:
+        return {"left_out": str(error)}
+
+
+def site_sentences(found: dict) -> list[str]:
+    if "left_out" in found:
+        return [f"No picture of the places that allocate: {found['left_out']}."]
+    out, rows = [], sites.table(found)
+    for k, what in ((0, "Most allocations are made by"), (2, "Most of the memory in use at its peak was allocated by")):
+        first = sorted((r for r in rows if r["shares"][k] > 0.02), key=lambda r: -r["shares"][k])[:3]
+        if first:
+            out.append(what + " " + "; ".join(f"{sites.spoken(r)}: {units.share(r['shares'][k])}" for r in first) + ".")
+    return out
 
 
 def further(e: dict, recorded, used: list[Allocator], place: Path, result: dict) -> None:
@@ -145,12 +197,14 @@ def studied(e: dict, recorded, used: list[Allocator], place: Path, result: dict,
 
 # ---- the trace ----
 
-def record(goal: Target, folder: Path, limit: int, timeout: float):
+def record(goal: Target, folder: Path, limit: int, timeout: float, stacks: int = 0) -> format.Trace:
     """A trace of the target, in a session of its own, so that all of it can be ended when it takes too long."""
+    if is_service(goal):
+        return record_service(goal, folder, limit, stacks)
     argv = ["taskset", "-c", goal.cpus, *goal.argv] if goal.cpus else list(goal.argv)
     with open(goal.stdin or os.devnull, "rb") as stdin, tempfile.NamedTemporaryFile("w+") as leader:
         try:
-            return trace.record(argv, folder, limit=limit, stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=timeout,
+            return trace.record(argv, folder, limit=limit, stacks=stacks, stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=timeout,
                                 start_new_session=True, preexec_fn=lambda: Path(leader.name).write_text(str(os.getpid())))
         except (subprocess.TimeoutExpired, KeyboardInterrupt):
             with contextlib.suppress(OSError, ValueError):
@@ -158,33 +212,33 @@ def record(goal: Target, folder: Path, limit: int, timeout: float):
             raise
 
 
-def share(x: float) -> str:
-    return f"{x * 100:.1f} %" if x < 0.1 or x > 0.995 and x < 1 else f"{x * 100:.0f} %"
-
-
-def thousands(n: int) -> str:
-    return f"{n:,}".replace(",", " ")
+def record_service(goal: service.Service, folder: Path, limit: int, stacks: int) -> format.Trace:
+    """The service under its load, once, with the tracer in front of it."""
+    run = measure.once(goal, allocators.AS_IS, wrap=trace.in_front(folder, limit=limit, stacks=stacks))
+    if run.problem():
+        raise LabError(f"under the tracer {run.problem()}", code=1)
+    return format.load(folder)
 
 
 def sentences(d: dict) -> list[str]:
-    a, live, kept = d["allocations"], d["live"], d["retention"]
+    a, live, kept, share = d["allocations"], d["live"], d["retention"], units.share
     if not a["number"]:
         return ["The trace holds no allocation."]
-    out = [f"{thousands(a['number'])} allocations of {a['mean']:.0f} bytes on average ({a['megabytes']:.1f} MB in all) in {d['seconds']:.2f} s, of "
-           f"{thousands(a['distinct_sizes'])} distinct sizes; the ten most frequent make up {share(a['top_ten_share'])}."]
+    out = [f"In {units.seconds(d['seconds'])} it asks for memory {units.count(a['number'])} times, {units.size(a['bytes'])} in all, {units.size(a['mean'])} on average. "
+           f"It asks for {units.count(a['distinct_sizes'])} different sizes; the ten most frequent make up {share(a['top_ten_share'])}."]
     routines = [f"{n} {share(r['share'])}" for n, r in sorted(a["routines"].items(), key=lambda i: -i[1]["share"]) if r["number"]]
-    out.append(f"By routine: {', '.join(routines)}.")
-    limits = kept["limits_seconds"]
-    out.append(f"{share(kept['short']['share'])} are freed within {limits[0]:g} s, {share(kept['medium']['share'])} later but within {limits[1]:g} s, "
+    out.append(f"By function: {', '.join(routines)}.")
+    limits = [units.seconds(s) for s in kept["limits_seconds"]]
+    out.append(f"{share(kept['short']['share'])} of the blocks are freed within {limits[0]}, {share(kept['medium']['share'])} later but within {limits[1]}, "
                f"{share(kept['long']['share'])} later still or never. "
-               f"At most {live['peak_bytes'] / 2**20:.1f} MiB are in use at a time, in {thousands(live['peak_blocks'])} blocks.")
+               f"At most {units.size(live['peak_bytes'])} are in use at a time, in {units.count(live['peak_blocks'])} blocks.")
     out.append(f"Long-lived blocks {pattern.WORDS[d['pattern']['name']]}: {d['pattern']['reason']}.")
     crossed = d["frees"]["by_another_thread_share"]
     if crossed and crossed > 0.005:
         out.append(f"{share(crossed)} of the blocks are freed by another thread than allocated them: there allocators differ most.")
     note = (d.get("memory") or {}).get("note")
     if note:
-        out.append(note)
+        out.append(f"{note[0].upper()}{note[1:]}.")
     if d["trace"].get("limit_reached"):
         out.append("The trace ends at its limit on disk, before the program did; what follows from its end is left out.")
     return out

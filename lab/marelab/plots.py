@@ -11,15 +11,20 @@ import matplotlib.ticker  # noqa: E402
 import numpy as np  # noqa: E402
 from scipy import stats as sp  # noqa: E402
 
+from marelab import units  # noqa: E402
+
 # Okabe and Ito's palette, which colour-blind readers can tell apart
-PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666", "#8B5A2B", "#000000", "#AA3377"]
+# the page has lighter ones for the dark (--c0 …)
+PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#c98500", "#3a9bd6", "#666666", "#8b5a2b", "#000000", "#aa3377"]
 MARKERS = "osD^vPX*<>"
+MOST_SIZES = 1000  # lines in the figure of sizes
 STYLE = {"svg.fonttype": "none", "font.family": "sans-serif", "font.size": 9.5, "axes.spines.top": False, "axes.spines.right": False,
          "axes.edgecolor": "#888888", "axes.labelcolor": "#333333", "xtick.color": "#333333", "ytick.color": "#333333", "text.color": "#333333",
          "axes.grid": True,
          "grid.color": "#e6e6e6", "grid.linewidth": 0.8, "axes.axisbelow": True, "legend.frameon": False, "figure.dpi": 96}
 
-VARIABLES = {"#333333": "--ink", "#888888": "--soft", "#777777": "--soft", "#999999": "--soft", "#e6e6e6": "--line", "#dcefe6": "--band", "#ffffff": "--paper", "#000000": "--ink"}
+VARIABLES = {"#333333": "--ink", "#888888": "--soft", "#777777": "--soft", "#999999": "--soft", "#e6e6e6": "--line", "#dcefe6": "--band", "#ffffff": "--paper", "#000000": "--ink",
+             "#8a94a3": "--soft"} | {c: f"--c{i}" for i, c in enumerate(PALETTE) if c != "#000000"}
 
 
 def colours(names: list[str]) -> dict[str, str]:
@@ -60,7 +65,7 @@ def log_axis(axis, low: float, high: float) -> None:
 def ratio_dots(lines: list[dict], margin: float | None, label: str, colour: dict[str, str], present: str | None = None) -> str:
     """Ratio to the best with its interval, one line per allocator; the band is what does not matter."""
     with plt.rc_context(STYLE):
-        fig, ax = plt.subplots(figsize=(6.8, 0.42 * len(lines) + 0.9))
+        fig, ax = plt.subplots(figsize=(5.2, 0.42 * len(lines) + 0.9))
         if margin:
             ax.axvspan(1, 1 + margin, color="#dcefe6", zorder=0, lw=0)
         ax.axvline(1, color="#777777", lw=1)
@@ -82,7 +87,7 @@ def front(time: list[dict], memory: list[dict], on_front: list[str], colour: dic
     mem = {x["name"]: x for x in memory}
     marker = markers(list(colour))
     with plt.rc_context(STYLE):
-        fig, ax = plt.subplots(figsize=(6.8, 3.9))
+        fig, ax = plt.subplots(figsize=(5.0, 3.7))
         for x in time:
             y = mem[x["name"]]
             ax.errorbar(
@@ -101,7 +106,7 @@ def front(time: list[dict], memory: list[dict], on_front: list[str], colour: dic
             )
         ax.set_xlabel(f"{units[0]}, times the best")
         ax.set_ylabel(f"{units[1]}, times the best")
-        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncol=3, fontsize=8.5, columnspacing=1.2, handletextpad=0.4)
         return svg(fig, "time against memory; filled: nobody beats it in both")
 
 
@@ -110,7 +115,7 @@ def search(candidates: list[dict], by: list[str], words: dict[str, str], final: 
     found = [c for c in candidates if all(r in c for r in by)]
     marker = markers(list(colour))
     with plt.rc_context(STYLE):
-        fig, ax = plt.subplots(figsize=(6.8, 3.9))
+        fig, ax = plt.subplots(figsize=(5.0, 3.7))
         rest = [c for c in found if c["name"] not in final]
         ax.plot([c[by[0]] for c in rest], [c[by[1]] for c in rest], "o", ms=4, mfc="none", mec="#8a94a3", mew=1, ls="", label="others")
         for c in found:
@@ -120,37 +125,8 @@ def search(candidates: list[dict], by: list[str], words: dict[str, str], final: 
         ax.axhline(1, lw=0.8, color="#8a94a3")
         ax.set_xlabel(f"{words[by[0]]}, times today's")
         ax.set_ylabel(f"{words[by[1]]}, times today's")
-        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncol=3, fontsize=8.5, columnspacing=1.2, handletextpad=0.4)
         return svg(fig, "all candidates of the search")
-
-
-def over_time(lines: dict[str, list[list[tuple[float, float]]]], xlabel: str, ylabel: str, colour: dict[str, str]) -> str:
-    """Each run as a thin line, one colour for an allocator."""
-    with plt.rc_context(STYLE):
-        fig, ax = plt.subplots(figsize=(6.8, 3.4))
-        for name, several in lines.items():
-            for i, points in enumerate(several):
-                ax.plot(*zip(*points), color=colour[name], lw=0.9, alpha=0.6, label=name if i == 0 else None)
-        ax.set_xlabel(xlabel)
-        ax.set_ylabel(ylabel)
-        ax.set_ylim(bottom=0)
-        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        return svg(fig, f"{ylabel} over time")
-
-
-def runs(values: dict[str, list[float]], label: str, colour: dict[str, str]) -> str:
-    """Every run, block by block: shows the machine's mood, which the pairing takes out."""
-    marker = markers(list(colour))
-    with plt.rc_context(STYLE):
-        fig, ax = plt.subplots(figsize=(6.8, 3.0))
-        for n, v in values.items():
-            ax.plot(range(1, len(v) + 1), v, marker=marker[n], ms=4, lw=1, color=colour[n], label=n)
-        ax.set_xlabel("block")
-        ax.set_ylabel(label)
-        ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.set_ylim(bottom=0)
-        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        return svg(fig, f"{label}, every run")
 
 
 def means(tables: dict[str, dict], by: str, label: str, colour: dict[str, str], log: bool) -> str:
@@ -193,39 +169,19 @@ def residuals(values: np.ndarray, label: str) -> str:
         return svg(fig, f"residuals of {label}")
 
 
-def curve(x: list[float], y: list[float], xlabel: str, ylabel: str, fill: bool = True, step: bool = False) -> str:
-    with plt.rc_context(STYLE):
-        fig, ax = plt.subplots(figsize=(6.8, 2.5))
-        if step:
-            ax.step(x, y, where="post", color=PALETTE[0], lw=1.2)
-        else:
-            ax.plot(x, y, color=PALETTE[0], lw=1.2)
-        if fill:
-            ax.fill_between(x, y, step="post" if step else None, color=PALETTE[0], alpha=0.12, lw=0)
-        ax.set_xlabel(xlabel)
-        ax.set_ylabel(ylabel)
-        ax.set_ylim(bottom=0)
-        return svg(fig, f"{ylabel} over {xlabel}")
-
-
 def sizes(size: list[int], number: list[int]) -> str:
     """How many allocations of each size, as the study's distribution figures."""
     with plt.rc_context(STYLE):
-        fig, ax = plt.subplots(figsize=(6.8, 2.5))
+        fig, ax = plt.subplots(figsize=(5.2, 2.4))
+        if len(size) > MOST_SIZES:  # together in sixteenths of an octave
+            at = np.round(np.log2(np.maximum(size, 1)) * 16)
+            size, number = (2 ** (np.unique(at) / 16)).tolist(), [float(np.sum(np.array(number)[at == a])) for a in np.unique(at)]
         ax.vlines(size, 0, np.array(number) / max(1, sum(number)) * 100, color=PALETTE[0], lw=1.4)
         ax.set_xscale("log", base=2)
         ax.set_xlabel("bytes asked for")
         ax.set_ylabel("% of allocations")
         ax.set_ylim(bottom=0)
-        ticks = [t for t in (2**i for i in range(0, 41, 2)) if min(size) / 2 <= t <= max(size) * 2]
-        ax.set_xticks(ticks, [short(t) for t in ticks])
+        ticks = [t for t in (2**i for i in range(0, 41, 3)) if min(size) / 2 <= t <= max(size) * 2]
+        ax.set_xticks(ticks, [units.size(t) for t in ticks])
         ax.minorticks_off()
         return svg(fig, "sizes")
-
-
-def short(n: float) -> str:
-    for unit in ("", "K", "M", "G"):
-        if n < 1024:
-            return f"{n:.0f}{unit}"
-        n /= 1024
-    return f"{n:.0f}T"

@@ -1,13 +1,14 @@
 """`mare lab report`: one self-contained page of a result. All text is escaped by the template engine; all figures are inside the file."""
 
-import csv
+import functools
 import shlex
 from pathlib import Path
 
 import jinja2
 import numpy as np
+from markupsafe import Markup
 
-from marelab import analyse, answer, env, output, paste, plots, rank, responses, results
+from marelab import analyse, answer, charts, env, output, paste, plots, rank, responses, results, units
 
 TEMPLATES = Path(__file__).with_name("templates")
 EPILOG = "Writes DIR/report.html, or the file named with -o. The page needs no network and no other file.\n"
@@ -28,19 +29,26 @@ def number(x, digits: int = 3) -> str:
     if x != 0 and (abs(x) >= 1e7 or abs(x) < 1e-4):
         return f"{x:.{digits - 1}e}"
     decimals = max(0, digits - 1 - int(np.floor(np.log10(abs(x))))) if x else 0
-    return f"{x:,.{decimals}f}".replace(",", " ")
+    return units.typeset(f"{x:,.{decimals}f}")
 
 
 def said(sentence: str) -> str:
-    """A sentence for the page: a number stays on the line of its per cent sign."""
-    return sentence[:1].upper() + sentence[1:].replace(" %", "\u00a0%")
+    """A sentence for the page: with a capital letter, and numbers in one way."""
+    return units.typeset(sentence[:1].upper() + sentence[1:])
+
+
+def measured(write, x) -> str:
+    return "–" if x is None else units.typeset(write(x))
 
 
 def engine() -> jinja2.Environment:
     loader = jinja2.FileSystemLoader(TEMPLATES)
     e = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-    e.filters.update(number=number, words=shlex.join, percent=lambda x, d=1: "–" if x is None else f"{x * 100:.{d}f}\u00a0%", said=said,
-                     p=analyse.p_text, mib=lambda k: number(k / 1024))
+    e.globals["source"] = lambda name: Markup((TEMPLATES / name).read_text())
+    e.filters.update(number=number, words=shlex.join, percent=lambda x, d=1: "–" if x is None else f"{x * 100:.{d}f}\u00a0%", said=said, p=analyse.p_text,
+                     mib=lambda k: number(k / 1024), typeset=lambda text: units.typeset(str(text)))
+    for name in ("count", "size", "share", "seconds"):
+        e.filters[name] = functools.partial(measured, getattr(units, name))
     return e
 
 
@@ -55,17 +63,14 @@ def choose_page(r: results.Results) -> tuple[str, dict]:
     other = responses.other(main, responses.of(result))
     time, space = (other, main) if main in ("peak", "idle") else (main, other)
     figures["front"] = plots.front(s[time]["allocators"], s[space]["allocators"], result["front"], colour, (responses.NAMES[time], responses.NAMES[space]))
-    cube = r.cube(responses.COLUMNS[main])[:, 0, :]
-    unit, scale = responses.UNITS[main]
-    figures["runs"] = plots.runs({n: (cube[:, i] * scale).tolist() for i, n in enumerate(r.allocators)}, f"{responses.NAMES[main]}, {unit}", colour)
-    figures["memory"] = memory_figure(r, colour)
     if result.get("tuning"):
         figures["search"] = plots.search(result["tuning"]["candidates"], result["tuning"]["responses"], responses.NAMES, list(colour), colour)
     by = {k: {x["name"]: x for x in v["allocators"]} for k, v in s.items()}
     for x in s[main]["allocators"]:
         x["tag"] = answer.tag(x, result)
-    page = {"r": result, "figures": figures, "by": by, "names": responses.NAMES, "keys": responses.of(result), "head": table_head, "figure": answer.figure, "machine": result["machine"], "explanation": explained(result),
-            "load": load_of(r), "paste": paste.lines(result), "legend": answer.legend(result)}
+    page = {"r": result, "figures": figures, "by": by, "names": responses.NAMES, "keys": responses.of(result), "head": table_head, "figure": answer.figure,
+            "machine": result["machine"], "explanation": explained(result), "charts": output.finite(charts.of_choice(r)), "load": load_of(r),
+            "paste": paste.lines(result), "legend": answer.legend(result)}
     return engine().get_template("choose.html").render(page), result
 
 
@@ -74,18 +79,6 @@ def table_head(key: str) -> tuple[str, str]:
     heads = {"request": ("requests", "per second"), "request-cpu": ("CPU time,", "µs a request"), "p50": ("median,", "ms"), "p99": ("99 in 100,", "ms"),
              "p999": ("999 in 1000,", "ms"), "idle": ("memory after,", "MiB")}
     return heads.get(key) or (responses.NAMES[key], responses.UNITS[key][0])
-
-
-def memory_figure(r: results.Results, colour) -> str | None:
-    """A service's memory over time, every run."""
-    path = r.place / "memory.csv"
-    if not path.exists():
-        return None
-    lines: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for row in csv.reader(path.read_text().splitlines()):
-        if len(row) == 4 and row[1] in r.allocators:
-            lines.setdefault((row[1], row[0]), []).append((float(row[2]), float(row[3]) / 1024))
-    return plots.over_time({n: [v for (a, _), v in lines.items() if a == n] for n in r.allocators}, "s since the start", "memory, MiB", colour)
 
 
 def load_of(r: results.Results) -> dict:
@@ -100,22 +93,17 @@ def explained(result: dict) -> dict | None:
     e = result.get("explanation")
     if not e:
         return None
-    e = {"problem": None, "sentences": [], "replay": None, "fit": None, "study": None, **e}  # steps that were not come to
+    e = {"problem": None, "sentences": [], "description": None, "replay": None, "fit": None, "study": None, "figures": {}, "classes": [], "places": [],
+         "found": None, **e}  # steps that were not come to
     d = e.get("description")
     if not d:
         return e
     figures = {}
     if d.get("sizes", {}).get("size"):
         figures["sizes"] = plots.sizes(d["sizes"]["size"], d["sizes"]["number"])
-    # the clock of a trace is coarse: a short program is shown over its operations
-    clock, curve = ("seconds", "curve") if d["seconds"] >= 2 else ("operations", "curve_operations")
-    live = d.get("live", {}).get(curve)
-    if live and live.get(clock):
-        figures["live"] = plots.curve(live[clock], [b / 2**20 for b in live["bytes"]], clock, "live MiB", step=True)
-    long = d.get("long_lived", {}).get("cumulative")
-    if long:
-        figures["long"] = plots.curve(list(range(len(long))), long, "thousands of calls", "long-lived so far", fill=False)
-    return {**e, "figures": figures}
+    found = e.get("sites")
+    return {**e, "figures": figures, "classes": charts.classes(d), "places": charts.places(found),
+            "found": found if found and "left_out" not in found else None}
 
 
 # ---- study ----

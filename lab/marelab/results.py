@@ -72,8 +72,9 @@ def numbers(frame: pd.DataFrame, columns, place: Path) -> pd.DataFrame:
         if c not in frame:
             raise LabError(f"{place}/runs.csv: line 1: there is no column '{c}', which the results name as a response; the folder is damaged")
         frame[c] = pd.to_numeric(frame[c], errors="coerce").clip(lower=responses.floor(c))
-        if frame[c].isna().any():
-            raise LabError(f"{place}/runs.csv: row {frame.index[frame[c].isna()][0] + 1}: {c} is no number")
+        bad = ~np.isfinite(frame[c].astype(float))
+        if bad.any():
+            raise LabError(f"{place}/runs.csv: row {frame.index[bad][0] + 1}: {c} is no number")
     return frame
 
 

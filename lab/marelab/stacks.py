@@ -1,14 +1,13 @@
-"""Names for sampled stacks: addresses -> function (file), by the memory map that the launcher copied and binutils' addr2line where that is here."""
+"""Names for sampled stacks: addresses -> function (file), by the memory map that the launcher copied and the files' own symbols (symbols.py)."""
 
 import bisect
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
-from marelab import elf
+from marelab import elf, symbols
 
 LINE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) \S*x\S* ([0-9a-f]+) \S+ \d+ +(/.*)")
+UNKNOWN = "code that is in no file"  # made while the program ran, or of an object that was unloaded
 
 
 def read_maps(path: Path) -> list[tuple[int, int, int, str]]:
@@ -21,30 +20,33 @@ def read_maps(path: Path) -> list[tuple[int, int, int, str]]:
     return sorted(rows)
 
 
-def look_up(file: str, addresses: list[int]) -> list[str]:
-    """Function names, by addr2line; the file and address where there is none."""
-    plain = [f"{Path(file).name}+{a:#x}" for a in addresses]
-    if not shutil.which("addr2line") or not Path(file).exists():
-        return plain
-    r = subprocess.run(["addr2line", "-f", "-C", "-e", file], input="\n".join(f"{a:#x}" for a in addresses), capture_output=True, text=True)
-    lines = r.stdout.splitlines()
-    if r.returncode != 0 or len(lines) != 2 * len(addresses):
-        return plain
-    return [p if name == "??" else f"{name} ({Path(file).name})" for name, p in zip(lines[::2], plain)]
+class Namer:
+    """Addresses of one process; `files` are those that were asked for a name, with how often."""
+
+    def __init__(self, maps: Path | None):
+        self.rows = read_maps(maps) if maps and maps.is_file() else []
+        self.starts = [r[0] for r in self.rows]
+        self.files: dict[str, int] = {}
+
+    def names(self, addresses: set[int]) -> dict[int, str]:
+        """A return address belongs to the call before it."""
+        found = {a: f"{a:#x}" for a in addresses}
+        asked: dict[str, list[tuple[int, int]]] = {}
+        for address in addresses:
+            i = bisect.bisect_right(self.starts, address) - 1
+            if i >= 0 and address < self.rows[i][1]:
+                start, _, offset, file = self.rows[i]
+                asked.setdefault(file, []).append((address, address - start + offset))
+        for file, offsets in asked.items():
+            self.files[file] = len(offsets)
+            head = elf.readable(file)
+            pairs = [(a, elf.address_in(head, at) - 1) for a, at in offsets]
+            found.update(zip((a for a, _ in pairs), symbols.look_up(file, [where for _, where in pairs])))
+        keys = list(found)
+        return dict(zip(keys, symbols.demangled([found[k] for k in keys])))
 
 
 def named(stacks: list[dict], maps: Path | None) -> list[dict]:
-    """The stacks with `frames` (text) for their addresses; a return address belongs to the call before it."""
-    rows = read_maps(maps) if maps and maps.is_file() else []
-    starts = [r[0] for r in rows]
-    names: dict[int, str] = {}
-    asked: dict[str, list[tuple[int, int]]] = {}
-    for address in {a for s in stacks for a in s["addresses"]}:
-        i = bisect.bisect_right(starts, address) - 1
-        names[address] = f"{address:#x}"
-        if i >= 0 and address < rows[i][1]:
-            start, _, offset, file = rows[i]
-            asked.setdefault(file, []).append((address, elf.link_address(file, address - start + offset) - 1))
-    for file, pairs in asked.items():
-        names.update(zip((a for a, _ in pairs), look_up(file, [where for _, where in pairs])))
-    return [{"number": s["number"], "bytes": s["bytes"], "frames": [names[a] for a in s["addresses"]]} for s in stacks]
+    """The stacks with `frames` (text) in the place of their addresses."""
+    names = Namer(maps).names({a for s in stacks for a in s["addresses"]})
+    return [{**{k: v for k, v in s.items() if k != "addresses"}, "frames": [names[a] for a in s["addresses"]]} for s in stacks]

@@ -15,7 +15,7 @@ from marelab.errors import LabError
 EPILOG = """examples:
   mare lab trace -- ./service --port 80         into ./service.trace
   mare lab trace -o t --ring 1000000 -- ./app   only the last million events
-  mare lab trace -o t --stacks 100 -- ./app     every hundredth allocation with its stack"""
+  mare lab trace -o t --stacks 100 -- ./app     one allocation in a hundred with its stack"""
 
 LIMIT = 2 << 30
 LEAST_ROOM = 64 << 20
@@ -41,7 +41,7 @@ def add_recording(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace the trace that is there")
     parser.add_argument("--limit", type=size, metavar="SIZE", help="stop recording at this size on disk (default: 2G, or half of what is free)")
     parser.add_argument("--ring", type=positive, metavar="N", help="keep only the last N events, in memory until the end")
-    parser.add_argument("--stacks", type=positive, metavar="N", help="record the stack of each Nth allocation")
+    parser.add_argument("--stacks", type=positive, metavar="N", help="record the stack of each Nth allocation on average, and of each of 32 KiB and more")
     parser.add_argument("--json", action="store_true", help="print the trace's header")
 
 
@@ -88,9 +88,7 @@ def write(command: list[str], folder: Path, unstarted: str, argv: list[str] = ()
           **popen) -> format.Trace:
     """Runs the launcher, which writes into `folder`."""
     folder = make_folder(folder, force)
-    limit = room(folder, limit, ring)
-    ended = launch([*command, "--out", str(folder.resolve()), "--limit", str(limit), "--ring", str(ring), "--stacks", str(stacks),
-                    *(["--", *argv] if argv else [])], **popen)
+    ended = launch([*written(command, folder, limit, ring, stacks), *(["--", *argv] if argv else [])], **popen)
     if ended == 125 and not (folder / "trace.json").exists():
         folder.rmdir()
         raise LabError("the trace could not be made; see above", code=1)
@@ -100,6 +98,15 @@ def write(command: list[str], folder: Path, unstarted: str, argv: list[str] = ()
     if ended == 127 and not trace.header["processes"]:
         raise LabError(unstarted, code=1)
     return trace
+
+
+def in_front(folder: Path, *, limit: int, stacks: int) -> list[str]:
+    """Makes the folder; what to put before the words of a program that somebody else starts, so that it is traced into it."""
+    return [*written([native.path("launcher"), "--library", library()], make_folder(folder, False), limit, 0, stacks), "--"]
+
+
+def written(command: list[str], folder: Path, limit: int | None, ring: int, stacks: int) -> list[str]:
+    return [*command, "--out", str(folder.resolve()), "--limit", str(room(folder, limit, ring)), "--ring", str(ring), "--stacks", str(stacks)]
 
 
 def launch(command: list[str], timeout: float | None = None, **popen) -> int:

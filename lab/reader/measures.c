@@ -13,7 +13,7 @@
 
 typedef struct ms_pending {
   int depth;
-  struct { lv_block block; int known; uint64_t address; } of[MS_PENDING];
+  struct { lv_block block, sample; int known, sampled; uint64_t address; } of[MS_PENDING];
 } ms_pending;
 
 ms_measures *ms_new(uint32_t short_ms, uint32_t medium_ms, const ph_phases *phases)
@@ -26,11 +26,11 @@ ms_measures *ms_new(uint32_t short_ms, uint32_t medium_ms, const ph_phases *phas
   m->matrix_step = 1;
   m->sizes.most = 2000000;
   jt_start(&m->joint, phases);
-  m->stacks.most = 100000;
   m->live = lv_new();
+  m->sites = st_new();
   ct_curve_start(&m->by_time, 1000);
   ct_curve_start(&m->by_operation, 1);
-  if (!ph_start(&m->turns) || !m->live) { ms_free(m); return NULL; }
+  if (!ph_start(&m->turns) || !m->live || !m->sites) { ms_free(m); return NULL; }
   return m;
 }
 
@@ -41,10 +41,9 @@ void ms_free(ms_measures *m)
   ct_free(&m->sizes);
   jt_free(&m->joint);
   ph_free(&m->turns);
-  ct_free(&m->stacks);
+  st_free(m->sites);
   for (unsigned i = 0; i <= MTR_MAX_STREAM; i++) free(m->pending[i]);
   free(m->long_blocks);
-  free(m->frames);
   free(m);
 }
 
@@ -118,6 +117,7 @@ static void die(ms_measures *m, const lv_block *b, unsigned end, uint32_t by, ui
   m->life_bytes[ct_class(bytes)]++;
   add(&m->retention[kind], b->size);
   if (kind == MS_LONG) count_long(m, b);
+  gr_died(&m->grid, b->size, life, ms, kind);
   count_matrix(m, b->operation, octave < MS_NEVER_OCTAVE ? octave : MS_NEVER_OCTAVE - 1);
   count_joint(m, b, end, by, life, next);
 }
@@ -128,6 +128,7 @@ static void outlive(void *data, const lv_block *b)
   add(&m->never, b->size);
   add(&m->retention[MS_LONG], b->size);
   count_long(m, b);
+  gr_outlived(&m->grid, b->size);
   count_matrix(m, b->operation, MS_NEVER_OCTAVE);
   count_joint(m, b, JT_NEVER, b->thread, 0, 0);
 }
@@ -141,31 +142,12 @@ static void changed(ms_measures *m, uint64_t now_us)
     m->peak_blocks = m->live_blocks;
     m->peak_us = now_us;
     m->peak_operation = m->operations;
+    st_peak(m->sites);
   }
   ph_note(&m->turns, m->operations + 1, m->live_bytes);
   if (m->live_blocks > m->most_blocks) m->most_blocks = m->live_blocks;
   ct_curve_set(&m->by_time, now_us > m->by_time.last * m->by_time.step ? now_us : m->by_time.last * m->by_time.step, m->live_bytes, m->live_blocks);
   ct_curve_set(&m->by_operation, m->operations, m->live_bytes, m->live_blocks);
-}
-
-static void sample(ms_measures *m, const rd_event *e)
-{
-  uint64_t hash = UINT64_C(14695981039346656037);
-  for (unsigned i = 0; i < e->frames; i++) hash = (hash ^ e->stack[i]) * UINT64_C(1099511628211);
-  size_t before = m->stacks.count;
-  need(m, ct_add(&m->stacks, hash, 1, e->size));
-  if (m->stacks.count == before) return;
-  while (m->frame_count + e->frames + 2 > m->frame_room) {
-    size_t room = m->frame_room ? m->frame_room * 2 : 4096;
-    uint64_t *more = realloc(m->frames, room * sizeof *more);
-    if (!more) { m->out_of_memory = 1; return; }
-    m->frames = more;
-    m->frame_room = room;
-  }
-  m->frames[m->frame_count++] = hash;
-  m->frames[m->frame_count++] = e->frames;
-  memcpy(m->frames + m->frame_count, e->stack, e->frames * sizeof *e->stack);
-  m->frame_count += e->frames;
 }
 
 static void be_born(ms_measures *m, const rd_event *e, unsigned routine, uint32_t thread, int continues)
@@ -190,7 +172,7 @@ static void be_born(ms_measures *m, const rd_event *e, unsigned routine, uint32_
   m->live_blocks++;
   m->threads[thread].allocations++;
   m->threads[thread].bytes += e->size;
-  if (e->frames) sample(m, e);
+  if (e->frames) need(m, st_born(m->sites, e));
 }
 
 static void allocate(ms_measures *m, const rd_event *e, unsigned routine, uint32_t thread)
@@ -203,7 +185,7 @@ static void allocate(ms_measures *m, const rd_event *e, unsigned routine, uint32
 
 static void release(ms_measures *m, const rd_event *e, uint32_t thread)
 {
-  lv_block b;
+  lv_block b, sample;
   m->frees++;
   m->threads[thread].frees++;
   if (!e->address) {
@@ -211,6 +193,7 @@ static void release(ms_measures *m, const rd_event *e, uint32_t thread)
     return;
   }
   if (e->label) m->free_labels[(e->label - 1) & 1]++;
+  if (st_take(m->sites, e->address, &sample)) st_end(m->sites, &sample);
   if (!lv_take(m->live, e->address, &b)) {
     m->unknown++;
     m->operations++;
@@ -236,6 +219,7 @@ static void begin_realloc(ms_measures *m, const rd_event *e)
   if (p->depth == MS_PENDING) { m->impossible++; p->depth--; }
   p->of[p->depth].address = e->address;
   p->of[p->depth].known = lv_take(m->live, e->address, &p->of[p->depth].block);
+  p->of[p->depth].sampled = st_take(m->sites, e->address, &p->of[p->depth].sample);
   p->depth++;
 }
 
@@ -256,9 +240,11 @@ static void end_realloc(ms_measures *m, const rd_event *e, uint32_t thread)
     m->realloc_failed++;
     m->failed++;
     if (known) put_back(m, old);
+    if (p->of[p->depth].sampled) need(m, st_put_back(m->sites, &p->of[p->depth].sample));
     return;
   }
   m->reallocs++;
+  if (p->of[p->depth].sampled) st_end(m->sites, &p->of[p->depth].sample);
   if (!known) m->unknown++;
   if (known) {
     m->live_bytes -= old->size;
@@ -303,4 +289,5 @@ void ms_end(ms_measures *m)
       if (p->of[--p->depth].known) put_back(m, &p->of[p->depth].block);
   lv_drain(m->live, outlive, m);
   ph_end(&m->turns);
+  st_finish(m->sites);
 }

@@ -8,9 +8,11 @@
 #define MARE_LAB_MEASURES_H
 
 #include "counts.h"
+#include "grid.h"
 #include "joint.h"
 #include "live.h"
 #include "reader.h"
+#include "sites.h"
 
 enum ms_routine { MS_MALLOC, MS_CALLOC, MS_REALLOC, MS_ALIGNED, MS_ROUTINES };
 enum ms_retention { MS_SHORT, MS_MEDIUM, MS_LONG, MS_RETENTIONS };
@@ -33,7 +35,9 @@ typedef struct ms_measures {
   uint64_t labels[2], failed, frees, null_frees, by_another, freed_blocks, unknown, free_labels[2];
   uint64_t reallocs, in_place, moved, realloc_failed, realloc_freed, realloc_null;
   uint64_t operations, impossible, last_us, first_us;
-  ct_table sizes, stacks;
+  ct_table sizes;
+  st_sites *sites;
+  gr_grid grid;
   jt_joint joint;
   uint64_t life_ms[CT_CLASSES], life_operations[CT_CLASSES], life_bytes[CT_CLASSES];
   uint64_t *long_blocks;
@@ -46,8 +50,6 @@ typedef struct ms_measures {
   uint32_t of_stream[MTR_MAX_STREAM + 1]; /* which thread writes it now */
   lv_table *live;
   struct ms_pending *pending[MTR_MAX_STREAM + 1];
-  uint64_t *frames; /* all distinct stacks, each a count and its addresses */
-  size_t frame_count, frame_room;
   int out_of_memory;
 } ms_measures;
 

@@ -133,26 +133,16 @@ static void threads(FILE *f, const ms_measures *m)
   fputs("],\n", f);
 }
 
-static const uint64_t *frames_of(const ms_measures *m, uint64_t hash, uint64_t *n)
+static void stacks(FILE *f, const ms_measures *m)
 {
-  for (size_t i = 0; i + 1 < m->frame_count; i += 2 + (size_t)m->frames[i + 1]) {
-    *n = m->frames[i + 1];
-    if (m->frames[i] == hash) return m->frames + i + 2;
-  }
-  *n = 0;
-  return NULL;
-}
-
-static void stacks(FILE *f, ms_measures *m)
-{
-  size_t n = m->stacks.count;
-  ct_item *s = ct_sorted(&m->stacks, 1);
+  const st_sites *s = m->sites;
   fputs(" \"stacks\": [", f);
-  for (size_t i = 0; i < n && i < 50; i++) {
-    uint64_t depth;
-    const uint64_t *frames = frames_of(m, s[i].key, &depth);
-    fprintf(f, "%s\n  {\"number\": %llu, \"bytes\": %llu, \"addresses\": [", i ? "," : "", (ull)s[i].number, (ull)s[i].sum);
-    for (uint64_t k = 0; k < depth; k++) fprintf(f, "%s%llu", k ? ", " : "", (ull)frames[k]);
+  for (size_t i = 0; i < s->count && i < 50 && s->site[i].number; i++) {
+    const st_site *t = &s->site[i];
+    const uint64_t *frames = s->addresses + t->frames;
+    fprintf(f, "%s\n  {\"number\": %llu, \"bytes\": %llu, \"at_peak\": %llu, \"samples\": %llu, \"addresses\": [", i ? "," : "", (ull)t->number,
+            (ull)t->bytes, (ull)t->at_peak, (ull)t->samples);
+    for (uint64_t k = 1; k <= frames[0]; k++) fprintf(f, "%s%llu", k > 1 ? ", " : "", (ull)frames[k]);
     fputs("]}", f);
   }
   fputs("],\n", f);
@@ -168,6 +158,7 @@ void ms_print(FILE *f, ms_measures *m, const rd_reader *r)
   retention(f, m);
   long_lived(f, m);
   live(f, m);
+  gr_print(f, &m->grid);
   threads(f, m);
   stacks(f, m);
   fprintf(f, " \"order\": {\"impossible_steps\": %llu, \"relaxed_waits\": %llu}}\n", (ull)m->impossible, (ull)rd_relaxed(r));

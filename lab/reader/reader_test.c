@@ -233,8 +233,9 @@ static void big_sizes_alignments_and_stacks_are_read(void)
   put(f, 1, 0, w, sizeof w / 8);
   fclose(f);
   ms_measures *m = measure(NULL);
-  CHECK(m->total.bytes == UINT64_C(1) << 40 && m->routine[MS_ALIGNED].number == 1 && m->stacks.count == 1 && m->frames[2] == 77
-        && m->frames[3] == 78);
+  CHECK(m->total.bytes == UINT64_C(1) << 40 && m->routine[MS_ALIGNED].number == 1 && m->sites->count == 2 && m->sites->site[0].number == 1);
+  const uint64_t *frames = m->sites->addresses + m->sites->site[0].frames;
+  CHECK(frames[0] == 2 && frames[1] == 77 && frames[2] == 78 && m->sites->site[0].at_peak == UINT64_C(1) << 40);
   ms_free(m);
 }
 

@@ -87,8 +87,8 @@ def test_the_page_is_whole_and_needs_nothing_from_outside(chosen):
 
     Page().feed(text)
     assert not foreign and not open_tags
-    assert "@import" not in text and "<script" not in text
-    assert html.escape(report.said(result["verdict"]["sentence"])) in text and text.count("<svg") >= 5
+    assert "@import" not in text and "fetch(" not in text and text.count("<script") == 2  # its data, and what draws them
+    assert html.escape(report.said(result["verdict"]["sentence"])) in text and text.count("<svg") >= 5 and text.count('class="chart"') >= 4
     assert "prefers-color-scheme: dark" in text and "#333333" not in text  # figures have the page's colours, by day and by night
     assert "lua5.4" in text and result["machine"]["kernel"] in text
     assert f"Which allocator for <code>{html.escape(shlex.join(PROGRAM))}</code>" in text.replace("&#39;", "&#x27;")
@@ -101,7 +101,8 @@ def test_a_trace_explains_it(chosen):
     assert e["description"]["allocations"]["number"] > 10_000
     assert not (place / "trace").exists() and (place / "description.json").exists()  # nobody asked to keep it
     text = (place / "report.html").read_text()
-    assert "What it allocates" in text and "distinct sizes" in text
+    assert "What it allocates" in text and "different sizes" in text and "Where it allocates" in text
+    assert not (place / "sites").exists() and len(e["sites"]["down"]["nodes"]) > 5 and set(e["memory"]["by"]) == {a["name"] for a in result["allocators"]}
 
 
 def test_a_trace_that_takes_too_long_is_given_up_with_its_program(tmp_path):

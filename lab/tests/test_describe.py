@@ -285,3 +285,18 @@ def test_native_parts_that_are_missing_are_named(monkeypatch, tmp_path):
     monkeypatch.setattr(native, "FOLDER", tmp_path)
     with pytest.raises(LabError, match="run `make lab`"):
         native.path("describe")
+
+
+def test_blocks_are_counted_by_size_and_lifetime_together(tmp_path):
+    w = Writer()
+    for i, (size, calls, ms) in enumerate([(16, 1, 0), (17, 2, 1), (1000, 5, 200), (70000, 3, 3000)]):
+        w.malloc(i, size)
+        for k in range(calls - 1):
+            w.free(500 + 10 * i + k)  # of blocks that it does not know: calls that pass
+        w.clock += ms * 1000
+        w.free(i)
+    w.malloc(99, 0)
+    g = described(w, tmp_path)["grid"]
+    assert sorted(g["operations"]) == [[0, 40, 1, 0], [4, 0, 1, 16], [5, 1, 1, 17], [10, 3, 1, 1000], [17, 2, 1, 70000]]
+    assert sorted(g["milliseconds"]) == [[0, 40, 1, 0], [4, 0, 1, 16], [5, 0, 1, 17], [10, 8, 1, 1000], [17, 12, 1, 70000]]
+    assert sorted(g["kinds"]) == [[0, 3, 1, 0], [4, 0, 1, 16], [5, 0, 1, 17], [10, 1, 1, 1000], [17, 2, 1, 70000]]

@@ -70,3 +70,9 @@ def test_well_behaved_residuals_raise_no_alarm():
     rng = np.random.default_rng(0)
     d = diagnose.diagnose([rng.normal(size=30) for _ in range(40)], in_order=rng.normal(size=500))
     assert len(d.sentences) == 1 and "alike" in d.sentences[0]
+
+
+def test_a_difference_of_infinities_is_refused_and_not_warned_of():
+    for bad in (np.inf, -np.inf, np.nan):
+        with pytest.raises(ValueError, match="finite"):
+            paired.compare(np.array([[0.0, bad]] * 4))

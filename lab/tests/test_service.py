@@ -124,6 +124,8 @@ def test_a_whole_choice_for_a_service(made, lab, tmp_path):
     assert all(a["proof"]["serves"] for a in result["allocators"]) and "--serve 'python3 server.py" in result["command"] and " -- " not in result["command"]
     page = (tmp_path / "out/report.html").read_text()
     assert "requests<br>per second" in page and "99 in 100,<br>ms" in page and "Memory of the service" in page
+    assert "Where it allocates" in page and result["explanation"]["description"]["allocations"]["number"] > 1000  # traced under its load
+    assert not (tmp_path / "out/trace").exists() and not (tmp_path / "out/sites").exists() and gone(made.port)
     memory = np.genfromtxt(tmp_path / "out/memory.csv", delimiter=",", usecols=(0, 2, 3))
     assert len(memory) > 40 and memory[:, 2].min() > 1000 and memory[:, 0].min() == 1
 

@@ -16,6 +16,7 @@
 #define MTR_REGIONS (1u << MTR_REGION_BITS)
 #define MTR_ADDRESS_MASK ((UINT64_C(1) << 44) - 1)
 #define MTR_SIZE_ESCAPE 16383u
+#define MTR_STACK_ALWAYS 32768u     /* where stacks are sampled, allocations of so many bytes always have theirs */
 #define MTR_PAYLOAD ((UINT64_C(1) << 60) - 1)
 #define MTR_POSITION ((UINT64_C(1) << 40) - 1)
 

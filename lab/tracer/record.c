@@ -17,7 +17,7 @@
 #include <unwind.h>
 #include <sys/syscall.h>
 
-#define STACK_FRAMES 32u
+#define STACK_FRAMES 64u
 #define LAUNCHER_DEAD_S 10 /* a clock that stands still for so long: nobody drains any more */
 
 __thread tr_self_t tr_self;
@@ -197,11 +197,24 @@ static _Unwind_Reason_Code one_frame(struct _Unwind_Context *context, void *data
   return _URC_NO_REASON;
 }
 
-static uint64_t *sample_stack(tr_writer *w, unsigned kind, uint64_t *at)
+/* Each Nth on average, at random from 1 to 2N - 1: a program that allocates in a cycle would always be met at the same place of it. */
+static uint32_t until_next(tr_writer *w)
+{
+  uint32_t x = w->draw ? w->draw : w->id * UINT32_C(2654435761) | 1;
+  x ^= x << 13;
+  x ^= x >> 17;
+  x ^= x << 5;
+  w->draw = x;
+  return 1 + (uint32_t)((uint64_t)x * (2 * (uint64_t)tr_map->stack_every - 1) >> 32);
+}
+
+static uint64_t *sample_stack(tr_writer *w, unsigned kind, uint64_t size, uint64_t *at)
 {
   if (kind == MTR_FREE || kind == MTR_REALLOC_BEGIN) return at;
-  if (w->countdown > 1) { w->countdown--; return at; }
-  w->countdown = tr_map->stack_every;
+  if (size < MTR_STACK_ALWAYS) {
+    if (w->countdown > 1) { w->countdown--; return at; }
+    w->countdown = until_next(w);
+  }
   frames f = { at + 1, at + 1 + STACK_FRAMES };
   _Unwind_Backtrace(one_frame, &f);
   *at = mtr_word(MTR_STACK, (uint64_t)(f.at - at - 1));
@@ -216,7 +229,7 @@ static void write_group(tr_writer *w, unsigned kind, uint64_t address, unsigned 
   if (size >= MTR_SIZE_ESCAPE) *at++ = mtr_word(MTR_SIZE, size < MTR_PAYLOAD ? size : MTR_PAYLOAD);
   if (address) at = take_region(w, address, at);
   if (alignment) *at++ = mtr_word(MTR_ALIGNMENT, alignment);
-  if (tr_map->stack_every) at = sample_stack(w, kind, at);
+  if (tr_map->stack_every) at = sample_stack(w, kind, size, at);
   *at++ = mtr_event(kind, address, label, size < MTR_SIZE_ESCAPE ? size : MTR_SIZE_ESCAPE);
   tr_publish(w, at);
   if (tr_map->stack_every) w->limit = w->cur;

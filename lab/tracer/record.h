@@ -21,7 +21,7 @@ typedef struct tr_writer {
   uint64_t base;              /* position of the chunk's first word */
   uint64_t clock;             /* of the last time word */
   uint32_t id, slot, thread;  /* slot: of the chunk; thread: id last written into the stream */
-  uint32_t countdown;         /* allocations until the next stack */
+  uint32_t countdown, draw;   /* allocations until the next stack; the last random number */
   uint32_t next;              /* among the idle ones */
   uint32_t session;           /* of the last event */
   _Alignas(64) _Atomic uint64_t position;

@@ -38,6 +38,8 @@ def compare(y: np.ndarray, level: float = 0.95, resamples: int = 4000, run: int 
     y = np.asarray(y, dtype=float)
     if y.ndim != 2 or y.shape[0] < 3 or y.shape[1] < 2:
         raise ValueError(f"needs at least 3 blocks of at least 2 treatments, got {y.shape}")
+    if not np.isfinite(y).all():
+        raise ValueError("needs finite values: a difference to nothing, or of two infinities, says nothing")
     n, k = y.shape
     mean = y.mean(axis=0)
     error = pair_errors(np.cov(y, rowvar=False), n)
