@@ -240,7 +240,8 @@ describe("a client that offers its connection", function()
     serve(LOCAL, {}, function(broker, talker, log)
       local many = {}
       for i = 1, bidir.MOST + 1 do many[i] = { "h", i } end
-      for _, bad in ipairs { "", "\1", "\1\0\0\0\1\0\0\0", bidir.make(many), bidir.make { { "", 1 } }, bidir.make { { "h", 0 } }, bidir.make {},
+      for _, bad in ipairs { "", "\1", "\1\0\0\0\1\0\0\0", bidir.make(many), bidir.make { { "", 1 } }, bidir.make { { "h", 0 } },
+                             bidir.make { { "h\n\27[31m", 1 } }, bidir.make { { "h h", 1 } }, bidir.make {},
                              "\1\0\0\0\255\255\255\255", { 1, bidir.make { PLACE } } } do
         local c = giop.connect(broker.server.opened[1].port)
         local old = type(bad) == "table"
@@ -249,7 +250,20 @@ describe("a client that offers its connection", function()
         assert.equal("TRANSIENT", name_of(talker.kept.heard, talker.kept:_with { timeout = 0.05 }, "x"):gsub("TIMEOUT", "TRANSIENT"))
         c:close()
       end
-      assert.truthy(#log >= 6)
+      assert.truthy(#log >= 8)
+      assert.is_nil(table.concat(log):find "%c")  -- nor does a stranger write in it
+    end)
+  end)
+
+  it("again and again under other addresses fills neither log nor memory", function()
+    serve(LOCAL, {}, function(broker, _, log)
+      local c = giop.connect(broker.server.opened[1].port)
+      for i = 1, 100 do
+        c:request("_non_existent", "talker", "", offer({ "192.0.2." .. i % 50, i }, { "127.0.0.1", broker.server.opened[1].port }))
+        assert(c:receive())
+      end
+      assert.equal(16, #log)
+      c:close()
     end)
   end)
 

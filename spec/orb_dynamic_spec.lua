@@ -19,6 +19,8 @@ local IDL = [[
 ]]
 local LONG = { kind = "long" }
 local POINT = { kind = "struct", id = "IDL:M/Point:1.0", name = "Point", members = { { name = "x", type = LONG } } }
+local CIRCLE = { kind = "alias", id = "IDL:Circle:1.0", name = "Circle" }
+CIRCLE.type = CIRCLE
 local BAD = { kind = "except", id = "IDL:M/Bad:1.0", name = "Bad", members = { { name = "code", type = LONG } } }
 local ADD = { "long", { "long", mode = "inout", name = "b" }, { "string", mode = "out" }, result = "long" }
 
@@ -104,7 +106,9 @@ describe("a request that is made at run time", function()
       for text, signature in pairs {
         ["parameter 1: 'lung' is no type"] = { "lung" }, ["there is no field 'results'"] = { results = "long" },
         ["the mode is in, out or inout, not 'up'"] = { { "long", mode = "up" } }, ["'X' is no exception"] = { exceptions = { "X" } },
-        ["there is no field 'type'"] = { { type = "long" } },
+        ["there is no field 'type'"] = { { type = "long" } }, ["parameter 1 is missing"] = { nil, "long" },
+        ["'exceptions' is a list"] = { exceptions = 5 },
+        ["_request: bad type: its 'members' is a nil"] = { { kind = "struct" } }, ["contains itself"] = { CIRCLE },
       } do
         local fine, err = pcall(object._request, object, "add", signature)
         assert.is_false(fine)
@@ -146,6 +150,22 @@ describe("a servant of requests", function()
       raised("MARSHAL", short.invoke, short)
       object:_request("say", { "string" }):send_oneway("nobody")
       assert.equal("hello, you, of hello", object:_request("say", say):invoke("you"))
+    end)
+  end)
+
+  it("can read the arguments as long as its handler runs, not in another request", function()
+    with_brokers(function(client, server)
+      local kept
+      local own = server:serve(function(request)
+        if request.operation == "keep" then kept = request return end
+        local fine, err = pcall(kept.arguments, kept, { "string" })
+        assert(not fine and tostring(err):find("the request is over", 1, true), err)
+        error(orb.system("NO_PERMISSION"), 0)
+      end, "IDL:X/Late:1.0", { dynamic = true })
+      local object = client:proxy(tostring(own))
+      object:_request("keep", { "string" }):invoke("text")
+      local later = object:_request("later", {})
+      raised("NO_PERMISSION", later.invoke, later)
     end)
   end)
 

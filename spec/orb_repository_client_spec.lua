@@ -145,10 +145,18 @@ describe("a client without IDL", function()
     with_bank(function(reference)
       local client <close> = orb.init { repository = true }
       client:load [[ #pragma prefix "mare.test"
-        module Bank { enum Money { EUR, USD, GBP }; exception Overdrawn { string why; }; interface Account; }; ]]
+        module Bank { enum Money { EUR, USD, GBP }; exception Overdrawn { long cents; }; interface Account; }; ]]
       local teller = client:proxy(reference)                    -- what is known is not asked for
       assert.equal("Bank::Teller", teller:_interface_name())
       assert.equal(3, #client.types.Bank.Money.labels)
+      for _, differs in ipairs { "exception Overdrawn { string why; };", "struct Entry { string text; long cents; };", "enum Money { USD, EUR };",
+                                 "struct Entry { string text; sequence<long> cents; boolean kind; };", "typedef sequence<Account, 5> Accounts;" } do
+        local other <close> = orb.init { repository = { at = true, time = 20 } }
+        other:load("#pragma prefix \"mare.test\"\nmodule Bank { interface Account; " .. differs .. " };")
+        local fine, err = pcall(function() return other:proxy(reference):open("x"):rate() end)
+        assert.same({ false, "INTF_REPOS" }, { fine, orb.exception.is_system(err) }, differs)
+        assert.truthy(tostring(err):find("than is known of it", 1, true), tostring(err))
+      end
       local mine <close> = orb.init { repository = true }
       mine:load "module Bank { interface Teller { void other(); }; };"
       local fine, err = pcall(mine.proxy, mine, reference)

@@ -138,6 +138,25 @@ describe("an interface repository that lies", function()
     refused(twice, "in two places")
   end)
 
+  it("about a type by a value that points to itself is refused, too", function()
+    local text = { kind = "string", bound = 0 }
+    local V = { kind = "value", id = "IDL:V:1.0", name = "V", bases = {}, supports = {}, contents = {} }
+    V.members = {}
+    for i, name in ipairs { "kind", "id", "type" } do V.members[i] = { name = name, type = i == 3 and V or text, public = true } end
+    V.state = V.members
+    local S = { kind = "struct", id = "IDL:S:1.0", name = "S", members = { { name = "type", type = V } } }
+    S.members[2] = { name = "value", type = { kind = "any" } }
+    for i, name in ipairs { "name", "id", "defined_in", "version" } do table.insert(S.members, i, { name = name, type = text }) end
+    local circle = { kind = "alias", id = "IDL:Evil/T:1.0" }
+    circle.type = circle
+    local world = using(LONG, {})
+    world[EVIL].contents = { "IDL:Evil/T:1.0", "IDL:Evil/N:1.0" }
+    world["IDL:Evil/T:1.0"] = typed("dk_Alias", { kind = "alias", id = "IDL:Evil/T:1.0", name = "T", type = LONG })
+    world["IDL:Evil/N:1.0"] = { kind = "dk_Constant", anytype = S, about = { name = "N", id = "IDL:Evil/N:1.0", defined_in = EVIL, version = "1.0",
+                                type = circle, value = { _anytype = LONG, _anyval = 5 } } }
+    refused(world, "a type in a circle")
+  end)
+
   it("about something the program knows is refused", function()
     local evil = interface()
     evil.contents = { "IDL:Known:1.0" }

@@ -25,6 +25,7 @@ local peers = require "mare.orb.peer"
 local rules = require "mare.orb.rules"
 
 local LAST_ID = links.LAST_ID
+local OFFERS = 16                                 -- different lists of addresses from one connection: who has more is up to no good
 
 -- ---- links ----
 
@@ -217,8 +218,8 @@ end
 --- A request came with contexts: is its connection offered, by somebody whom a rule names?
 function registry:offered(pool, peer, bits, contexts)
   local data = contexts[bidir.CONTEXT]
-  if not data or bits >> 1 < 2 or peer.points == data or peer.ours or peer.closing then return end
-  peer.points = data
+  if not data or bits >> 1 < 2 or peer.points == data or peer.ours or peer.closing or peer.offers == OFFERS then return end
+  peer.points, peer.offers = data, peer.offers + 1
   local welcome, host = named(self, peer.connection.socket)
   if not welcome then
     if peer.stranger then return end              -- said once, however often it is offered

@@ -56,6 +56,8 @@ end
 --- The in and inout arguments, in their order. `given`: a signature, as in signature.lua.
 function request:arguments(given)
   if self._def then error("the arguments of a request can be read once", 2) end
+  local job = self._job
+  if job and not (job.id and job.call == self._call) then error("the request is over: its arguments can be read as long as its handler runs", 2) end
   local def = definition(self, given)
   self._def, self._call.declares = def, def.raises
   return decode(self, def)

@@ -53,7 +53,7 @@ function pool:peer(socket, role)
                     codeset = self.offered, purse = purse }
   local peer = { n = 0, writing = 0, purse = purse, moved = 0, still = 0, over = channel.new(),
                  patience = self.limits.idle or math.huge, connection = connection.new(socket, options), host = false,
-                 link = false, points = false, ours = false, stranger = false,
+                 link = false, points = false, offers = 0, ours = false, stranger = false,
                  gone = false, closing = false, counted = false, parted = false, full = false,
                  socket = socket }   -- so that setting one takes no memory
   self.peers[peer] = true

@@ -40,8 +40,9 @@ function request.new(object, name, given)
         :format(name, state.def.scoped or state.def.name), 3)
     end
   end
-  return setmetatable({ target = object, operation = name, def = def, broker = broker,
-                        ready = interface.operation(broker.env, state.def.scoped or state.def.name, def) }, request)
+  local fine, ready = pcall(interface.operation, broker.env, state.def.scoped or state.def.name, def)
+  if not fine then error("_request: " .. tostring(ready):gsub("^%S+:%d+: ", ""), 3) end     -- a type that was written by hand
+  return setmetatable({ target = object, operation = name, def = def, broker = broker, ready = ready }, request)
 end
 
 local function run(self, ready, ...)

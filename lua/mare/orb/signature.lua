@@ -47,11 +47,16 @@ end
 --- The definition of an operation that a signature describes. Raises what is wrong with it.
 function signature.operation(broker, name, given)
   if type(given) ~= "table" then error(("%s: a signature is a table, such as { \"long\", result = \"string\" }"):format(name), 0) end
+  local n = 0
+  while given[n + 1] ~= nil do n = n + 1 end
   for field in pairs(given) do
-    if math.type(field) ~= "integer" and not FIELDS[field] then
+    if math.type(field) == "integer" then
+      if field < 1 or field > n then error(("%s: parameter %d is missing"):format(name, n + 1), 0) end
+    elseif not FIELDS[field] then
       error(("%s: there is no field '%s'; there are exceptions, oneway, result"):format(name, tostring(field)), 0)
     end
   end
+  if given.exceptions ~= nil and type(given.exceptions) ~= "table" then error(name .. ": 'exceptions' is a list of names, ids or types", 0) end
   local def = { kind = "operation", name = name, params = {}, raises = {}, context = {}, oneway = given.oneway or false,
                 result = given.result == nil and basic.void or type_of(broker, given.result, name .. ", result") }
   for i, item in ipairs(given) do def.params[i] = parameter(broker, item, i, name) end

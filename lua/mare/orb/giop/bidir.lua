@@ -22,7 +22,7 @@ local function points_of(data, order, at)
   for i = 1, n do
     local host, port
     host, port, at = unpack(order .. "s4I2", data, at)
-    if host:find("\0", 1, true) ~= #host or #host < 2 or port == 0 then return nil, ("listen point %d is no host and port"):format(i) end
+    if not host:find "^[!-~]+\0$" or port == 0 then return nil, ("listen point %d is no host and port"):format(i) end
     list[i] = { host:sub(1, -2), port }
   end
   return list

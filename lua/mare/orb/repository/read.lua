@@ -233,6 +233,15 @@ local named = { struct = true, union = true, enum = true, alias = true, except =
 
 local function bound(value) return math.type(value) == "integer" and value >= 0 and value or lie("gives '%s' as a bound", shown(value)) end
 
+-- What is known already holds, also of its TypeCode: by another one its values would be read wrong.
+local function agreed(self, model, T)
+  if model.kind ~= T.kind then lie("says that '%s' is a %s, and that it is a %s", T.id, T.kind, model.kind) end
+  if not self.models[model.id] and not sound.agree(T, model, self.limits.depth) then
+    lie("says something else of '%s' than is known of it", T.id)
+  end
+  return model
+end
+
 -- A type as a TypeCode tells it; what has an id is the model of that id.
 local function type_of(self, T, level)
   level = level or 0
@@ -247,14 +256,16 @@ local function type_of(self, T, level)
   if not named[kind] then lie("has a type of kind '%s'", shown(kind)) end
   if kind == "interface" and (T.id == basic.object.id or T.id == "") then return basic.object end
   if kind == "value" and T.id == basic.valuebase.id then return basic.valuebase end
-  local model = want(self, T.id, kind == "interface" and not self.whole)
-  if model.kind ~= kind then lie("says that '%s' is a %s, and that it is a %s", T.id, kind, model.kind) end
-  return model
+  return agreed(self, want(self, T.id, kind == "interface" and not self.whole), T)
 end
 
 local function member(self, m) return { name = name_of(self, m.name), type = type_of(self, m.type) } end
 
-local function exception_of(self, e) return want(self, e.id) end
+local function exception_of(self, e)
+  local model = want(self, e.id)
+  if type(e.type) == "table" then agreed(self, model, e.type) end
+  return model
+end
 
 local modes = { PARAM_IN = "in", PARAM_OUT = "out", PARAM_INOUT = "inout" }
 
@@ -368,8 +379,7 @@ function fill.const(self, model, about)
   model.type = type_of(self, about.type)
   if type(about.value) ~= "table" then lie("gives no value of '%s'", model.id) end
   model.value = plain(about.value._anyval)
-  local T = about.type
-  while type(T) == "table" and T.kind == "alias" do T = T.type end      -- of a TypeCode, which has no circles
+  local T = sound.behind(about.type, self.limits.depth) or lie("gives '%s' a type in a circle", model.id)
   if T.kind == "string" then model.value = to_idl(self, model.value) end
 end
 

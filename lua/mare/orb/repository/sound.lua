@@ -3,6 +3,11 @@ mare.orb.repository.sound: what can be said of models (read.lua) only when all a
 itself, and constants and labels are values of their types.
 
   local wrong = sound.check(models)      nil, or what is wrong, in words
+
+And what can be said of a TypeCode from outside, which may be any table, also one in a circle:
+
+  sound.behind(T, levels)                the type behind its typedefs; nil: none within so many of them
+  sound.agree(T, definition, levels)     whether values of both are the same bytes
 ]]
 local sound = {}
 
@@ -66,6 +71,59 @@ function check.union(d, good)
   end
   return not T and ("the union '%s' has no switch"):format(d.scoped) or nil
 end
+
+--- The type behind the typedefs of a TypeCode.
+function sound.behind(T, levels)
+  for _ = 0, levels do
+    if type(T) ~= "table" or T.kind ~= "alias" then return type(T) == "table" and T or nil end
+    T = T.type
+  end
+end
+
+local agree
+
+local function agree_lists(T, d, levels, met)
+  local ours, theirs = d.members, T.members
+  if type(theirs) ~= "table" or #theirs ~= #ours then return false end
+  for i, m in ipairs(ours) do
+    if type(theirs[i]) ~= "table" or not agree(theirs[i].type, m.type, levels, met) then return false end
+  end
+  return true
+end
+
+-- Who has a newer version of an enum knows more labels.
+local function agree_labels(T, d)
+  if type(T.labels) ~= "table" then return false end
+  for i = 1, math.min(#T.labels, #d.labels) do
+    if T.labels[i] ~= d.labels[i] then return false end
+  end
+  return true
+end
+
+local function agree_element(T, d, levels, met) return agree(T.element, d.element, levels, met) end
+
+local parts = {
+  string = function(T, d) return T.bound == d.bound end,
+  fixed = function(T, d) return T.digits == d.digits and T.scale == d.scale end,
+  sequence = function(T, d, ...) return T.bound == d.bound and agree_element(T, d, ...) end,
+  array = function(T, d, ...) return T.length == d.length and agree_element(T, d, ...) end,
+  struct = agree_lists, except = agree_lists, enum = agree_labels,
+  union = function(T, d, ...) return agree(T.discriminator, d.discriminator, ...) and agree_lists(T, d, ...) end,
+}
+parts.wstring = parts.string
+
+-- met: definition -> the TypeCodes that it was, or is being, compared with
+function agree(T, d, levels, met)
+  T, d = sound.behind(T, levels), sound.behind(d, levels)
+  if not T or not d or T.kind ~= d.kind or levels == 0 then return false end
+  local before = met[d] or {}
+  if T == d or before[T] or not parts[d.kind] then return true end
+  met[d], before[T] = before, true
+  return parts[d.kind](T, d, levels - 1, met)
+end
+
+--- Are values of a TypeCode and of a definition the same bytes? Those that are references or valuetypes have ids of their own.
+function sound.agree(T, d, levels) return agree(T, d, levels, {}) end
 
 --- What is wrong with models, id -> model; nil: nothing of this kind.
 function sound.check(models)
