@@ -395,10 +395,11 @@ describe("a channel", function()
     local function resident()
       return tonumber(io.open("/proc/self/statm"):read("a"):match("^%d+ (%d+)")) * 4
     end
+    local kilo = ("x"):rep(1000)
     local function round()
       for _ = 1, 20 do
         local c = channel.new(math.huge)
-        for _ = 1, 10 do c:send(("ten bytes "):rep(10000)) end
+        for _ = 1, 10 do c:send(kilo:rep(100)) end
       end
       collectgarbage()
       collectgarbage()

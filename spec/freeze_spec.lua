@@ -469,7 +469,8 @@ describe("a frozen table in messages", function()
     assert.is_false(done)
     assert.is_true(tostring(e):find("not enough memory", 1, true) ~= nil, e)
     assert.is_true(results(process.spawn { memory = { 32 << 20, tree = true }, main = function()
-      for i = 1, 200 do freeze { ("sixteen bytes .."):rep(1 << 16) .. i } end      -- garbage, each time
+      local kib = ("x"):rep(1024)
+      for i = 1, 200 do freeze { kib:rep(1024) .. i } end      -- garbage, each time
       return true
     end }))
   end)

@@ -77,7 +77,8 @@ end
 
 describe("a CPU profile", function()
   it("names the function and the line that had the time, and the calls down to it", function()
-    profiled([[
+    local rounds = ("%d"):format(30000000 // proc.slow)
+    profiled(([[
 local function inner(n)
   local s = 0
   for i = 1, n do
@@ -85,8 +86,8 @@ local function inner(n)
   end
   return s
 end
-local function outer() return (inner(3e7)) end
-outer()]], { "--profile", "p.folded" }, function(r, written)
+local function outer() return (inner(ROUNDS)) end
+outer()]]):gsub("ROUNDS", rounds), { "--profile", "p.folded" }, function(r, written)
       assert.equal(0, r.code, r.err)
       local folded = written["p.folded"]
       assert.is_true(weight(folded, "^main;work.lua:9 main chunk;work.lua:8 outer;work.lua:%d inner$") > 0.9 * weight(folded, ""))
@@ -133,14 +134,14 @@ fiber.spawn(function() busy(0.1) end):wait()]], { "--profile", "p.folded" }, fun
     end)
   end)
   it("leaves a program's debug hook as it is", function()
-    local script = busy .. [[
+    local script = busy .. ([[
 local n = { count = 0, line = 0, call = 0, ["return"] = 0, ["tail call"] = 0 }
-local function work() local s = 0 for i = 1, 300000 do s = s + i end return s end
+local function work() local s = 0 for i = 1, ROUNDS do s = s + i end return s end
 debug.sethook(function(event) n[event] = n[event] + 1 end, "crl", 1000)
 for _ = 1, 5 do work() end
 debug.sethook()
 print(n.count, n.line, n.call, n["return"])
-busy(0.05)]]
+busy(0.05)]]):gsub("ROUNDS", ("%d"):format(300000 // proc.slow))
     local plain
     profiled(script, {}, function(r) plain = r.out end)
     profiled(script, { "--profile", "p.folded", "--profile-rate", "1000" }, function(r, written)
