@@ -447,7 +447,6 @@ function work.budgets()
   assert(ok(c:receive())[2] == 1 and c:receive() == 1 and #ok(c:receive()) == 100)
 end
 
--- Processes that accept from one server: who of them gets a connection is the load's business.
 -- What comes through the channel; or the error of the fiber that would send it and has failed before it could, without waiting for nothing.
 local function heard(c, f)
   local which, value, why = mare.select { c, f, timeout = PATIENCE }
@@ -456,6 +455,7 @@ local function heard(c, f)
   return ok(value, why)
 end
 
+-- Processes that accept from one server: who of them gets a connection is the load's business.
 function work.seats()
   with({ ok(net.listen("127.0.0.1:0")) }, function(things)
     local server, ready = things[1], channel.new(math.huge)
@@ -480,9 +480,12 @@ function work.seats()
       end
       for _ = 1, 3 do assert(heard(ready, mine):find "^line ") end
     end)
-    if not done then server:close() end
+    if not done then                               -- nobody comes any more whom the others could accept
+      server:close()
+      for _, p in ipairs(others) do p:kill() end
+    end
     local got, value = pcall(joined, mine)
-    for i = 1, 2 do others[i]:wait(PATIENCE) end
+    for _, p in ipairs(others) do p:wait(PATIENCE) end
     if not got and value ~= "closed" then error(value, 0) end
     if not done then error(why, 0) end
   end)

@@ -7,7 +7,7 @@ mare.orb.poa: object adapters (CORBA's POA), as programs use them. `tree` is the
   ending       name -> channel: a child that is being destroyed, until that is over
   direct       by its policies a request need only be looked up; `open`: and the manager is active, and no activator makes the adapter just now.
                Then adapter.objects has the entries
-  over         channel: it is being destroyed
+  over         channel: it is being destroyed; false: it is not
   active       requests in a scope of this adapter
   destroyed    no request begins any more
 
@@ -49,7 +49,7 @@ local function new(tree, parent, name, manager, policies, prefix, path)
   local self = setmetatable({
     tree = tree, the_name = name, the_parent = parent, the_POAManager = manager, manager = manager, policies = chosen,
     prefix = prefix, path = path, id = prefix, children = {}, entries = {}, servants = {}, changing = {}, ending = {}, active = 0, serial = 0,
-    lasting = false, destroyed = false, interface = policies.interface and proxy.interface(tree.server.broker, policies.interface),
+    lasting = false, destroyed = false, over = false, interface = policies.interface and proxy.interface(tree.server.broker, policies.interface),
     activates = retains and manages, several = chosen.id_uniqueness == "MULTIPLE_ID",
     direct = retains and not manages and chosen.thread == "ORB_CTRL_MODEL",
     one = chosen.thread == "SINGLE_THREAD_MODEL" and lock.new() or chosen.thread == "MAIN_THREAD_MODEL" and tree.main or false,

@@ -54,7 +54,7 @@ function ending:__close()
     for _, entry in pairs(one.entries) do self.tree.adapter:remove(entry) end
     if one.the_parent then one.the_parent.ending[one.the_name] = nil end
     one.over:close()
-    one.over = nil
+    one.over = false
   end
   local first = self.all[1]
   if not first.lasting then return end
@@ -68,19 +68,21 @@ local function finish(last, etherealize)
   return guard
 end
 
--- What follows happens in a fiber of its own, if it takes time: who waits for it may be cancelled. All that takes memory comes before the first
--- change.
+-- What follows happens in a fiber of its own, if it takes time: who waits for it may be cancelled. What there may be no memory for comes before the
+-- first change, and from then on the last step is certain: an adapter with a channel that nobody closes would be waited for, for ever.
 function destruction.destroy(poa, etherealize, wait)
   local tree = poa.tree
   if wait then tree:check_wait() end
-  local all = subtree(poa)
-  for _, one in ipairs(all) do one.over = channel.new() end
-  local last, quiet, over = setmetatable({ all = all, tree = tree }, ending), is_quiet(tree, all), poa.over
+  local all, overs = subtree(poa), {}
+  for i = 1, #all do overs[i] = channel.new() end
+  local last, quiet = setmetatable({ all = all, tree = tree }, ending), is_quiet(tree, all)
   if not quiet then fiber.spawn { name = "orb adapter", main = finish, args = { last, etherealize } } end   -- it begins when this one waits
+  for i, one in ipairs(all) do one.over = overs[i] end
+  local guard <close> = quiet and last or nil                 -- luacheck: ignore guard
   for i = #all, 1, -1 do shut(all[i]) end
   tree.adapter:changed()
   tree:beat()
-  if quiet then finish(last, etherealize) elseif wait then over:receive() end
+  if quiet then tree:end_objects(all, etherealize) elseif wait then overs[1]:receive() end
 end
 
 --- An adapter that is being destroyed already: what the first call has said counts. `wait`: until it is over.
