@@ -32,7 +32,7 @@ class Allocator:
     version_of: str | None = None
     what: str = ""
     missing: str | None = None  # why it can't be used here
-    drop: tuple[str, ...] = field(default=())  # preloaded objects that would take its place
+    drop: tuple[str, ...] = field(default=())  # objects, preloaded or linked, that would take its place
     as_is: bool = False  # the environment as the user has it, nothing added
     recipe: Recipe | None = None  # how it is built on demand
     named: bool = False  # takes part only where the user names it
@@ -42,6 +42,14 @@ class Allocator:
         """Real paths of the objects that hold its code."""
         first = (self.library,) if self.library else (c_library(),)
         return tuple(os.path.realpath(p) for p in first + self.also)
+
+    @property
+    def operators(self) -> list[str]:
+        """libstdc++, whose C++ operators call malloc: where an object that must give way has operators of its own, and this allocator has none."""
+        theirs = any("_Znwm" in (elf.defined(o) or ()) for o in self.drop)
+        own = self.library is not None and any(elf.defines(o, "_Znwm") for o in self.objects)
+        found = loader_names().get("libstdc++.so.6")
+        return [found] if theirs and not own and found else []
 
     def environment(self, environ) -> dict[str, str]:
         """What to set on top of the user's environment: other allocators' preloads leave, others stay behind ours."""
@@ -53,7 +61,7 @@ class Allocator:
         if self.library and parts(self.library) != [self.library]:
             raise LabError(f"{self.library}: {NOT_IN_PATHS}")
         first = self.library or (c_library() if self.drop or kept != present else None)
-        preload = ([first] if first else []) + kept
+        preload = ([first] if first else []) + self.operators + kept
         if preload or present:
             settings["LD_PRELOAD"] = ":".join(preload)
         if "GLIBC_TUNABLES" in settings and environ.get("GLIBC_TUNABLES"):

@@ -221,7 +221,7 @@ def treatments(args, goal: measure.Target, least: int = 2):
     usual = first_run(goal)
     present, _ = who_serves(goal, found, usual)
     if present.library:  # whoever replaces it must come first, even the C library
-        wanted = [a if a.library else replace(a, drop=present.objects) for a in wanted]
+        wanted = [a if a.name == present.name else replace(a, drop=present.objects) for a in wanted]
     if present.name not in [a.name for a in wanted]:
         wanted.insert(0, present)
     out = {a.name: a.missing for a in found.values() if a.missing and not a.recipe and not args.allocators}

@@ -212,16 +212,20 @@ def test_a_steady_program_is_not_suspected(monkeypatch):
     assert 1 <= len(runs) <= flaky.RUNS
 
 
-def test_a_program_that_links_an_allocator_says_so_of_those_that_can_not_replace_it(tmp_path):
-    """glibc has no operator delete, so the linked library's own stays in use beside glibc's malloc."""
+def test_in_a_program_that_links_an_allocator_others_compete_also_the_c_librarys(tmp_path, own_malloc):
+    """glibc has no C++ operators: those of libstdc++ stand in the place of the linked library's. What lacks a routine is left out, with the reason."""
     source, program = tmp_path / "p.cpp", str(tmp_path / "p")
-    source.write_text("int main() { int *volatile p = new int[50]; delete[] p; return 0; }\n")
+    source.write_text("#include <cstdlib>\nint main() { int *volatile p = new int[50]; delete[] p; void *volatile q = aligned_alloc(64, 64); free(q); return 0; }\n")
     library = allocators.load()["jemalloc"].library
     subprocess.run(["c++", "-O0", "-fno-builtin", "-o", program, str(source), "-Wl,--no-as-needed", library], check=True)
-    args = cli.subcommand(["choose", "--allocators", "glibc,mimalloc", "--", program])[1]
-    usable, present, _, out = choose.treatments(args, measure.Target((program,), timeout=300))
-    assert present.name == "jemalloc" and {a.name for a in usable} == {"jemalloc", "mimalloc"}
-    assert out == {"glibc": "this program links jemalloc itself, so glibc can't be tried"}
+    args = cli.subcommand(["choose", "--allocators", "glibc,miser,mimalloc,wrapped", "--allocator", f"wrapped={own_malloc}", "--", program])[1]
+    usable, present, proofs, out = choose.treatments(args, measure.Target((program,), timeout=300))
+    assert present.name == "jemalloc" and {a.name for a in usable} == {"jemalloc", "glibc", "miser", "mimalloc"}
+    assert out == {"wrapped": "this program links jemalloc itself, so wrapped can't be tried"}
+    served = {a.name: a.environment({})["LD_PRELOAD"].split(":") for a in usable}
+    assert len(served["glibc"]) == len(served["miser"]) == 2 and "libstdc++" in served["glibc"][1] and len(served["mimalloc"]) == len(served["jemalloc"]) == 1
+    for name in ("glibc", "miser", "mimalloc"):
+        assert proofs[name].count("operator new") and os.path.realpath(library) not in proofs[name].objects("malloc")
 
 
 def test_progress_is_told_where_there_is_no_terminal(monkeypatch, capsys):
