@@ -81,11 +81,14 @@ static MA_COLD void *get(size_t n, size_t align, int zero)
   return p;
 }
 
-/* Takes a block off the span of its size; NULL: by the long way. */
+/* Takes a block off the first span of its size; NULL: by the long way. */
 static inline void *quick(size_t n)
 {
-  if (MA_UNLIKELY(n > MA_DIRECT)) return NULL;
-  ma_span *s = ma_mine->direct[(n + MA_GRAIN - 1) / MA_GRAIN];
+  ma_heap *h = ma_mine;
+  ma_span *s;
+  if (MA_LIKELY(n <= MA_DIRECT)) s = h->direct[(n + MA_GRAIN - 1) / MA_GRAIN];
+  else if (n <= MA_CLASS_MOST) s = h->first[ma_class(n)];
+  else return NULL;
   return MA_LIKELY(s->free != NULL) ? ma_pop(s) : NULL;
 }
 

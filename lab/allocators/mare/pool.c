@@ -7,7 +7,8 @@
  *
  * What is dirty is never more than an eighth of what is in use, or `floor`. Beyond, pages go back: of empty segments first, which are unmapped whole.
  * That limit is one of bytes, so it needs no clock and no thread, and also holds while the program sleeps. The floor is one unit; each time the program
- * takes clean units after others went back it is one more, up to 2 MiB, since then giving them back was for nothing.
+ * takes clean units after others went back it is one more, up to 2 MiB, since then giving them back was for nothing. By as many units as it takes then, the
+ * limit grows where much is in use: up to half of that, for programs whose blocks of some ten KiB come and go.
  *
  * From HUGE_FROM on segments for small blocks ask for huge pages: half a segment of waste is little then, and page faults are what a growing heap's
  * time goes into. Large blocks have none: a program may touch a small part of them.
@@ -26,7 +27,7 @@
 
 enum { NONE, DIRTY, CLEAN, EMPTY, LISTS };
 enum { FLOOR_MOST = 32, TRIES = 32 };
-#define HUGE_FROM ((size_t)(64 << 20) / MA_UNIT)
+#define HUGE_FROM ((size_t)(32 << 20) / MA_UNIT)
 #define ALL (~UINT64_C(1)) /* the first unit has the records */
 
 static struct {
@@ -34,6 +35,7 @@ static struct {
   struct { ma_segment *first, *last; } list[LISTS];
   size_t used, dirty; /* units */
   size_t floor;       /* the limit of dirty ones at least */
+  size_t wished;      /* the same, but for half of what is in use at the most */
   int gone;           /* some went back, and none were taken from the system since */
 } pool = { .floor = 1 };
 
@@ -135,7 +137,11 @@ static void file(ma_segment *g)
   pool.list[list].last = g;
 }
 
-static size_t most_dirty(void) { return pool.used / 8 > pool.floor ? pool.used / 8 : pool.floor; }
+static size_t most_dirty(void)
+{
+  size_t wished = pool.wished < pool.used / 2 ? pool.wished : pool.used / 2, least = wished > pool.floor ? wished : pool.floor;
+  return pool.used / 8 > least ? pool.used / 8 : least;
+}
 
 static void forget_dirty(ma_segment *g, uint64_t units)
 {
@@ -170,7 +176,7 @@ static void unmap_all(ma_segment *dead)
 /* The dirty units of a segment go back. The lock is free meanwhile: they belong to nobody else. */
 static void clean(ma_segment *g)
 {
-  uint64_t units = g->huge ? g->free : g->dirty; /* a huge page comes as a whole, whatever part of it was taken */
+  uint64_t units = g->dirty;
   pool.gone = 1;
   forget_dirty(g, units);
   g->free &= ~units;
@@ -235,19 +241,29 @@ static ma_segment *find(unsigned n, int small, unsigned *from)
 }
 
 /* Units are taken that the system has: some of those that went back too early? */
-static void regret(void)
+static void regret(size_t n)
 {
   if (!pool.gone) return;
   pool.gone = 0;
+  pool.wished += n;
   if (pool.floor < FLOOR_MOST) pool.floor++;
+}
+
+/* A huge page comes as a whole, whatever part of it is taken. */
+static void whole_pages(ma_segment *g, uint64_t units)
+{
+  uint64_t low = UINT32_MAX, pages = (units & low ? low : 0) | (units & ~low ? ~low : 0), more = pages & g->free & ~g->dirty;
+  g->dirty |= more;
+  pool.dirty += (size_t)__builtin_popcountl(more);
 }
 
 static void mark_used(ma_segment *g, unsigned from, unsigned n)
 {
   uint64_t units = mask(from, n);
-  if (!(g->dirty & units)) regret();
+  if (!(g->dirty & units)) regret(n);
   forget_dirty(g, units);
   g->free &= ~units;
+  if (g->huge) whole_pages(g, units);
   pool.used += n;
   file(g);
 }
