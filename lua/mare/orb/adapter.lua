@@ -148,8 +148,8 @@ local function elsewhere(self, key, operation)
   return self.tree.plain.default
 end
 
--- What goes in place of an entry: the tree of adapters takes the request.
-local function ticket(key) return { key = key, ticket = true } end
+-- What goes in place of an entry: the tree of adapters takes the request, to this one if it is there.
+local function ticket(key, poa) return { key = key, ticket = true, poa = poa } end
 
 --- The entry for a request: an active object, else what the locator or the default servant gives, or a ticket; nil: there is none. Without an
 --- operation somebody only wants to know whether there is an object.
@@ -162,7 +162,7 @@ function adapter:find(key, operation)
   if poa and not operation and not poa:known(key) or not poa and self:stale(key) then return nil end
   if poa == tree.root and poa.open then return nil end         -- a number that is gone stays gone
   if not operation and not tree:known(key) then return nil end
-  return ticket(key)
+  return ticket(key, poa)
 end
 
 --- What a call within this process finds: an entry, or a ticket where its adapter does more than look it up; nil: it goes over the network.

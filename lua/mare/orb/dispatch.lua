@@ -394,7 +394,7 @@ local function execute(self, job, message, at, key, operation)
   local entry = self.objects[key]
   if not entry then
     entry = find(self, key, operation)
-    if entry.ticket then return self.adapter.tree:serve(job, message, at) end
+    if entry.ticket then return self.adapter.tree:serve(job, message, at, entry.poa) end
   end
   return self:proceed(job, entry, message, at, operation)
 end

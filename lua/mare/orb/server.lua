@@ -29,6 +29,7 @@ local ior = require "mare.orb.giop.ior"
 local fiber, channel = mare.fiber, mare.channel
 local system = exception.system
 local OBJECT_ID = "IDL:omg.org/CORBA/Object:1.0"
+local RESIDENT = ("I"):byte()                    -- what the keys of the interface repository begin with: "InterfaceRepository"
 
 local server = {}
 server.__index = server
@@ -73,7 +74,7 @@ function server.new(broker)
   self.door = door.new(self.pool, broker.options, self.limits, function(level, text) self.dispatch:note(level, text) end)
   self.tree = tree.new(self)
   self.adapter.tree = self.tree
-  if broker.options.repository ~= false then self.adapter.residents = function(key) return self:definitions():find(key) end end
+  if broker.options.repository ~= false then self.adapter.residents = function(key) return key:byte() == RESIDENT and self:definitions():find(key) or nil end end
   self.adapter.removed = self.pool.record and function() straight.forget(self.pool.record) end
   return self
 end

@@ -12,6 +12,7 @@ Keys come from strangers: what has the form of none of these is a plain text.
 ]]
 local key = {}
 
+local FIRST = 0xff                               -- byte of all keys that are no text
 local PERSISTENT, BELOW = "\xffpoa", "\0\0\0\0"
 key.INS = "\0\0"                                 -- the path of omniINSPOA
 local MOST = 0xffff                              -- bytes of a path
@@ -28,6 +29,7 @@ function key.transient(stamp, path, number) return stamp .. BELOW .. string.pack
 
 --- Prefix and path in the key of an object of an adapter below the root; nil: it is no such key. `lasting`: of a persistent one.
 function key.split(text, stamp)
+  if text:byte() ~= FIRST then return nil end
   local lasting, at = text:sub(1, #PERSISTENT) == PERSISTENT, #PERSISTENT + 1
   if not lasting then
     at = #stamp + #BELOW + 1

@@ -74,7 +74,7 @@ end
 local function as_it_is(err) return err end       -- local callers get it so
 
 local function find(self, poa)
-  local entry = poa.entries[self.key]
+  local entry = poa.entries[self.key] or poa.default
   if not entry then
     local fine, found = xpcall(resolve, self.job and poa.tree.trace or as_it_is, self, poa)
     entry = fine and found or forwarded(self, poa, found)
@@ -109,9 +109,10 @@ function scope.new(tree, key, operation)
   return self
 end
 
---- The entry that the request is for.
-function scope:open()
-  local poa = self.tree:reach(self.key)
+--- The entry that the request is for. `found`: its adapter, if that was there a moment ago.
+function scope:open(found)
+  local poa = found
+  if not poa or poa.destroyed or next(self.tree.making) then poa = self.tree:reach(self.key) end
   poa.manager:pass(poa)
   self.oid = poa:oid_of(self.key)
   self.poa = poa
