@@ -38,9 +38,12 @@ end
 
 -------------------------------------------------------------------------------------------------------------- resolving
 
+local leaving
+
 local function located(self, poa)
   local manager = poa.servant_manager
   if not manager then refuse("OBJ_ADAPTER", 4, "the object adapter has no servant manager") end
+  self.rest = leaving(self)
   local servant, interface, cookie = manager:preinvoke(self.oid, poa, self.operation)
   local forward = poa.tree:forward_of(servant)
   if forward then return { key = self.key, forward = forward } end
@@ -88,10 +91,8 @@ end
 
 ----------------------------------------------------------------------------------------------------------------- a life
 
-local rest = {}
-
-function rest:__close()
-  local taken = self[1]
+-- It gives back what it has taken. Takes no memory.
+local function leave(taken)
   local poa = taken.poa
   if taken.turn then taken.turn:release() end
   scopes[taken.fiber] = taken.before or nil
@@ -100,13 +101,15 @@ function rest:__close()
   if taken.counted then activation.left(poa, taken.counted) end
 end
 
+local rest = { __close = function(self) leave(self[1]) end }
+
+-- What leaves whatever postinvoke does.
+function leaving(taken) return setmetatable({ taken }, rest) end
+
 --- A scope for a key; `open` does all that may wait or fail.
 function scope.new(tree, key, operation)
-  local self = setmetatable({ tree = tree, key = key, operation = operation, poa = false, entry = false, turn = false, counted = false,
-                              locator = false,
-                        fiber = fiber.self() or MAIN, before = false, job = false }, scope)
-  self.rest = setmetatable({ self }, rest)       -- closing takes no memory
-  return self
+  return setmetatable({ tree = tree, key = key, operation = operation, poa = false, entry = false, turn = false, counted = false, locator = false,
+                        rest = false, fiber = fiber.self() or MAIN, before = false, job = false }, scope)
 end
 
 --- The entry that the request is for. `found`: its adapter, if that was there a moment ago.
@@ -133,9 +136,11 @@ local function postinvoke(self)
 end
 
 function scope:__close()
+  if self.job then self.tree.through[self.job] = nil end
   if not self.poa then return end
+  if not self.locator then return leave(self) end
   local guard <close> = self.rest
-  if self.locator then postinvoke(self) end
+  postinvoke(self)
   return guard
 end
 

@@ -295,17 +295,11 @@ end
 --- Calls such an object directly.
 function tree:call(key, operation, ...) return self:with(key, operation, call, self, operation, ...) end
 
-local passing = {}
-
-function passing:__close() self[1].through[self[2]] = nil end
-
 --- Serves a request of such an object: its reply. `found`: its adapter, if that was there a moment ago.
 function tree:serve(job, message, at, found)
-  local guard <close> = setmetatable({ self, job }, passing)
-  self.through[job] = true
   local taken <close> = scope.new(self, job.key, job.operation)
-  taken.job = job
-  return self.dispatch:proceed(job, taken:open(found), message, at, job.operation), guard
+  taken.job, self.through[job] = job, true
+  return self.dispatch:proceed(job, taken:open(found), message, at, job.operation)
 end
 
 return tree
