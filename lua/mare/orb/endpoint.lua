@@ -70,7 +70,11 @@ end
 local function open_unix(e, options)
   local path = e.unix ~= "" and e.unix or any_path(options)
   local how = { backlog = options.listenBacklog, mode = options.unixTransportPermission or tonumber("777", 8) }
-  local listener, err, code = net.listen("unix:" .. path, how)
+  local fine, listener, err, code = pcall(net.listen, "unix:" .. path, how)
+  if not fine then                               -- the path can be none
+    local why = type(listener) == "string" and listener:match "bad argument #1 to 'listen' %((.*)%)$"
+    error(why and ("cannot listen on giop:unix:%s: %s"):format(path, why) or listener, 0)
+  end
   if not listener then error(("cannot listen on giop:unix:%s: %s (%s)"):format(path, err, code), 0) end
   return { host = "unix:" .. path, port = 0, unix = path, listener = listener, wildcard = false }
 end

@@ -74,7 +74,9 @@ function server.new(broker)
   self.door = door.new(self.pool, broker.options, self.limits, function(level, text) self.dispatch:note(level, text) end)
   self.tree = tree.new(self)
   self.adapter.tree = self.tree
-  if broker.options.repository ~= false then self.adapter.residents = function(key) return key:byte() == RESIDENT and self:definitions():find(key) or nil end end
+  if broker.options.repository ~= false then
+    self.adapter.residents = function(key) return key:byte() == RESIDENT and self:definitions():find(key) or nil end
+  end
   self.adapter.removed = self.pool.record and function() straight.forget(self.pool.record) end
   return self
 end

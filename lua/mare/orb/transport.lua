@@ -57,12 +57,21 @@ local function sooner(a, b)
   return a < b and a or b
 end
 
+-- To a Unix socket, whose path a stranger's reference may have: what can be none is nil, why, too.
+local function connect_unix(path, how)
+  local fine, sock, err, code = pcall(net.connect, path, how)
+  if fine then return sock, err, code end
+  local why = type(sock) == "string" and sock:match "bad argument #1 to 'connect' %((.*)%)$"
+  if why then return nil, why, "EINVAL" end
+  error(sock, 0)
+end
+
 -- A connection, with TLS or without; port 0: to a Unix socket, whose host is unix:/path. -> socket | nil, message, code
 local function connect(self, host, port, deadline, tls)
   local options = self.options
   local how = { timeout = sooner(options.connect_timeout, remaining(deadline)) }
   local sock, err, code
-  if port == 0 then sock, err, code = net.connect(host, how) else sock, err, code = net.connect(host, port, how) end
+  if port == 0 then sock, err, code = connect_unix(host, how) else sock, err, code = net.connect(host, port, how) end
   if not sock or not tls then return sock, err, code end
   return options.secure:client(sock, host, sooner(options.connect_timeout, remaining(deadline)))
 end
