@@ -270,7 +270,7 @@ describe("oil.init", function()
     end)
   end)
   it("says what a flavor is that it has not", function()
-    for flavor, why in pairs { ["cooperative;ludo"] = "LuDO", ["corba.ssl"] = "TLS", ["cobra"] = "unknown flavor 'cobra'" } do
+    for flavor, why in pairs { ["corba;ludo"] = "CORBA or LuDO", ["corba.ssl"] = "TLS", ["cobra"] = "unknown flavor 'cobra'" } do
       local fine, e = pcall(oil.init, { flavor = flavor })
       assert.is_false(fine)
       assert.equal("badinitialize", e.error)

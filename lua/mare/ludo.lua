@@ -158,6 +158,12 @@ local function ensure(self)
   self:listen_at(self.listener)
 end
 
+--- Serves from now on, though there may be no object yet: the port (mare.oil).
+function broker:open()
+  ensure(self)
+  return self.port
+end
+
 local SERVE = { key = true, processes = true, args = true }
 
 local function key_of(self, options)

@@ -127,6 +127,11 @@ local function numbered(self)
     end
   end
   need(self, "%)", "')'")
+  local away = self.resolve and t.__reference
+  if type(away) == "table" and type(away.host) == "string" and math.type(away.port) == "integer" and type(away.object) == "string" then
+    t = self.resolve(away)
+    self.tables[id] = t
+  end
   return t
 end
 
@@ -170,9 +175,10 @@ local function values(self)
   return n, list, self.zero
 end
 
---- How many values, a list of them, and whether a zero followed | nil, what is wrong
-function oil.decode(text, most)
-  local self = setmetatable({ text = text, at = 1, left = most or MOST, depth = 0, far = 0, tables = {}, zero = false }, reader)
+--- How many values, a list of them, and whether a zero followed | nil, what is wrong. resolve(reference): what stands for an object's reference,
+--- { host =, port =, object = }, that is in a table's field __reference
+function oil.decode(text, most, resolve)
+  local self = setmetatable({ text = text, at = 1, left = most or MOST, depth = 0, far = 0, tables = {}, zero = false, resolve = resolve }, reader)
   local fine, n, list, zero = pcall(values, self)
   if fine then return n, list, zero end
   return nil, "what came is no message of OiL's LuDO: " .. tostring(n)
@@ -195,7 +201,7 @@ end
 local write
 local function write_table(out, t, known, depth)
   if depth > DEPTH then error("tables nest too deep for OiL's LuDO", 0) end
-  if getmetatable(t) then error("a table with a metatable cannot be sent by OiL's LuDO", 0) end
+  if getmetatable(t) and not known.refer then error("a table with a metatable cannot be sent by OiL's LuDO", 0) end
   known.n = known.n + 1
   known[t] = known.n
   out[#out + 1] = ("serial:value(%d,'table',{"):format(known.n)
@@ -211,17 +217,26 @@ end
 
 function write(out, v, known, depth)
   local kind = type(v)
+  local away = known.refer and not known[v] and v ~= nil and known.refer(v)
+  if away then
+    known.n = known.n + 1
+    known[v] = known.n
+    out[#out + 1] = ("serial:value(%d,'table',{[\"__reference\"]="):format(known.n)
+    write_table(out, { host = away.host, port = away.port, object = away.object }, known, depth)
+    out[#out + 1] = ",})"
+    return
+  end
   if kind == "string" then out[#out + 1] = text_of(v)
   elseif kind == "number" then out[#out + 1] = literal(v)
   elseif kind == "nil" or kind == "boolean" then out[#out + 1] = tostring(v)
-  elseif kind ~= "table" then error(("a %s cannot be sent by OiL's LuDO"):format(kind), 0)
   elseif known[v] then out[#out + 1] = ("serial:value(%d)"):format(known[v])
+  elseif kind ~= "table" then error(("a %s cannot be sent by OiL's LuDO"):format(kind), 0)
   else write_table(out, v, known, depth) end
 end
 
---- Values as OiL writes them; raises what can't be.
-function oil.encode(...)
-  local out, known, list = { "return " }, { n = 0 }, table.pack(...)
+--- Values as OiL writes them; raises what can't be. refer(value) -> the reference that stands for it | nil; with it metatables are left out
+function oil.encode_with(refer, ...)
+  local out, known, list = { "return " }, { n = 0, refer = refer }, table.pack(...)
   for i = 1, list.n do
     if i > 1 then out[#out + 1] = "," end
     write(out, list[i], known, 0)
@@ -229,9 +244,17 @@ function oil.encode(...)
   return table.concat(out)
 end
 
--- ---- serving: `self` is the pool ----
+--- The same without references.
+function oil.encode(...) return oil.encode_with(nil, ...) end
+
+-- ---- serving: `self` is the pool. broker.dispatcher, of mare.oil, serves otherwise: { call(key, operation, …), refer, resolve } ----
 
 local function call(self, job, key, operation, ...)
+  local dispatcher = self.broker.dispatcher
+  if dispatcher then
+    job.key, job.operation, job.running = key, operation, true
+    return dispatcher.call(key, operation, ...)
+  end
   local object = type(key) == "string" and self.broker.objects[key] or error(("there is no object '%s'"):format(tostring(key):sub(1, 60)), 0)
   local f = type(operation) == "string" and not operation:find "^_" and object[operation]
   if type(f) ~= "function" then error(("object '%s' has no operation '%s'"):format(key:sub(1, 60), tostring(operation):sub(1, 60)), 0) end
@@ -240,10 +263,12 @@ local function call(self, job, key, operation, ...)
 end
 
 local function answer(self, id, zero, fine, ...)
-  local text
-  local ok = fine
-  if fine then ok, text = pcall(oil.encode, id, true, ...) end
-  if not ok then text = oil.encode(id, false, tostring(fine and text or (...))) end
+  local dispatcher = self.broker.dispatcher
+  local refer = dispatcher and dispatcher.refer
+  local ok, text = fine, nil
+  if fine then ok, text = pcall(oil.encode_with, refer, id, true, ...)
+  elseif dispatcher then ok, text = pcall(oil.encode_with, refer, id, false, ...) end
+  if not ok then text = oil.encode(id, false, tostring(text or (...))) end
   if #text > self.limits.message then text = oil.encode(id, false, "the reply is too long") end
   if zero then text = text .. "\0" end
   return ("%d\n"):format(#text) .. text
@@ -283,7 +308,7 @@ function oil.serve(self, job, peer, head)
     head = nil
     if not purse:want(size + 1024) then return end
     local text = socket:read(size, self.limits.arrive)
-    local n, list, zero = oil.decode(text or "", self.limits.values)
+    local n, list, zero = oil.decode(text or "", self.limits.values, self.broker.dispatcher and self.broker.dispatcher.resolve)
     if not n or n < 3 then
       self.broker:note("a client of OiL's LuDO was closed: " .. (n and "a request has an id, a key and an operation" or list))
       return

@@ -143,6 +143,10 @@ end
 --- oil.init's: the table becomes the ORB.
 function ORB.__new(class, config)
   local flavor = flavors.read(config.flavor)
+  if flavor.ludo then
+    config.flavor, config.cooperative, config.byref = flavor.names, flavor.cooperative, flavor.byref
+    return require "mare.oil.ludo"(config)
+  end
   local self = oo.rawnew(class, config)
   self.flavor, self.cooperative = flavor.names, flavor.cooperative
   self.localrefs = config.localrefs or "implementation"

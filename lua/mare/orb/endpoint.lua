@@ -127,6 +127,7 @@ local function own(bound)
   if bound == "::" then return ipv4() or ipv6() or by_name() or "127.0.0.1" end
   return ipv4() or by_name() or "127.0.0.1"
 end
+endpoint.own = own
 
 ------------------------------------------------------------------------------------------------------------ publishing
 

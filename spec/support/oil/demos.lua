@@ -20,6 +20,8 @@ demos.list = {
   { "except", { "server.lua", writes = "ref.ior" }, { "client.lua" }, expect = "1234.*invalid value for tag 'a_number'.*unknown tag name" },
   { "interceptors", { "server.lua", writes = "server.ior" }, { "client.lua", "0.2", "0.1" },
     expect = "intercepting request to do_something_for.*success:\ttrue.*time:.*result received" },
+  { "hello_simple", { "server.lua", writes = "ref.ludo" }, { "client.lua" }, expect = "Hello world! %(3 times%).*already said hello 3 times" },
+  { "ludo_objects", { "server.lua", writes = "ref.ludo" }, { "client.lua" }, expect = "Hello, there!\nHello, here!" },
   { "objectmap", { "server.lua", port = 2809 }, { "client.lua" }, expect = "Hello World!\nHello John Doe!\nHello World!" },
   { "persist", { "server.lua", port = 2809 }, { "client.lua" }, expect = "already said hello 3 times" },
   { "selfcall", { "main.lua" }, expect = "^$" },
