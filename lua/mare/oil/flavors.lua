@@ -2,8 +2,8 @@
 mare.oil.flavors: what the words of oil.init's `flavor` mean.
 
 Of OiL's layers there are these: "corba", with or without ".client", ".server", ".intercepted", ".gencode" (both are always there),
-"cooperative", "typed", "base", "kernel", "lua". "ludo", with or without ".client", ".server", ".intercepted", ".byref", is another ORB, mare.oil.ludo; one ORB speaks
-one protocol.
+"cooperative", "typed", "base", "kernel", "lua". "ludo", with or without ".client", ".server", ".intercepted", ".byref", is another ORB,
+mare.oil.ludo; one ORB speaks one protocol.
 ]]
 local fault = require "mare.oil.fault"
 
