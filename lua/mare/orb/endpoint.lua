@@ -72,7 +72,7 @@ local function open_unix(e, options)
   local how = { backlog = options.listenBacklog, mode = options.unixTransportPermission or tonumber("777", 8) }
   local fine, listener, err, code = pcall(net.listen, "unix:" .. path, how)
   if not fine then                               -- the path can be none
-    local why = type(listener) == "string" and listener:match "bad argument #1 to 'listen' %((.*)%)$"
+    local why = type(listener) == "string" and listener:match "bad argument #1 to '[^']*' %((.*)%)$"
     error(why and ("cannot listen on giop:unix:%s: %s"):format(path, why) or listener, 0)
   end
   if not listener then error(("cannot listen on giop:unix:%s: %s (%s)"):format(path, err, code), 0) end

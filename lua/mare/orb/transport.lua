@@ -61,7 +61,7 @@ end
 local function connect_unix(path, how)
   local fine, sock, err, code = pcall(net.connect, path, how)
   if fine then return sock, err, code end
-  local why = type(sock) == "string" and sock:match "bad argument #1 to 'connect' %((.*)%)$"
+  local why = type(sock) == "string" and sock:match "bad argument #1 to '[^']*' %((.*)%)$"
   if why then return nil, why, "EINVAL" end
   error(sock, 0)
 end
