@@ -27,6 +27,17 @@ local function with(things, f)
   return f(things)
 end
 
+-- begun(f, …): what f sends through the channel that it gets first, in a process of its own, which goes on until that is closed; and the channel.
+-- If the process fails before, its error: so a module that oom_test.c has not registered is an error, and nothing is waited for.
+local function begun(f, ...)
+  local place = channel.new()
+  local p = process.spawn(f, place, ...)
+  local which, value, why = mare.select { place, p, timeout = 10 * PATIENCE }
+  if which == 1 then return value, place end
+  place:close()
+  error("no server was begun: " .. tostring(why), 0)
+end
+
 local work = {}
 
 -- What is started has a handle: where there is none, nothing was started.
@@ -501,8 +512,8 @@ function work.suggestions()
 end
 
 assert(loadfile "spec/support/oom_sockets.lua")(work, ok, joined, with)
-local orb_finish = assert(loadfile "spec/support/oom_orb.lua")(work)
-local ludo_finish = assert(loadfile "spec/support/oom_ludo.lua")(work)
+local orb_finish = assert(loadfile "spec/support/oom_orb.lua")(work, begun)
+local ludo_finish = assert(loadfile "spec/support/oom_ludo.lua")(work, begun)
 local together_finish = assert(loadfile "spec/support/oom_together.lua")(work, ok)
 
 function finish()                                -- luacheck: ignore

@@ -1,7 +1,5 @@
 -- Works for src/module/oom_test.c, see oom.lua: calls of mare.ludo; the objects' process has memory enough. Returns what ends it.
-local work = ...
-local mare = require "mare"
-local channel, process = mare.channel, mare.process
+local work, begun = ...
 local PATIENCE <const> = 10
 
 local function call(object)
@@ -18,16 +16,15 @@ end
 local remote, enough
 function work.ludo()
   if not remote then
-    local ludo = require "mare.ludo"             -- without it no server is begun, which nobody would end
-    local place = channel.new()
-    enough = place
-    process.spawn(function()
+    local ludo = require "mare.ludo"
+    local text
+    text, enough = begun(function(place)
       local broker = require "mare.ludo".init { log = function() end }
       place:send(broker:serve { echo = function(_, ...) return ... end, fail = function() error { code = 7 } end })
       place:receive()
       broker:shutdown()
     end)
-    remote = ludo.init { timeout = PATIENCE }:proxy(place:receive())
+    remote = ludo.init { timeout = PATIENCE }:proxy(text)
   end
   local done, e = pcall(call, remote)
   if not done then error(tostring(e), 0) end

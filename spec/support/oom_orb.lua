@@ -1,7 +1,5 @@
 -- Works for src/module/oom_test.c, see oom.lua: CORBA calls, seen from the caller and from both sides. Returns what ends the server.
-local work = ...
-local mare = require "mare"
-local channel, process = mare.channel, mare.process
+local work, begun = ...
 local PATIENCE <const> = 10
 
 -- A call may also fail as one whose connection broke, or whose servant did: where the memory was missing is the other side's secret.
@@ -31,17 +29,13 @@ end
 local reference, enough
 local function served()                          -- an object whose process has memory enough
   if not reference then
-    require "mare.orb"                           -- without it no server is begun, which nobody would end
-    local place = channel.new()
-    enough = place
-    process.spawn(function()
+    reference, enough = begun(function(place)
       local broker = require "mare.orb".init { host = "127.0.0.1" }
       broker:load(idl)
       place:send(tostring(broker:serve({ turn = turn, fail = function() error(broker.types.E {}, 0) end }, "I")))
       place:receive()
       broker:shutdown()
     end)
-    reference = place:receive()
   end
   return reference
 end
@@ -56,6 +50,18 @@ local remote
 function work.calls()
   remote = remote or proxy_of { timeout = PATIENCE }
   local done, e = pcall(call, remote)
+  if not done then exception(e) end
+end
+
+local asked
+function work.requests()                         -- made while the program runs
+  asked = asked or proxy_of { timeout = PATIENCE }
+  local done, e = pcall(function()
+    local request = asked:_request("turn", { "Items", { "any", mode = "out" }, result = "Items" })
+    local list, any = request:invoke { { s = "one", n = 1 }, { s = ("two"):rep(1000), n = 2 } }
+    assert(list[1].n == 2 and any._anyval == 7)
+    assert(not pcall(function() asked:_request("fail", { exceptions = { "E" } }):invoke() end))
+  end)
   if not done then exception(e) end
 end
 
@@ -74,8 +80,10 @@ function work.interceptors()
 end
 
 -- An object and its caller, both with the memory that fails.
-local function both(servant, know)
-  local broker = require "mare.orb".init { host = "127.0.0.1", log = function() end }
+local function both(servant, know, options)
+  options = options or { host = "127.0.0.1" }
+  options.log = function() end
+  local broker = require "mare.orb".init(options)
   broker:load(idl)
   know(broker)
   local text = tostring(broker:serve(servant(broker), "I"))
@@ -85,10 +93,37 @@ local function both(servant, know)
   return client:proxy(text, "I"), client
 end
 
+local function answering(broker) return { turn = turn, fail = function() error(broker.types.E {}, 0) end } end
+
 local here
 function work.servants()                         -- the servant shares the memory
-  here = here or both(function(broker) return { turn = turn, fail = function() error(broker.types.E {}, 0) end } end, function() end)
+  here = here or both(answering, function() end)
   local done, e = pcall(call, here)
+  if not done then exception(e) end
+end
+
+local gated
+local gate = { name = "gate" }
+function gate:receive_request(info) self.seen = info.operation end
+function gate.send_reply(_, info) info:add_reply_service_context(0x4d415245, "who answers") end
+function gate:send_exception(info) self.raised = info.sending_exception end
+
+function work.gates()                            -- interceptors of the server
+  gated = gated or both(answering, function() end, { host = "127.0.0.1", interceptors = { gate } })
+  gate.seen = nil
+  local done, e = pcall(call, gated)
+  if not done then exception(e) end
+  assert(gate.seen)
+end
+
+local near, place
+function work.places()                           -- the endpoint is a Unix socket
+  if not near then
+    place = os.tmpname()
+    os.remove(place)
+    near = both(answering, function() end, { ORBendPoint = "giop:unix:" .. place })
+  end
+  local done, e = pcall(call, near)
   if not done then exception(e) end
 end
 
@@ -134,4 +169,7 @@ function work.adapters()
   if not done then exception(e) end
 end
 
-return function() if enough then enough:close() end end
+return function()
+  if enough then enough:close() end
+  if place then os.remove(place) end
+end
