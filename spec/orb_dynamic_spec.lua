@@ -193,4 +193,44 @@ describe("a servant of requests", function()
       assert.has_error(function() server:serve(function() end, "M::Unknown", { dynamic = true }) end)
     end)
   end)
+
+  it("knows a signature again, until IDL says something else of its types", function()
+    with_brokers(function(client, server)
+      server:load "struct Size { long x; };"
+      local own = server:serve(function(request)
+        local given = { "long", { "Size", mode = "inout", name = "size" }, result = "string" }
+        local n, size = request:arguments(given)
+        return ("%d %s"):format(n, size.x), size
+      end, "IDL:Sized:1.0", { dynamic = true })
+      local object = client:proxy(tostring(own))
+      local function sized(T, x)
+        local size = { kind = "struct", id = "IDL:Size:1.0", name = "Size", members = { { name = "x", type = { kind = T, bound = 0 } } } }
+        return object:_request("sized", { "long", { size, mode = "inout" }, result = "string" }):invoke(7, { x = x })
+      end
+      for i = 1, 2 do assert.same({ "7 " .. i, { x = i } }, { sized("long", i) }) end
+      server:load("struct Size { string x; };", { replace = true })
+      assert.same({ "7 text", { x = "text" } }, { sized("string", "text") })
+    end)
+  end)
+
+  it("keeps a bounded number of signatures, and none that is wrong", function()
+    local signature = require "mare.orb.signature"
+    local broker, kept = orb.init(), signature.kept_none()
+    local function of(given) return signature.kept(kept, broker, "op", given) end
+    local first = of { "long", { "string", mode = "out" }, result = "long" }
+    assert.equal(first, of { "long", { "string", mode = "out" }, result = "long" })
+    for _, other in ipairs { { "long", "string", result = "long" }, { "long", { "string", mode = "inout" }, result = "long" }, { "long" },
+                             { "long", { "string", mode = "out" } }, { "long", { "string", mode = "out" }, result = "long", oneway = true } } do
+      assert.not_equal(first, of(other))
+    end
+    for _ = 1, 2 do
+      for _, wrong in ipairs { { "long", mode = "in" }, { "longer" }, { { "long", mode = "both" } }, { result = 1 }, { "long", nil, "long" } } do
+        assert.has_error(function() of(wrong) end)
+      end
+    end
+    for i = 1, 600 do of { ("sequence<long, %d>"):format(i) } end
+    assert.is_true(kept.n <= 256)
+    assert.not_equal(first, of { "long", { "string", mode = "out" }, result = "long" })
+    broker:close()
+  end)
 end)

@@ -61,7 +61,7 @@ function broker.new(options, log, capture)
   local self = setmetatable({
     options = options, secure = security, log = log, capture = capture, native = native, offered = wish or native, repository = idl.repository(),
     everywhere = object.methods, invoke = invoke.run,
-    classes = {}, typed = {}, targets = setmetatable({}, { __mode = "v" }), known = {}, operations = {},
+    classes = {}, typed = {}, targets = setmetatable({}, { __mode = "v" }), known = {}, named = {}, operations = {},
     excepts = setmetatable({}, { __mode = "k" }),
     transport = transport.new { connect_timeout = options.connect_timeout, max_minor = options.max_minor, capture = capture,
                                 unused = options.unused, native = native, codeset = wish, secure = security,
@@ -88,7 +88,7 @@ function broker:__tostring() return self.closed and "broker (closed)" or "broker
 
 local function loaded(self, definitions, errors)
   if not definitions then error("IDL:\n" .. tostring(errors), 0) end
-  self.classes, self.known = {}, {}                    -- an interface may have been completed
+  self.classes, self.known, self.named = {}, {}, {}    -- an interface may have been completed, or another has its name now
   if self.server then self.server.dispatch:forget() end
   return definitions
 end
@@ -170,8 +170,7 @@ local function know_own(self, name)
   return self.repository:lookup(name)
 end
 
---- The definition of an interface by its name or repository id; raises what is none, and says what may have been meant.
-function broker:interface(name)
+local function find_interface(self, name)
   if name == "Object" or name == "CORBA::Object" or name == OBJECT then return basic.object end
   if tostring(name):find "^CosNaming::" then know_names(self) end
   local of_events = tostring(name):match "^(CosEvent%a+)::" or tostring(name):match "^(CosNoti%a+)::"
@@ -184,6 +183,16 @@ function broker:interface(name)
   local meant = near(tostring(name), interfaces(self.repository.contents, {}))
   local what = def and ("'%s' is a %s, not an interface"):format(name, def.kind) or ("no interface '%s' was loaded"):format(tostring(name))
   error(what .. (meant and "; did you mean " .. meant .. "?" or "; load its IDL with broker:load or broker:loadfile"), 0)
+end
+
+--- The definition of an interface by its name or repository id; raises what is none, and says what may have been meant. A locator names one at each
+--- request, so it is remembered until IDL is loaded; but only under its own name and id: of other ways to write them there is no end.
+function broker:interface(name)
+  local def = self.named[name]
+  if def then return def end
+  def = find_interface(self, name)
+  if not def.forward and (name == def.scoped or name == def.id) then self.named[name] = def end
+  return def
 end
 
 function broker:class_of(def)

@@ -19,6 +19,7 @@ local core = require "mare.orb.giop.core"
 local context = require "mare.orb.context"
 local exception = require "mare.orb.exception"
 local ior = require "mare.orb.giop.ior"
+local signature = require "mare.orb.signature"
 local tracing = require "mare.trace.core"
 
 local BULK = 64                                  -- of a codec: long messages need not be strings, see src/cdr/bulk.h
@@ -40,11 +41,13 @@ dispatch.__index = dispatch
 ---@param broker table
 function dispatch.new(broker)
   local env = broker.env
-  return setmetatable({                          -- the pool adds how a reply goes ahead of its servant: arrived(job, reply)
-    broker = broker, repository = broker.repository, env = env, interfaces = {}, operations = {},
+  local self = setmetatable({                    -- the pool adds how a reply goes ahead of its servant: arrived(job, reply)
+    broker = broker, repository = broker.repository, env = env, interfaces = {},
     system_body = env:program({ { kind = "string", bound = 0 }, { kind = "ulong" }, { kind = "ulong" } }),
     nothing = env:program({}),
   }, dispatch)
+  self:forget()
+  return self
 end
 
 ------------------------------------------------------------------------------------------------- the ways to be called
@@ -464,7 +467,10 @@ local function call_field(call, servant, ...)
 end
 
 --- What was found of interfaces may be out of date: IDL was loaded.
-function dispatch:forget() self.operations = {} end
+function dispatch:forget()
+  self.operations = {}
+  self.programs, self.signatures = setmetatable({}, { __mode = "k" }), signature.kept_none()      -- of servants that are dynamic
+end
 
 --- Calls an object of this process directly: results, or the servant's own error.
 function dispatch:call(entry, operation, ...)

@@ -9,13 +9,16 @@ mare.orb.dynamic: servants that take every request as an object (CORBA's DSI); n
 A *request* is { operation =, id = repository id, key = }. Its arguments can be read once, and that also says of which types the results and the
 exceptions are, so a handler of an operation without arguments asks for them, too. What is returned and raised is as of any servant.
 
-A call is made for each request: strangers' operations leave nothing behind.
+A call is made for each request: strangers' operations leave nothing behind. What is compiled for a definition is kept in dispatch.programs while the
+definition is there; definitions that signatures describe are in dispatch.signatures (see signature.lua). Loading IDL drops both.
 ]]
 local exception = require "mare.orb.exception"
 local signature = require "mare.orb.signature"
 
 local BULK = 64
 local BEFORE, DURING, AFTER = 1, 2, 3             -- see dispatch.lua
+
+local NOTHING = { result = { kind = "void" }, params = {} }
 
 local dynamic = {}
 
@@ -34,21 +37,32 @@ local function collect(def, other)
   return types, names
 end
 
+-- The programs of a definition; `arguments` is false if there are none.
+local function programs_of(dispatch, def)
+  local made = dispatch.programs[def]
+  if not made then
+    local types, names = collect(def, "in")
+    made = { arguments = #types > 0 and dispatch.env:program(types, names), results = dispatch.env:program(collect(def, "out")) }
+    dispatch.programs[def] = made
+  end
+  return made
+end
+
 -- The operation's definition: the signature given, else what IDL has.
 local function definition(self, given)
   local dispatch = self._call.dispatch
-  if given ~= nil then return signature.operation(dispatch.broker, self.operation, given) end
+  if given ~= nil then return signature.kept(dispatch.signatures, dispatch.broker, self.operation, given) end
   return dispatch.repository:operations(self._interface)[self.operation]
     or refuse("BAD_OPERATION", ("no IDL says what '%s' takes: give arguments a signature"):format(self.operation))
 end
 
 local function decode(self, def)
   if self._values then return table.unpack(self._values, 1, self._values.n) end       -- a call within this process
-  local types, names = collect(def, "in")
-  if #types == 0 then return end
+  local arguments = programs_of(self._call.dispatch, def).arguments
+  if not arguments then return end
   local job = self._job
   job.phase = BEFORE
-  local results = table.pack(self._call.dispatch.env:program(types, names):decode(self._message, self._at, job.codec | BULK))
+  local results = table.pack(arguments:decode(self._message, self._at, job.codec | BULK))
   job.phase = DURING
   return table.unpack(results, 1, results.n)
 end
@@ -83,12 +97,11 @@ local function answer(job, call, made, ...)
   if job.silent then return nil end
   local def = made._def or made:definition()
   if not def then
-    if select("#", ...) == 0 then def = { result = { kind = "void" }, params = {} }
+    if select("#", ...) == 0 then def = NOTHING
     else refuse("BAD_OPERATION", ("nothing says of which types the results of '%s' are: ask for its arguments"):format(call.operation)) end
   end
   job.phase = AFTER
-  local results = call.dispatch.env:program(collect(def, "out"))
-  return results:reply(job.id, job.codec | BULK, 0, job.contexts, ...)
+  return programs_of(call.dispatch, def).results:reply(job.id, job.codec | BULK, 0, job.contexts, ...)
 end
 
 local function run(job, call, entry, message, at)

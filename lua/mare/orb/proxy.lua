@@ -170,8 +170,8 @@ end
 
 --- Which interface is meant by a name, a repository id or a definition; raises what is none.
 function proxy.interface(broker, name)
-  local def = require "mare.orb.types".definition(name)
-  if type(name) == "string" then def = broker:interface(name) end
+  local def
+  if type(name) == "string" then def = broker:interface(name) else def = require "mare.orb.types".definition(name) end
   if type(def) ~= "table" or def.kind ~= "interface" then
     error(exception.system("BAD_PARAM", 0, "COMPLETED_NO", ("'%s' is no interface"):format(tostring(name))), 0)
   end

@@ -6,6 +6,10 @@ time.
     oneway = true }
 
 A type is a text ("sequence<long>", "Mod::Point"), or a type as broker.types, broker:type or an any has it; an exception likewise, by its name or id.
+
+A program writes its signatures as a new table in each request, so those of texts alone are kept by what they say: `kept` is a tree whose branches are
+these texts in their order, and a definition where it ends. It holds at most MOST definitions; then it begins anew, as a program may make up
+signatures for ever.
 ]]
 local basic = require "mare.orb.idl.basic"
 local types = require "mare.orb.types"
@@ -13,6 +17,8 @@ local types = require "mare.orb.types"
 local signature = {}
 
 local FIELDS = { result = true, exceptions = true, oneway = true }
+local MOST = 256
+local IN_FIELDS, RESULT, DEFINITION = {}, {}, {}           -- in a tree: a parameter with a mode or a name; the end of the parameters; of it all
 local MODES = { ["in"] = true, out = true, inout = true }
 
 local function type_of(broker, value, what)
@@ -61,6 +67,59 @@ function signature.operation(broker, name, given)
                 result = given.result == nil and basic.void or type_of(broker, given.result, name .. ", result") }
   for i, item in ipairs(given) do def.params[i] = parameter(broker, item, i, name) end
   for i, T in ipairs(given.exceptions or {}) do def.raises[i] = exception_of(broker, T, name) end
+  return def
+end
+
+-- What a signature says, in an order that no other one has; nil: types are in it that are no texts, or fields of nobody's.
+local function way(given)
+  local list, n = {}, #given
+  for i = 1, n do
+    local item = given[i]
+    if type(item) == "table" then
+      for name in pairs(item) do
+        if name ~= 1 and name ~= "mode" and name ~= "name" then return nil end
+      end
+      table.move({ IN_FIELDS, rawget(item, "mode") or false, rawget(item, "name") or false }, 1, 3, #list + 1, list)
+      item = rawget(item, 1)
+    end
+    if type(item) ~= "string" then return nil end
+    list[#list + 1] = item
+  end
+  for field in pairs(given) do
+    if not FIELDS[field] and not (math.type(field) == "integer" and field >= 1 and field <= n) then return nil end
+  end
+  local result, oneway, exceptions = given.result or false, given.oneway or false, given.exceptions or {}
+  if result and type(result) ~= "string" or type(oneway) ~= "boolean" or type(exceptions) ~= "table" then return nil end
+  table.move({ RESULT, result, oneway }, 1, 3, #list + 1, list)
+  for _, name in ipairs(exceptions) do
+    if type(name) ~= "string" then return nil end
+    list[#list + 1] = name
+  end
+  return list
+end
+
+--- No signatures yet.
+function signature.kept_none() return { n = 0, tree = {} } end
+
+--- The definition of an operation that a signature describes, as `signature.operation` gives it: the same one for the same texts. Its name is that of
+--- the first operation.
+function signature.kept(kept, broker, name, given)
+  local path = type(given) == "table" and way(given)
+  if not path then return signature.operation(broker, name, given) end
+  local at = kept.tree
+  for i = 1, #path do
+    at = at[path[i]]
+    if not at then break end
+  end
+  if at and at[DEFINITION] then return at[DEFINITION] end
+  local def = signature.operation(broker, name, given)
+  if kept.n >= MOST then kept.n, kept.tree = 0, {} end
+  at, kept.n = kept.tree, kept.n + 1
+  for i = 1, #path do
+    local branch = at[path[i]] or {}
+    at[path[i]], at = branch, branch
+  end
+  at[DEFINITION] = def
   return def
 end
 
