@@ -147,7 +147,7 @@ static void endings(void)
   pthread_t ids[4];
   pthread_key_create(&late, ending);
   for (uintptr_t i = 0; i < 200; i++) {
-    for (int t = 0; t < 4; t++) pthread_create(&ids[t], NULL, end_late, (void *)(i * 4 + (uintptr_t)t));
+    for (int t = 0; t < 4; t++) WANT(pthread_create(&ids[t], NULL, end_late, (void *)(i * 4 + (uintptr_t)t)) == 0);
     for (int t = 0; t < 4; t++) pthread_join(ids[t], NULL);
   }
   clear();

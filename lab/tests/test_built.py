@@ -40,8 +40,9 @@ def test_one_that_was_built_serves_a_program_and_its_child(built, cxx_program):
 
 
 @pytest.mark.parametrize("built", OURS, indirect=True)
-def test_those_over_doug_leas_malloc_answer_as_glibc_does_at_the_edges(built):
+def test_those_over_doug_leas_malloc_answer_as_glibc_does_at_the_edges_and_over_forks(built):
     run(built, "allocator-edges")
+    run(built, "allocator-forks")
 
 
 STRESS = [["exchange", "4", "60000"], ["forks"], ["endings"], ["crowd", "300"], ["giving"], ["classes"]]

@@ -16,6 +16,11 @@ def run(program: str, *words: str, preload: str | None = None, **variables: str)
     assert r.returncode == 0 and r.stdout == "ok\n", r.stderr[-4000:]
 
 
+@pytest.fixture(params=["miser", "mare"])
+def own(request):
+    return allocators.load()[request.param]
+
+
 @pytest.fixture(scope="module")
 def miser():
     return allocators.select(allocators.load(), "miser")[0]
@@ -32,16 +37,24 @@ def test_miser_serves_malloc_free_and_new_in_a_program_and_its_child(miser, cxx_
     assert p.complete and p.processes >= 2 and p.count("operator new") >= 1, p.lines()
 
 
-def test_miser_answers_as_glibc_does_at_the_edges(miser):
-    run("allocator-edges", preload=miser.library)
+def test_they_answer_as_glibc_does_at_the_edges(own):
+    run("allocator-edges", preload=own.library)
 
 
 STRESS = [["exchange", "4", "60000"], ["forks"], ["endings"], ["crowd", "1100"], ["giving"], ["classes"]]
 
 
 @pytest.mark.parametrize("words", STRESS, ids=lambda w: w[0])
-def test_miser_under_threads_that_give_back_each_others_blocks(miser, words):
-    run("allocator-stress", *words, preload=miser.library)
+def test_they_stand_threads_that_give_back_each_others_blocks(own, words):
+    run("allocator-stress", *words, preload=own.library)
+
+
+def test_a_librarys_handlers_of_forks_may_allocate_and_wait_for_its_threads(own):
+    run("allocator-forks", preload=own.library)
+
+
+def test_without_an_allocator_handlers_of_forks_may_do_so_too():
+    run("allocator-forks")
 
 
 @pytest.mark.parametrize("program,words", [("miser-edges-asan", []), ("miser-stress-asan", ["exchange", "3", "20000"]), ("miser-stress-asan", ["endings"]),

@@ -5,12 +5,28 @@
 #define _GNU_SOURCE
 #include "settings.h"
 #include "dlmalloc.c"
+#include "../forks.h"
 #include "../heap.h"
 #include "copied.h"
 
-void *heap_allocate(size_t size) { return dlmalloc(size); }
-void *heap_zeroed(size_t size) { return dlcalloc(1, size); }
-void *heap_aligned(size_t alignment, size_t size) { return dlmemalign(alignment, size); }
+void *heap_allocate(size_t size)
+{
+  watch_forks();
+  return dlmalloc(size);
+}
+
+void *heap_zeroed(size_t size)
+{
+  watch_forks();
+  return dlcalloc(1, size);
+}
+
+void *heap_aligned(size_t alignment, size_t size)
+{
+  watch_forks();
+  return dlmemalign(alignment, size);
+}
+
 void *heap_resize(void *block, size_t size) { return must_be_copied(block) ? resize_by_copying(block, size) : dlrealloc(block, size); }
 size_t heap_usable(void *block) { return dlmalloc_usable_size(block); }
 
@@ -28,5 +44,3 @@ static void before_fork(void)
 }
 
 static void after_fork(void) { pthread_mutex_unlock(&gm->mutex); }
-
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }

@@ -232,7 +232,12 @@ EXPORT void *memalign(size_t align, size_t n)
   return get(n, power, 0);
 }
 
-EXPORT void *aligned_alloc(size_t align, size_t n) { return memalign(align, n); }
+EXPORT void *aligned_alloc(size_t align, size_t n)
+{
+  if (is_power(align)) return memalign(align, n);
+  errno = EINVAL;
+  return NULL;
+}
 
 EXPORT int posix_memalign(void **p, size_t align, size_t n)
 {

@@ -116,6 +116,8 @@ static void what_can_t_be_is_refused_with_errno(void)
   WANT(posix_memalign(&p, 48, 10) == EINVAL && posix_memalign(&p, 64, huge) == ENOMEM && p == &p && errno == 3);
   errno = 0;
   WANT(memalign(huge, 10) == NULL && errno == EINVAL);
+  errno = 0;
+  WANT(aligned_alloc(half, 10) == NULL && errno == EINVAL && aligned_alloc(0, 10) == NULL && aligned_alloc(48, 96) == NULL);
 }
 
 static void errno_survives(void)
@@ -168,7 +170,47 @@ static void memory_goes_back(void)
   WANT(resident() - before < (long)(COUNT * sizeof *p / 1024) + 2000);
 }
 
+/* Segments where free rows of units are too short stand before those with long ones; huge ones, too, which runs don't use. */
+static void runs_have_room_behind(unsigned units, size_t n, size_t wanted)
+{
+  enum { SEGMENTS = 40, UNIT = 64 << 10 };
+  size_t count = (size_t)SEGMENTS * 63 / units * (units * UNIT / n), runs = 500;
+  void **p = malloc(count * sizeof *p), **q = malloc(runs * sizeof *q);
+  for (size_t i = 0; i < count; i++) WANT((p[i] = malloc(n)) != NULL);
+  for (size_t i = 0; i < count; i++)
+    if (((uintptr_t)p[i] % (UNIT * 64) / UNIT - 1) / units % 2) free(p[i]), p[i] = NULL;
+  long before = mapped();
+  for (size_t i = 0; i < runs; i++) WANT((q[i] = malloc(wanted)) != NULL);
+  WANT(mapped() - before < 200 << 10); /* a segment for each run: 2,000 MiB */
+  for (size_t i = 0; i < runs; i++) free(q[i]);
+  for (size_t i = 0; i < count; i++) free(p[i]);
+  free(p);
+  free(q);
+}
+
+static void runs_have_room_behind_fragmented_segments(void)
+{
+  runs_have_room_behind(1, 8 << 10, 128 << 10);
+  runs_have_room_behind(2, 128 << 10, 192 << 10);
+}
+
 static void *volatile bad;
+
+/* The first call after that second that takes a span, or frees a large block, gives them back. */
+static void large_blocks_that_were_freed_are_kept_for_a_second_only(void)
+{
+  for (int how = 0; how < 3; how++) {
+    void *p[20], *other = malloc((size_t)3 << 20);
+    long before = resident();
+    for (unsigned i = 0; i < 20; i++) p[i] = memset(malloc((size_t)5 << 20), 1, (size_t)5 << 20);
+    for (unsigned i = 0; i < 20; i++) free(p[i]);
+    WANT(resident() - before > 10000); /* some are kept */
+    usleep(1100 * 1000);
+    WANT(how == 0 ? (bad = malloc(7000)) != NULL : how == 1 ? (bad = malloc(200000)) != NULL : (free(other), 1));
+    WANT(resident() - before < 1000);
+    free(how == 2 ? NULL : other);
+  }
+}
 
 static void freed_twice(void)
 {
@@ -214,6 +256,7 @@ static const struct { const char *name; void (*run)(void); } tests[] = {
   TEST(sizes_of_every_class_are_apart_aligned_and_usable), TEST(aligned_blocks_are_aligned_and_can_be_freed),
   TEST(zeroed_blocks_are_zero_also_where_others_were), TEST(blocks_keep_their_content_while_they_grow_and_shrink),
   TEST(what_can_t_be_is_refused_with_errno), TEST(errno_survives), TEST(want_of_memory_is_told_and_passes), TEST(memory_goes_back),
+  TEST(runs_have_room_behind_fragmented_segments), TEST(large_blocks_that_were_freed_are_kept_for_a_second_only),
   TEST(freed_twice), TEST(freed_twice_when_all_were_free), TEST(freed_large_twice), TEST(freed_inside_a_large_block), TEST(freed_run_twice),
 };
 

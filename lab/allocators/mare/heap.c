@@ -8,6 +8,7 @@
  * at most SPARE and an eighth of all that the heap has. Only what falls out of there, and is empty still, goes back to the pool.
  */
 #include "heap.h"
+#include "large.h"
 #include "pool.h"
 #include <string.h>
 
@@ -68,6 +69,7 @@ static unsigned units_for(size_t size)
 static ma_span *span_new(ma_heap *h, unsigned c)
 {
   size_t size = ma_class_size(c);
+  ma_large_age();
   ma_span *s = ma_pool_take(units_for(size), 1);
   if (!s) return NULL;
   s->heap = h;
@@ -130,6 +132,7 @@ static unsigned units_of_run(size_t n) { return (unsigned)((n + MA_UNIT - 1) / M
 
 void *ma_heap_run(ma_heap *h, size_t n, size_t align, int *zero)
 {
+  ma_large_age();
   ma_span *s = ma_pool_take(units_of_run(n), 0);
   if (!s) return NULL;
   s->flags |= MA_RUN;

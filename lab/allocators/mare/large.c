@@ -3,8 +3,11 @@
  * each, since copies between blocks at the same place of their pages are slow on some processors. A block aligned to less than a segment begins so many
  * bytes behind the mapping's beginning; one aligned to a segment or more has its record one unit below.
  *
- * Freed mappings are kept, KEPT at most: what is kept and what lives are together no more than lived at once not long ago (`peak` nears `live` by a
- * thirty-second with each block that is freed), and what is kept is no more than MOST, nor older than a second when a heap next takes a span.
+ * Freed mappings are kept for the next blocks, but
+ *  - no more than KEPT of them, and no more than MOST bytes;
+ *  - not so much that what is kept and what lives are together more than lived at once not long ago: `peak`, which nears `live` by a thirty-second with
+ *    each block that is freed. LEAST bytes may be kept in any case;
+ *  - not for longer than a second. Nobody watches the clock: who next takes a span or frees a large block gives back those that are older.
  */
 #define _GNU_SOURCE
 #include "large.h"
@@ -16,7 +19,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { KEPT = 8, COLOURS = 31, LINE = 64 };
+enum { KEPT = 8, AGE = 1000 /* ms */, COLOURS = 31, LINE = 64 };
 #define MOST ((size_t)32 << 20)
 #define LEAST ((size_t)2 << 20)
 
@@ -181,7 +184,7 @@ void ma_large_put(ma_large *b)
   large.peak -= (large.peak - large.live) / 32;
   size_t most = may_keep();
   keep = keep && m.bytes <= most;
-  unsigned n = take_old(dead, keep ? most - m.bytes : most, INT64_MIN);
+  unsigned n = take_old(dead, keep ? most - m.bytes : most, m.since - AGE);
   if (keep) {
     if (large.count == KEPT) dead[n++] = unkeep(0);
     large.kept[large.count++] = m;
@@ -211,9 +214,7 @@ static char *remap(char *base, size_t old, size_t bytes)
   char *to = ma_map(bytes);
   if (!to) return NULL;
   q = mremap(base, old, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to);
-  if (q != MAP_FAILED) return q;
-  ma_unmap(to, bytes);
-  return NULL;
+  return q != MAP_FAILED ? q : NULL; /* `to` is left: it may be unmapped already, and be another thread's by now */
 }
 
 void *ma_large_resize(ma_large *b, size_t n)
@@ -241,7 +242,7 @@ void ma_large_age(void)
 {
   kept_mapping dead[KEPT + 1];
   if (atomic_load_explicit(&kept_count, memory_order_relaxed) == 0) return;
-  int64_t before = now_ms() - 1000;
+  int64_t before = now_ms() - AGE;
   ma_acquire(&large.lock);
   unsigned n = take_old(dead, SIZE_MAX, before);
   ma_release(&large.lock);

@@ -17,7 +17,7 @@ size_t ma_large_size(const ma_large *b);
 /* What p is a block of; ends the program if it is none. */
 ma_large *ma_large_of(void *p);
 
-/* What was kept for more than a second goes back. Cheap when nothing is kept. */
+/* What was kept for more than a second goes back. Cheap when nothing is kept: heaps call it whenever they take a span. */
 void ma_large_age(void);
 
 int ma_large_trim(void);

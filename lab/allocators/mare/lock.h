@@ -1,6 +1,12 @@
 /*
- * lock: a mutex in one word. Held for tens of instructions, never around a system call that may take long; a waiter spins a little and then sleeps, since
- * the holder may have lost its CPU. 0 free, 1 held, 2 held and perhaps somebody sleeps.
+ * lock: a mutex in one word. A waiter spins a little and then sleeps, since the holder may have lost its CPU. 0 free, 1 held, 2 held and perhaps
+ * somebody sleeps.
+ *
+ * Held for tens of instructions, and not while the system maps or unmaps memory; but for the orphans' (threads.c), under which
+ *  - what others freed is put back into a heap without a thread, so that spans may go back to the system. A thread that ends has done so for its own heap
+ *    before; only what came since is left;
+ *  - a mapping is made for further heaps, once in some twenty threads;
+ *  - a thread allocates that has no heap any more, or for which there is no memory for one.
  */
 #ifndef MA_LOCK_H
 #define MA_LOCK_H

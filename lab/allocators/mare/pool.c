@@ -2,8 +2,11 @@
  * pool: segments and their units (see pool.h; segment.h has the layout).
  *
  * A unit is in a span, or free; a free one is dirty if its pages may be there, else the system has them and it reads as zero. A segment with a free
- * unit is on one of three lists: DIRTY (has dirty units), CLEAN, EMPTY (all units free). Units are taken in this order: dirty ones first, as
- * they cost no page fault; then those of empty segments, which are dirty, too; clean ones; a new segment.
+ * unit is DIRTY (has dirty units), CLEAN or EMPTY (all units free). Units are taken in this order: dirty ones first, as they cost no page fault; then
+ * those of empty segments, which are dirty, too; clean ones; a new segment.
+ *
+ * There is a list of segments for each of these, for each length of the longest row of free units (1, 2 to 3, 4 to 7, ... 32 and more), and apart for huge
+ * ones, which runs don't use. So a segment with a long row is found however many with short rows there are, and short rows are used up first.
  *
  * What is dirty is never more than an eighth of what is in use, or `floor`. Beyond, pages go back: of empty segments first, which are unmapped whole.
  * That limit is one of bytes, so it needs no clock and no thread, and also holds while the program sleeps. The floor is one unit; each time the program
@@ -25,14 +28,16 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-enum { NONE, DIRTY, CLEAN, EMPTY, LISTS };
+enum { DIRTY, EMPTY, CLEAN, STATES, ROWS = 6, NONE = 0 };
 enum { FLOOR_MOST = 32, TRIES = 32 };
 #define HUGE_FROM ((size_t)(32 << 20) / MA_UNIT)
 #define ALL (~UINT64_C(1)) /* the first unit has the records */
 
+typedef struct { ma_segment *first, *last; } segments; /* the one that came last is the last */
+
 static struct {
   ma_lock lock;
-  struct { ma_segment *first, *last; } list[LISTS];
+  segments list[1 + 2 * STATES * ROWS]; /* see list_of; none is on the first */
   size_t used, dirty; /* units */
   size_t floor;       /* the limit of dirty ones at least */
   size_t wished;      /* the same, but for half of what is in use at the most */
@@ -119,9 +124,32 @@ static void unlink_segment(ma_segment *g)
   g->list = NONE;
 }
 
+static segments *list_of(unsigned huge, unsigned state, unsigned row) { return &pool.list[1 + (huge * STATES + state) * ROWS + row]; }
+
+static unsigned log2_of(unsigned n) { return 31u - (unsigned)__builtin_clz(n); }
+
+/* The longest row of ones is 2 to the power of this or more, but less than twice that. */
+static unsigned longest_row(uint64_t bits)
+{
+  unsigned row = 0;
+  while (row < ROWS - 1 && (bits &= bits >> (1u << row)) != 0) row++;
+  return row;
+}
+
 static unsigned list_for(const ma_segment *g)
 {
-  return g->free == 0 ? NONE : g->free == ALL ? EMPTY : g->dirty ? DIRTY : CLEAN;
+  if (g->free == 0) return NONE;
+  unsigned state = g->free == ALL ? EMPTY : g->dirty ? DIRTY : CLEAN;
+  return (unsigned)(list_of((unsigned)g->huge, state, longest_row(g->free)) - pool.list);
+}
+
+/* One with free units in this state, the longest rows first; NULL: there is none. */
+static ma_segment *any(unsigned state)
+{
+  for (unsigned row = ROWS; row-- > 0;)
+    for (unsigned huge = 0; huge < 2; huge++)
+      if (list_of(huge, state, row)->first) return list_of(huge, state, row)->first;
+  return NULL;
 }
 
 static void file(ma_segment *g)
@@ -153,8 +181,7 @@ static void forget_dirty(ma_segment *g, uint64_t units)
 static ma_segment *take_empty(size_t most)
 {
   ma_segment *dead = NULL;
-  while (pool.dirty > most && pool.list[EMPTY].first) {
-    ma_segment *g = pool.list[EMPTY].first;
+  for (ma_segment *g; pool.dirty > most && (g = any(EMPTY)) != NULL;) {
     pool.gone = 1;
     forget_dirty(g, ALL);
     unlink_segment(g);
@@ -186,7 +213,7 @@ static void clean(ma_segment *g)
   ma_acquire(&pool.lock);
   g->free |= units;
   file(g);
-  if (g->list != EMPTY || g->dirty) return;
+  if (g->free != ALL || g->dirty) return;
   unlink_segment(g); /* the last of its spans was given back meanwhile, too */
   ma_release(&pool.lock);
   ma_unmap(g, MA_SEGMENT);
@@ -202,8 +229,11 @@ static void settle(size_t most)
       ma_release(&pool.lock);
       unmap_all(dead);
       ma_acquire(&pool.lock);
-    } else if (pool.list[DIRTY].first) clean(pool.list[DIRTY].first);
-    else return;
+    } else {
+      ma_segment *g = any(DIRTY);
+      if (!g) return;
+      clean(g);
+    }
   }
 }
 
@@ -222,21 +252,33 @@ static uint64_t rows(uint64_t bits, unsigned n)
 
 static uint64_t mask(unsigned from, unsigned n) { return (n == 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1) << from; }
 
-/* A segment with so many free units in a row, the first of which becomes *from. Few are looked at: then a new one is better than a long search. */
+static int fits(const ma_segment *g, unsigned n, unsigned *from)
+{
+  uint64_t good = g->dirty ? rows(g->dirty, n) : 0;
+  if (!good) good = rows(g->free, n);
+  if (good) *from = (unsigned)__builtin_ctzl(good);
+  return good != 0;
+}
+
+/* Of the first list some may be a little too short: few are looked at. On those behind it all are long enough. */
+static ma_segment *find_in(const segments *list, unsigned n, unsigned *from)
+{
+  for (unsigned row = log2_of(n); row < ROWS; row++) {
+    int tries = TRIES;
+    for (ma_segment *g = list[row].first; g && tries > 0; g = g->next, tries--)
+      if (fits(g, n, from)) return g;
+  }
+  return NULL;
+}
+
+/* A segment with so many free units in a row, the first of which becomes *from. */
 static ma_segment *find(unsigned n, int small, unsigned *from)
 {
-  static const unsigned order[] = { DIRTY, EMPTY, CLEAN };
-  for (int i = 0; i < 3; i++) {
-    int tries = TRIES;
-    for (ma_segment *g = pool.list[order[i]].first; g && tries > 0; g = g->next, tries--) {
-      if (g->huge && !small) continue;
-      uint64_t good = g->dirty ? rows(g->dirty, n) : 0;
-      if (!good) good = rows(g->free, n);
-      if (!good) continue;
-      *from = (unsigned)__builtin_ctzl(good);
-      return g;
+  for (unsigned state = 0; state < STATES; state++)
+    for (unsigned huge = small ? 2 : 1; huge-- > 0;) {
+      ma_segment *g = find_in(list_of(huge, state, 0), n, from);
+      if (g) return g;
     }
-  }
   return NULL;
 }
 
@@ -358,14 +400,6 @@ int ma_pool_trim(void)
   settle(0);
   ma_release(&pool.lock);
   return some;
-}
-
-size_t ma_pool_used(void)
-{
-  ma_acquire(&pool.lock);
-  size_t used = pool.used * MA_UNIT;
-  ma_release(&pool.lock);
-  return used;
 }
 
 void ma_pool_fork(int stage)

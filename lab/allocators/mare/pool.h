@@ -19,9 +19,6 @@ void ma_pool_populate(ma_span *s);
 /* All free pages go back. 1: there were some. */
 int ma_pool_trim(void);
 
-/* Bytes in spans. */
-size_t ma_pool_used(void);
-
 /* A mapping of so many bytes (a multiple of MA_UNIT), its address a multiple of MA_SEGMENT; NULL: no memory. */
 char *ma_map(size_t bytes);
 void ma_unmap(void *p, size_t bytes);

@@ -2,7 +2,7 @@
  * segment: where memory lies, and how what is known of it is found from an address alone.
  *
  *   segment    4 MiB, aligned to its size; 64 units of 64 KiB. The first unit has the records of all: 64 bytes each, so the first page
- *   span       1 to 16 units in a row, with blocks of one class; or with one block (a run)
+ *   span       1 to 8 units in a row, with blocks of one class; or 2 to 17 with one block (a run)
  *   large      a mapping of its own; the block begins in its first unit, or, aligned to 64 KiB and more, a little further
  *
  * A record belongs to the unit of its index. The first unit of a span has the span; those behind it say how far back that is. The record of a

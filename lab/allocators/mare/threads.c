@@ -8,11 +8,16 @@
  * Whether a message can be forgotten: the sender pushes and then reads `orphan`; the owner that leaves sets `orphan` and then takes the messages. All four are
  * sequentially consistent, so at least one of them sees the other's: the message is taken by the owner, or the sender finds an orphan and takes it.
  *
- * Destructors of thread-specific data may allocate after ours has run: twice the thread gets a heap again, and is asked to leave it by another round of
+ * Destructors of thread-specific data may allocate after ours has run: once the thread gets a heap again, and is asked to leave it by another round of
  * destructors; after that it shares `common`, under the lock.
  *
  * In the child of a fork the other threads are gone, perhaps in the middle of a step; their heaps are never touched again, but for messages. Locks
- * are held over the fork, so what they guard is whole.
+ * are held over the fork, so what they guard is whole. What another thread had taken out to give it back to the system, without a lock, is on no list:
+ * such units, segments and mappings are lost to the child.
+ *
+ * A program's own handlers of forks may allocate, and may wait for its threads. So ours must be the last to run before a fork, and the first after it:
+ * they must be registered before all others. The library's constructor runs before those of other libraries (it is linked with -z initfirst); where
+ * another one asks for the same, the first allocation registers them.
  */
 #define _GNU_SOURCE
 #include "threads.h"
@@ -22,7 +27,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-enum { AGAIN = 2 };
+enum { AGAIN = 2 }; /* heaps of one thread, one after the other */
 
 __thread ma_heap *ma_mine __attribute__((tls_model("initial-exec"))) = &ma_nobody;
 static __thread unsigned char ended __attribute__((tls_model("initial-exec"))); /* how many times it gave a heap back */
@@ -48,9 +53,10 @@ static void leave(void *data)
   if (ma_mine != h) return;
   ma_mine = &ma_nobody;
   if (ended < AGAIN) ended++;
+  ma_heap_tidy(h);
   ma_acquire(&orphans.lock);
   atomic_store_explicit(&h->orphan, 1, memory_order_seq_cst);
-  ma_heap_tidy(h);
+  ma_heap_drain(h);
   h->next = orphans.first;
   orphans.first = h;
   ma_release(&orphans.lock);
@@ -70,7 +76,43 @@ static int have_key(void)
   return state == 1;
 }
 
-/* ---- its beginning ---- */
+/* ---- fork ---- */
+
+static void all_locks(int stage)
+{
+  ma_pool_fork(stage);
+  ma_large_fork(stage);
+}
+
+static void before_fork(void)
+{
+  ma_acquire(&key_lock);
+  ma_acquire(&orphans.lock);
+  all_locks(0);
+}
+
+static void after_fork(void)
+{
+  all_locks(1);
+  ma_release(&orphans.lock);
+  ma_release(&key_lock);
+}
+
+static void in_child(void)
+{
+  all_locks(2);
+  atomic_store(&orphans.lock.word, 0);
+  atomic_store(&key_lock.word, 0);
+}
+
+/* pthread_atfork may allocate, so no lock is held. */
+static void watch_forks(void)
+{
+  static atomic_flag watched = ATOMIC_FLAG_INIT;
+  if (!atomic_flag_test_and_set(&watched)) pthread_atfork(before_fork, after_fork, in_child);
+}
+
+/* ---- the beginning of a thread ---- */
 
 static ma_heap *heap_new(void)
 {
@@ -99,8 +141,9 @@ ma_heap *ma_thread_begin(void)
   } else h = heap_new();
   ma_release(&orphans.lock);
   if (!h) return NULL;
-  ma_mine = h; /* before the next line, which may allocate */
+  ma_mine = h; /* before the next lines, which may allocate */
   if (key_made) pthread_setspecific(key, h);
+  watch_forks();
   return h;
 }
 
@@ -136,37 +179,8 @@ int ma_orphans_trim(void)
   return some;
 }
 
-/* ---- fork ---- */
-
-static void all_locks(int stage)
-{
-  ma_pool_fork(stage);
-  ma_large_fork(stage);
-}
-
-static void before_fork(void)
-{
-  ma_acquire(&key_lock);
-  ma_acquire(&orphans.lock);
-  all_locks(0);
-}
-
-static void after_fork(void)
-{
-  all_locks(1);
-  ma_release(&orphans.lock);
-  ma_release(&key_lock);
-}
-
-static void in_child(void)
-{
-  all_locks(2);
-  atomic_store(&orphans.lock.word, 0);
-  atomic_store(&key_lock.word, 0);
-}
-
 __attribute__((constructor)) static void begin(void)
 {
   have_key();
-  pthread_atfork(before_fork, after_fork, in_child);
+  watch_forks();
 }

@@ -1,12 +1,10 @@
 /*
  * threads_test NAME [ROUNDS]: threads under the allocator. Run with the library preloaded; and, with the allocator linked in under other names, under
- * ThreadSanitizer, which sees whether two threads are ever in one list.
+ * ThreadSanitizer, which sees whether two threads are ever in one list. Forks are in ../stress.c.
  */
 #include "checks.h"
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { THREADS = 4, SLOTS = 512 };
 static unsigned long rounds = 20000;
@@ -144,52 +142,10 @@ static void destructors_may_allocate_to_the_very_end(void)
   WANT(resident() - before < 3000);
 }
 
-/* ---- fork while others allocate ---- */
-
-static atomic_int stop;
-
-static void *busy(void *seed)
-{
-  uint64_t x = (uintptr_t)seed;
-  while (!atomic_load(&stop)) {
-    unmake(make(&x));
-    unmake(atomic_exchange(&slots[next_random(&x) % SLOTS], make(&x)));
-  }
-  return NULL;
-}
-
-static int in_child(void)
-{
-  uint64_t x = 11;
-  for (unsigned i = 0; i < SLOTS; i++) unmake(atomic_exchange(&slots[i], NULL));
-  for (unsigned i = 0; i < 3000; i++) unmake(make(&x));
-  run_threads(brief, 4);
-  return 0;
-}
-
-static void children_of_a_busy_program_allocate_and_free(void)
-{
-  pthread_t id[3];
-  for (unsigned i = 0; i < 3; i++) WANT(pthread_create(&id[i], NULL, busy, (void *)(uintptr_t)(i + 3)) == 0);
-  for (unsigned i = 0; i < 25; i++) {
-    pid_t child = fork();
-    WANT(child >= 0);
-    if (child == 0) {
-      alarm(60);
-      _exit(in_child());
-    }
-    int status;
-    WANT(waitpid(child, &status, 0) == child && status == 0);
-  }
-  atomic_store(&stop, 1);
-  for (unsigned i = 0; i < 3; i++) WANT(pthread_join(id[i], NULL) == 0);
-}
-
 static const struct { const char *name; void (*run)(void); } tests[] = {
 #define TEST(f) { #f, f }
   TEST(blocks_that_others_free_stay_whole), TEST(what_a_consumer_frees_comes_back_to_its_producer),
   TEST(ten_thousand_threads_come_and_go_and_memory_stays), TEST(destructors_may_allocate_to_the_very_end),
-  TEST(children_of_a_busy_program_allocate_and_free),
 };
 
 int main(int argc, char **argv)

@@ -10,6 +10,7 @@
  *  - `lock` protects the global heap (superblocks that nobody uses), the idle heaps and the region. Nothing is allocated under it.
  */
 #define _GNU_SOURCE
+#include "../forks.h"
 #include "../heap.h"
 #include "region.h"
 #include <dlfcn.h>
@@ -170,6 +171,7 @@ static heap *enter(void)
   mine = h;
   state = INSIDE;
   pthread_setspecific(leaving, h); /* may allocate. If it fails, the heap is lost when the thread ends, and nothing else */
+  watch_forks();
   return h;
 }
 
@@ -178,7 +180,6 @@ static inline heap *own(void) { return mine ? mine : state == NEW ? enter() : NU
 /* In a child only the thread that forked is there: heaps of others may be in the middle of something, and nobody gets them. */
 static void before_fork(void) { pthread_mutex_lock(&lock); }
 static void after_fork(void) { pthread_mutex_unlock(&lock); }
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
 
 /* ---- the allocator ---- */
 

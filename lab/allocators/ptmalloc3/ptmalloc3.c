@@ -1,5 +1,5 @@
 /*
- * Ptmalloc3, as chapter 3.3 of the study describes it: arenas over Doug Lea's malloc 2.8.3, which a package of a registry brings (lab/recipes.toml).
+ * Ptmalloc3, as chapter 3.3 of the study describes it: arenas over Doug Lea's malloc 2.8.3, which a package of a registry brings (lab/allocators.toml).
  * docs/lab-allocators.md says what is certain about the original, and what is ours.
  *
  * Invariants:
@@ -14,6 +14,7 @@
 #define FOOTERS 1
 #include "../dlmalloc/settings.h"
 #include "dlmalloc.c"
+#include "../forks.h"
 #include "../heap.h"
 #include "../dlmalloc/copied.h"
 #include <stdatomic.h>
@@ -39,6 +40,7 @@ static void begin(void)
     atomic_store_explicit(&count, 1, memory_order_release);
   }
   pthread_mutex_unlock(&growing);
+  watch_forks();
 }
 
 /* A new arena, locked; NULL where there are enough, or no memory. */
@@ -148,5 +150,3 @@ static void after_fork(void)
   for (int i = atomic_load_explicit(&count, memory_order_relaxed); i-- > 0;) pthread_mutex_unlock(&arena(i)->mutex);
   pthread_mutex_unlock(&growing);
 }
-
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
