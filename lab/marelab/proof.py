@@ -14,6 +14,7 @@ over: only lines that are whole are believed. Their bindings were told before th
 
 import os
 import re
+import shutil
 import sys
 import tempfile
 import threading
@@ -114,8 +115,8 @@ class Reader:
 
     def path(self, name: bytes) -> str:
         text = name.decode(errors="replace")
-        if text not in self.real:
-            self.real[text] = os.path.realpath(text)
+        if text not in self.real:  # a program that was started by name alone is called by that name
+            self.real[text] = os.path.realpath(text if "/" in text else shutil.which(text) or text)
         return self.real[text]
 
     def read(self, report: str) -> None:

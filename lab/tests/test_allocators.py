@@ -111,7 +111,7 @@ def test_an_allocator_that_lacks_a_routine_is_told(own_malloc, cxx_program):
     assert any(routine == "aligned_alloc" for routine, _, _ in p.wrong)
 
 
-def test_a_programs_own_jump_stub_is_no_allocator(tmp_path):
+def test_a_programs_own_jump_stub_is_no_allocator(tmp_path, monkeypatch):
     """A program at a fixed address that takes the address of free: other objects' references lead to its stub, which leads on."""
     source = tmp_path / "p.c"
     source.write_text("#include <stdlib.h>\nint main(void) { void (*volatile f)(void *) = free; f(malloc(10)); return 0; }\n")
@@ -123,6 +123,9 @@ def test_a_programs_own_jump_stub_is_no_allocator(tmp_path):
         assert p.serves, (a.name, p.lines())
     _, path = proof.present(measure.Target((program,), timeout=300))
     assert os.path.basename(path).startswith("libc")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")  # started by its name, the loader calls it by that
+    p = proof.prove(HERE[-1], measure.Target(("p",), timeout=300))
+    assert p.serves, p.lines()
 
 
 LINE = "     4242:\tbinding file /usr/lib/libcap.so.2 [0] to {to} [0]: normal symbol `{name}'"
