@@ -54,6 +54,14 @@ describe("what is too long", function()
       conn:close()
       eventually(function() return (log[1] or ""):find "5000 bytes came, the limit is 4096" end, "a log")
       assert.equal(3, it:add(1, 2))
+      for early = 0, 6, 6 do                     -- the first call, and one where C serves
+        local large <close> = ludo.init { timeout = LIMIT }
+        local far = large:proxy(it._reference)
+        for _ = 1, early do far:add(1, 2) end
+        local logged = #log
+        failing(far.size, far, ("x"):rep(5000))
+        eventually(function() return (log[logged + 1] or ""):find "the limit is 4096" end, "a log")
+      end
     end)
     local small <close> = ludo.init { limits = { message = 2048 }, timeout = LIMIT }
     with({}, function(it)

@@ -132,11 +132,12 @@ describe("a client of OiL's", function()
 
   it("that has nothing to do gives its place to others at the limit, one that is served does not", function()
     local server <close> = ludo.init { oil = true, limits = { connections = 2 } }
-    server:serve({ wait = function(_, s) mare.sleep(s) return "waited" end, add = function(_, a, b) return a + b end }, { key = "it" })
+    local gate = mare.channel.new()
+    server:serve({ wait = function() return gate:receive() end, add = function(_, a, b) return a + b end }, { key = "it" })
     local idle <close> = assert(net.connect("127.0.0.1", server.port))
     local busy <close> = assert(net.connect("127.0.0.1", server.port))
     assert.same({ 1, true, 3 }, call(idle, 1, "it", "add", 1, 2))
-    send(busy, oil.encode(2, "it", "wait", 0.2))
+    send(busy, oil.encode(2, "it", "wait"))
     eventually(function()
       for peer in pairs(server.pool.peers) do if peer.n > 0 then return true end end
     end, "it is served")
@@ -145,6 +146,7 @@ describe("a client of OiL's", function()
       assert.same({ i, true, i + 1 }, call(other, i, "it", "add", i, 1))
     end
     assert.equal("", idle:read("a", LIMIT) or "")
+    gate:send "waited"
     assert.same({ 2, true, "waited" }, select(2, receive(busy)))
   end)
 

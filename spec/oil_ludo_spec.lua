@@ -5,6 +5,7 @@ local net = require "mare.net"
 local oil = require "oil"
 local codec = require "mare.ludo.oil"
 local client = require "mare.ludo.oil_client"
+local eventually = require "spec.support.serving".eventually
 
 local LIMIT = 30
 
@@ -81,20 +82,24 @@ describe("flavor ludo", function()
       local gone = caller:newproxy(client.text { object = "x", host = "127.0.0.1", port = 1 })
       assert.equal("badconnect", failing(gone.any, gone).error)
       assert.equal("ended", caller:newproxy(tostring(server:newservant { stop = function() server:shutdown() return "ended" end })):stop())
-      mare.sleep(0.1)
-      assert.equal("badconnect", failing(proxy.text, proxy).error)
+      eventually(function()
+        local ok, e = pcall(proxy.text, proxy)
+        return not ok and type(e) == "table" and e.error == "badconnect"
+      end, "the server is gone")
       assert.equal("127.0.0.1", reference.host)
     end)
   end)
 
   it("serves calls at the same time where it is cooperative, else in run and step", function()
     with("cooperative;ludo", function(server, caller)
-      local object = { wait = function(_, s) oil.sleep(s) return s end }
+      local gate = mare.channel.new()
+      local object = { wait = function() return gate:receive() end, echo = function(_, n) return n end }
       local proxy = caller:newproxy(caller:newproxy(tostring(server:newservant(object))), "asynchronous")
-      local long, short, began = proxy:wait(0.2), proxy:wait(0.001), mare.clock()
-      assert.equal(0.001, short:evaluate())
-      assert.is_true(mare.clock() - began < 0.2)
-      assert.equal(0.2, long:evaluate())
+      local long, short = proxy:wait(), proxy:echo(1)
+      assert.equal(1, short:evaluate())
+      assert.is_false(long:ready())
+      gate:send(2)
+      assert.equal(2, long:evaluate())
     end)
     with("ludo", function(server, caller)
       local asked = 0
@@ -197,5 +202,20 @@ describe("a server of OiL's LuDO", function()
     for _, bytes in ipairs { "", "9\nreturn" } do
       against(bytes, function(_, ok, _, kind) assert.same({ nil, "lost" }, { ok, kind }) end)
     end
+  end)
+
+  it("is one of many that were called: the connections that rest are bounded", function()
+    local ludo = require "mare.ludo"
+    local caller, servers = client.new(), {}
+    for i = 1, 70 do
+      servers[i] = ludo.init { oil = true }
+      servers[i]:serve({ add = function(_, a, b) return a + b end }, { key = "it" })
+      assert.same({ true, i + 1 }, { caller:call({ host = "127.0.0.1", port = servers[i].port, object = "it" }, "add", LIMIT, i, 1) })
+    end
+    assert.equal(64, caller.kept)
+    assert.same({ true, 3 }, { caller:call({ host = "127.0.0.1", port = servers[1].port, object = "it" }, "add", LIMIT, 1, 2) })
+    caller:close()
+    assert.equal(0, caller.kept)
+    for _, server in ipairs(servers) do server:close() end
   end)
 end)

@@ -130,6 +130,7 @@ static inline const raw_node *mr_find_node(const raw_table *t, uint64_t key, uin
     node += node->next;
   }
 }
+
 /* Where Lua looks for the next free node, as a place in the hash part. */
 static inline int32_t raw_free(const raw_table *t) { return (int32_t)(t->lastfree - t->node); }
 /* `to`, with as many nodes and nothing in them, gets another table's nodes, and with them its keys. The caller writes the values. */

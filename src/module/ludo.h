@@ -56,8 +56,8 @@ port_slice mr_ludo_write(lua_State *L, char *out, size_t cap, int type, uint32_t
 int  mr_ludo_message(lua_State *L);
 
 /*
- * ludo_in.c. Pushes the `again` values on top once more, and the values of a message but the first `skip`, which are strings; how many in all. Raises what
- * is wrong with it.
+ * ludo_in.c. Pushes copies of the `again` topmost values, then the message's values without its first `skip`, which must be strings. Returns how many it
+ * pushed. Raises what is wrong with the message.
  */
 int  mr_ludo_read(lua_State *L, const char *p, size_t len, int world, int skip, int again);
 int  mr_ludo_values(lua_State *L);

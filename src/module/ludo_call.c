@@ -74,10 +74,10 @@ static int decode(lua_State *L) {
 
 static int results(lua_State *L, calling *k, int n, port_slice message) {
   raw_table *state = mr_table_at(L, n + STATE), *world = state ? TABLE(state, k, world) : NULL;
+  if (PORT_UNLIKELY(!world)) return resume(L, n, nothing, 0, message);
   lua_pushcfunction(L, decode);
   lua_pushlightuserdata(L, &message);
-  if (PORT_LIKELY(world != NULL)) raw_push(L, RAW_TABLE, (uintptr_t)world);
-  else lua_pushnil(L);
+  raw_push(L, RAW_TABLE, (uintptr_t)world);
   if (PORT_LIKELY(lua_pcall(L, 2, LUA_MULTRET, 0) == LUA_OK)) return lua_gettop(L) - (n + EXTRAS);
   lua_settop(L, n + EXTRAS);
   return resume(L, n, nothing, 0, message);

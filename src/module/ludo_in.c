@@ -355,7 +355,7 @@ static void read_whole(reader *r) {
 static void skip_string(reader *r) {
   unsigned tag = r->p < r->end ? *r->p : 0;
   uint64_t n = tag - LUDO_SHORT;
-  if (PORT_LIKELY(tag >= LUDO_SHORT && tag < LUDO_RECENT && n < left(r) && r->nstrings < TEXTS)) {
+  if (PORT_LIKELY(tag >= LUDO_SHORT && tag < LUDO_RECENT && n < left(r) && !r->listed && r->nstrings < TEXTS)) {
     r->texts[r->nstrings++] = (text){ (uint32_t)(++r->p - r->start), (uint32_t)n };
     r->p += n;
     return;

@@ -130,7 +130,7 @@ static int begin(lua_State *L, mr_fiber *f, serving *s, mr_place *t, const mr_lu
   raw_table *object = found && found->tt == RAW_TABLE ? (raw_table *)(uintptr_t)found->bits : NULL;
   const raw_value *method = object ? method_of(L, object, s, OPERATION) : NULL;
   if (!method || !mr_place_get(L, s->slots, t) || !t->standby || !mr_place_is_open(s->slots, t, 0)) return 0;
-  if (!mr_place_has_room(s->slots, t, (int64_t)length + COST) || length > s->limit || !mr_place_relieve(L, s->slots, t, f)) return 0;
+  if (!mr_place_has_room(s->slots, t, (int64_t)length + COST) || !mr_place_relieve(L, s->slots, t, f)) return 0;
   raw_value key = raw_arguments(L)[KEY - 1], operation = raw_arguments(L)[OPERATION - 1];
   lua_pushcfunction(L, execute);
   lua_pushvalue(L, 1);
@@ -153,7 +153,7 @@ static int serve_one(lua_State *L, mr_fiber *f, mr_conn *c, serving *s, const mr
   luaL_checkstack(L, LUA_MINSTACK, NULL);
   lua_pushlstring(L, copy + (q->key.p - p), q->key.len);
   lua_pushlstring(L, copy + (q->operation.p - p), q->operation.len);
-  if (PORT_UNLIKELY(copy[q->operation.p - p] == '_' || !begin(L, f, s, &t, q, length))) {
+  if (PORT_UNLIKELY(!q->operation.len || copy[q->operation.p - p] == '_' || !begin(L, f, s, &t, q, length))) {
     lua_pushinteger(L, MR_MESSAGE);
     lua_pushlstring(L, copy, length);
     return 2;
@@ -176,7 +176,7 @@ static int serving_take(lua_State *L, void *o, mr_wait *w, mr_reason why) {
     long n = mr_read_look(w->fiber, c, &p);
     if (n == -EAGAIN) return -1;
     if (n <= 0) break;
-    if (PORT_UNLIKELY(!mr_ludo_is_request(p, (size_t)n, &q, &length))) {
+    if (PORT_UNLIKELY(!mr_ludo_is_request(p, (size_t)n, &q, &length) || length > s->limit)) {
       mr_read_use(c, p, (size_t)n, 0);
       break;
     }

@@ -1,6 +1,6 @@
 /*
  * orb_told: calls of a broker with interceptors, for lua/mare/orb/intercept/client.lua: tells them of an ordinary call, around the function of
- * orb_call.c that makes it. How requests are told of is in orb_serve_told.c; what both share is in orb.h.
+ * orb_call.c that makes it. How requests are told of is in orb_serve_told.c; what both share is in slots.h.
  *
  * What interceptors see, the info, is a table that belongs to the operation, and is used again for its next call; a call that finds it in use makes
  * another. Only its fields change that differ between calls. Interceptors lie in list.flat, some values for each: itself, its functions, false where

@@ -90,7 +90,7 @@ static inline void mr_slot_fill(lua_State *L, raw_table *t, mr_slot *n, int from
   mr_slot_set(t, n, RAW_INT, (uint64_t)many);
 }
 
-/* Values n of them from the index `from` on are pushed once more. */
+/* Pushes n values once more, those from the index `from` on. */
 static inline void mr_push_again(lua_State *L, int from, int n) {
   for (int i = 0; i < n; i++) {
     const raw_value *v = raw_arguments(L) + from - 1 + i;

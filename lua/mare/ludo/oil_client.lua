@@ -8,7 +8,7 @@ local mare = require "mare"
 local net = require "mare.net"
 local oil = require "mare.ludo.oil"
 
-local RESTING, LINE = 16, 12                     -- connections of an address that are kept; bytes of a length and the line's end
+local RESTING, ALL, LINE = 16, 64, 12            -- connections of an address that are kept, of all; bytes of a length and the line's end
 local MOST, CONNECT = 64 << 20, 30               -- bytes of a reply; seconds
 
 local client = {}
@@ -16,7 +16,7 @@ client.__index = client
 
 --- refer, resolve: as oil.encode_with and oil.decode have them; most: bytes of a reply
 function client.new(refer, resolve, most)
-  return setmetatable({ refer = refer, resolve = resolve, most = most or MOST, resting = {}, serial = 0, closed = false }, client)
+  return setmetatable({ refer = refer, resolve = resolve, most = most or MOST, resting = {}, kept = 0, serial = 0, closed = false }, client)
 end
 
 --- A reference's text, and what it says | nil: { host =, port =, object =, zero = its messages end by a zero byte }
@@ -28,14 +28,31 @@ function client.reference(text)
   return { object = list[1], host = list[2], port = list[3], zero = zero }
 end
 
+-- Takes one out of those of an address.
+local function take(self, address, i)
+  local list = self.resting[address]
+  local one = table.remove(list, i)
+  if not list[1] then self.resting[address] = nil end
+  self.kept = self.kept - 1
+  return one.socket
+end
+
 -- A connection that rests, and of which nothing has come.
-local function rested(list)
-  while list and list[1] do
-    local socket = table.remove(list)
+local function rested(self, address)
+  while self.resting[address] do
+    local socket = take(self, address)
     local _, err, code = socket:read(1, 0)
     if err == "timeout" and not code then return socket end
     socket:close(0)
   end
+end
+
+local function close_oldest(self)
+  local oldest
+  for address, list in pairs(self.resting) do
+    if not oldest or list[1].since < self.resting[oldest][1].since then oldest = address end
+  end
+  take(self, oldest, 1):close(0)
 end
 
 -- Closed, unless it is given back.
@@ -46,10 +63,10 @@ end
 
 local function give_back(self, address, h)
   local list = self.resting[address] or {}
-  self.resting[address] = list
   if self.closed or #list >= RESTING then return end
-  list[#list + 1] = h.socket
-  h.over = true
+  list[#list + 1] = { socket = h.socket, since = self.serial }
+  self.resting[address], self.kept, h.over = list, self.kept + 1, true
+  if self.kept > ALL then close_oldest(self) end
 end
 
 -- The reply's values | nil, message, "timeout" or a code.
@@ -83,7 +100,7 @@ function client:call(reference, operation, seconds, ...)
   if not fine then return nil, tostring(text), "value" end
   if reference.zero then text = text .. "\0" end
   local address = ("%s %d"):format(reference.host, reference.port)
-  local socket, err = rested(self.resting[address])
+  local socket, err = rested(self, address)
   if not socket then socket, err = net.connect(reference.host, reference.port, { timeout = math.min(left(), CONNECT) }) end
   if not socket then return nil, err, deadline and left() == 0 and "timeout" or "connect" end
   local h <close> = setmetatable({ socket = socket, over = false }, held)
@@ -97,9 +114,9 @@ end
 function client:close()
   self.closed = true
   for _, list in pairs(self.resting) do
-    for _, socket in ipairs(list) do socket:close(0) end
+    for _, one in ipairs(list) do one.socket:close(0) end
   end
-  self.resting = {}
+  self.resting, self.kept = {}, 0
 end
 
 return client

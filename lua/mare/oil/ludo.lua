@@ -35,7 +35,6 @@ local reference = { __name = "LuDO reference" }
 reference.__index = reference
 function reference.__tostring(self) return client.text(self) end
 
-local owners = setmetatable({}, { __mode = "k" })        -- class of proxies -> { orb =, kind = }
 local registered = {}                                    -- metatable of what newservant gives
 
 local function reference_of(value)
@@ -168,7 +167,6 @@ local function class_of(orb, kind)
     if not methods[name] then methods[name] = method_of(orb, kind, name) end
     return methods[name]
   end
-  owners[class] = orb
   return class
 end
 
@@ -279,7 +277,10 @@ function ORB.__new(class, config)
     self.broker = broker
     self.port, self.address = broker:open(), host or endpoint.own "0.0.0.0"
   end)
-  if not fine then error(fault.new("badsocket", tostring(err)), 0) end
+  if not fine then
+    if self.broker then self.broker:close() end
+    error(fault.new("badsocket", tostring(err)), 0)
+  end
   if self.cooperative then cothread.hold() end
   self.serving = true
   return self
@@ -341,9 +342,19 @@ function ORB:setinterceptor(interceptor, where)
   end
 end
 
+function ORB:setclientinterceptor(interceptor) return self:setinterceptor(interceptor, "client") end
+function ORB:setserverinterceptor(interceptor) return self:setinterceptor(interceptor, "server") end
+
+--- The interceptor of a side; without one of both, if it is the same.
+function ORB:getinterceptor(where)
+  local sides = where == nil and BOTH or SIDES[where] or assert.illegal(where, "interception point")
+  local first, last = self[sides[1] .. "_interceptor"], self[sides[#sides] .. "_interceptor"]
+  return first == last and first or nil
+end
+
 -- ---- what there is not ----
 
-for _, name in ipairs { "loadidl", "loadidlfile", "loadparsedidl", "getLIR", "getIR", "setIR", "newencoder", "newdecoder" } do
+for _, name in ipairs { "loadidl", "loadidlfile", "loadparsedidl", "getLIR", "getIR", "setIR", "newencoder", "newdecoder", "setonerror" } do
   ORB[name] = function() error(fault.new("badsetup", ("flavor 'ludo' has no IDL and no CORBA: there is no %s"):format(name)), 0) end
 end
 

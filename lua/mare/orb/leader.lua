@@ -1,7 +1,7 @@
 --[[
-mare.orb.leader: the fibers of a pool of connections. `self` is the pool; pool.lua says what jobs and peers are.
+mare.orb.leader: the fibers of a pool of connections. `self` is the pool.
 
-How they take turns to lead a connection is in mare.base.leaders; here is what a leader does.
+What jobs and peers are, and how they take turns to lead a connection, is in mare.base.leaders; here is what a leader does.
 ]]
 local fiber = require "mare".fiber
 local leaders = require "mare.base.leaders"
@@ -11,7 +11,7 @@ local connection = require "mare.orb.giop.connection"
 local peers = require "mare.orb.peer"
 
 local relief = fiber.relief
-local serve, SERVED, REPLIED, FAILED, LATE = straight.serve, 1, 2, 3, 4        -- see src/module/orb_serve.c
+local serve, SERVED, REPLIED, FAILED, LATE = straight.serve, 1, 2, 3, 4        -- see src/module/serving.h
 local send, receive = connection.send, connection.receive
 local drop, settle, part = peers.drop, peers.settle, peers.part
 local REQUEST, REPLY, CANCEL, CLOSE, ERROR = core.REQUEST, core.REPLY, core.CANCEL, core.CLOSE, core.ERROR

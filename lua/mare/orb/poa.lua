@@ -4,7 +4,7 @@ mare.orb.poa: object adapters (CORBA's POA), as programs use them. `tree` is the
   entries      key -> entry of the objects that are active; see adapter.lua
   servants     servant -> how many of them it is, in adapters with MULTIPLE_ID and an activator
   changing     key -> objects that come or go just now, see poa/activation.lua
-  ending       name -> channel: a child that is being destroyed, until that is over
+  ending       name -> the child that is being destroyed, until that is over
   direct       by its policies a request need only be looked up; `open`: and the manager is active, and no activator makes the adapter just now.
                Then adapter.objects has the entries
   over         channel: it is being destroyed; false: it is not

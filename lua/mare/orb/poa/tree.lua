@@ -102,10 +102,10 @@ end
 function making:__close()
   local t = self.tree
   t.making[self.path] = nil
+  self.over:close()                              -- first: what follows takes memory, and there may be none
   local child = self.parent.children[self.name]
   if child then publish(child) end
   t.adapter:changed()
-  self.over:close()
 end
 
 -- What makes the adapter of a path, or one above it, just now; nil: nothing does.
