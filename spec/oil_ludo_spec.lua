@@ -83,8 +83,8 @@ describe("flavor ludo", function()
       assert.equal("badconnect", failing(gone.any, gone).error)
       assert.equal("ended", caller:newproxy(tostring(server:newservant { stop = function() server:shutdown() return "ended" end })):stop())
       eventually(function()
-        local ok, e = pcall(proxy.text, proxy)
-        return not ok and type(e) == "table" and e.error == "badconnect"
+        local ok, why = pcall(proxy.text, proxy)
+        return not ok and type(why) == "table" and why.error == "badconnect"
       end, "the server is gone")
       assert.equal("127.0.0.1", reference.host)
     end)

@@ -315,6 +315,6 @@ describe("any", function()
       return collectgarbage "count"
     end
     local before = some(1)
-    assert.is_true(some(10000) - before < 300)
+    assert.is_true(some(10000) - before < 1000)    -- KiB; two thousand types that are kept are some 3,000, a table that grew up to 500
   end)
 end)

@@ -81,7 +81,7 @@ def record(pid: int, out: str | Path | None = None, *, seconds: float | None = N
     """Records process `pid` and those that share its trace, for so many seconds or until an interrupt. Returns a format.Trace."""
     if pid not in {s.pid for s in sleepers()}:
         refuse(pid)
-    command = [native.path("launcher"), "--attach", str(pid), "--for", str(round((seconds or 0) * 1e6))]
+    command = [native.path("launcher"), "--attach", str(pid), "--for", str(max(round(seconds * 1e6), 1) if seconds else 0)]
     return trace.write(command, Path(out or f"{pid}.trace"), "the trace could not be made; see above", limit=limit, ring=ring, stacks=stacks, force=force)
 
 
@@ -94,11 +94,11 @@ class Sleeper:
 
 def sleepers() -> list[Sleeper]:
     """The processes that can be recorded and looked at by this user. Mappings that nobody has any more are removed."""
-    found = []
+    found, launcher = [], os.path.realpath(native.path("launcher"))
     for entry in sorted(filter(str.isdecimal, os.listdir("/proc")), key=int):
         with contextlib.suppress(OSError):
             m = re.search(rf"{FOLDER}/{re.escape(NAME)}\d+", Path(f"/proc/{entry}/maps").read_text(errors="replace"))
-            if m:
+            if m and os.path.realpath(f"/proc/{entry}/exe") != launcher:  # which has it mapped while it records
                 words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")[:-1]
                 found.append(Sleeper(int(entry), m[0], [os.fsdecode(w) for w in words]))
     remove_orphans({s.mapping for s in found})

@@ -240,6 +240,32 @@ def test_a_daemon_whose_parent_ended_can_be_recorded(tmp_path):
     assert sum(number_of(d, s) for d in descriptions(t) for s in range(7001, 7080)) > 5
 
 
+@pytest.mark.parametrize("code", ["import os, threading, time; t = threading.Thread(target=lambda: os.fork() or time.sleep(600)); t.start(); t.join(1)",
+                                  "import os, time; a = os.fork(); a or os.fork() or time.sleep(600); a and os.waitpid(a, 0)",
+                                  "import subprocess; subprocess.Popen(['sleep', '600'])"], ids=["by a thread", "twice", "by exec"])
+def test_what_a_program_leaves_asleep_can_still_be_recorded(tmp_path, code):
+    before = {s.pid for s in attach.sleepers()}
+    with open(tmp_path / "said", "w") as out:
+        subprocess.run([sys.executable, "-c", code], env={**os.environ, **attach.environment()}, stdout=out, timeout=300)
+    left = [s.pid for s in attach.sleepers() if s.pid not in before]
+    try:
+        assert left and attach.record(left[0], tmp_path / "t", seconds=0.05).header["complete"]
+    finally:
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_program_that_overwrites_the_mapping_does_its_recorder_no_harm(tmp_path, program):
+    r = Recording(program.pid, tmp_path / "t")
+    with open(mapping(program.pid), "r+b", buffering=0) as f:  # tr_shared.usable and the two behind it; the second record; chunks' words
+        for at, bytes_ in ((128, b"\xff" * 12), (192 + 832 + 4, os.urandom(800)), (852160, os.urandom(4096))):
+            os.pwrite(f.fileno(), bytes_, at)
+    program("main 100 601")
+    r.process.send_signal(signal.SIGINT)
+    assert r.process.wait(60) in (0, 125)
+    r.process.stderr.close()
+
+
 def test_a_program_that_ends_in_order_leaves_nothing_in_shared_memory():
     p = Program()
     path = mapping(p.pid)

@@ -27,7 +27,7 @@ tr_table *tr_regions;
 tr_streams *tr_streams_;
 pthread_key_t tr_key;
 char tr_library[4096], tr_mapping[4096];
-int tr_confined;
+int tr_confined, tr_passed_on;
 static uint32_t began_as; /* this process, before any fork */
 static int made_here;     /* the mapping is of this program's own making, as it sleeps */
 
@@ -232,6 +232,8 @@ static tr_shared *make_sleeper(void)
   return map;
 }
 
+static void note_fork(void) { tr_passed_on = 1; }
+
 static tr_shared *find_mapping(void)
 {
   find_environment();
@@ -250,6 +252,7 @@ void tr_attach(void)
     tr_streams_ = streams;
     tr_map = map;
     began_as = (uint32_t)syscall(SYS_getpid);
+    if (made_here) pthread_atfork(NULL, note_fork, NULL);
     if (!map->asleep) {
       atomic_store(&tr_regions->alive, ARRIVING);
       arrive(0);
@@ -275,14 +278,10 @@ static void note_memory(void)
   atomic_store(&tr_map->process[tr_slot()].anonymous, kilobytes * 1024);
 }
 
-/* The mapping that this process made goes with it, unless a child may still be asleep in it: then `mare lab attach` removes it when nobody is. */
+/* The mapping that this process made goes with it, unless others may still sleep in it: then `mare lab attach` removes it when nobody does. */
 static void remove_sleeper(void)
 {
-  char children[64] = "/proc/self/task/", *digits = strrchr(tr_mapping, '.');
-  if (!tr_map->asleep || began_as != (uint32_t)syscall(SYS_getpid) || !made_here || !digits) return;
-  strcat(strcat(children, digits + 1), "/children");
-  char any;
-  if (read_file(children, &any, 1) == 0) syscall(SYS_unlinkat, AT_FDCWD, tr_mapping, 0);
+  if (made_here && !tr_passed_on && began_as == (uint32_t)syscall(SYS_getpid)) syscall(SYS_unlinkat, AT_FDCWD, tr_mapping, 0);
 }
 
 __attribute__((destructor)) static void end_in_order(void)

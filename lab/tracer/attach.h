@@ -28,6 +28,9 @@ int tr_here(void);
 /* The destructor of tr_key: hands the ending thread's streams on. */
 void tr_leave(void *unused);
 
+/* A process was made that may sleep in the same mapping when this one has ended. */
+extern int tr_passed_on __attribute__((visibility("hidden")));
+
 /* The environment an exec'd program needs to be traced too: LD_PRELOAD with this library first, TR_ENV. NULL when not traced. */
 extern char tr_library[] __attribute__((visibility("hidden")));
 extern char tr_mapping[] __attribute__((visibility("hidden")));

@@ -142,7 +142,7 @@ static void mind_limit(trace *t, uint32_t used)
 
 int drain(trace *t)
 {
-  uint32_t usable = atomic_load(&t->map->usable), used = 0;
+  uint32_t usable = t->usable, used = 0;
   int full = 0;
   for (uint32_t c = 0; c < usable; c++) {
     uint64_t owner = atomic_load_explicit(&t->map->owner[c], memory_order_acquire);
@@ -215,7 +215,7 @@ static void copy_maps(trace *t, image *im)
 
 static void drain_slot(trace *t, uint32_t slot)
 {
-  uint32_t usable = atomic_load(&t->map->usable);
+  uint32_t usable = t->usable;
   for (uint32_t c = 0; c < usable; c++) {
     uint64_t owner = atomic_load_explicit(&t->map->owner[c], memory_order_acquire);
     if (owner && tr_owner_process(owner) == slot) take_chunk(t, c, owner);
@@ -264,7 +264,8 @@ static void welcome(trace *t, uint32_t slot)
   im->live = 1;
   im->began_us = p->began_us > t->base_us ? p->began_us - t->base_us : 0;
   im->executable = copy_bytes(p->executable, strnlen(p->executable, sizeof p->executable));
-  im->command_bytes = p->command_bytes <= sizeof p->command ? p->command_bytes : 0;
+  uint32_t bytes = *(volatile uint32_t *)&p->command_bytes; /* the program's: read once */
+  im->command_bytes = bytes <= sizeof p->command ? bytes : 0;
   im->command = copy_bytes(p->command, im->command_bytes);
   t->of_slot[slot] = (uint32_t)t->count;
   copy_maps(t, im);
@@ -318,7 +319,7 @@ void finish_all(trace *t)
 
 void leave_images(trace *t)
 {
-  uint32_t usable = atomic_load(&t->map->usable);
+  uint32_t usable = t->usable;
   see_arrivals(t);
   drain(t);
   for (size_t i = 0; i < t->count; i++)

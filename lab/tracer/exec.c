@@ -39,6 +39,7 @@ static int needs_changes(char *const env[], changes *c)
     if (strcmp(env[c->count], c->setting) == 0) told = 1;
   }
   size_t n = strlen(tr_library);
+  tr_passed_on = 1; /* in a child of vfork, its parent's */
   if (told && preload && strncmp(preload, tr_library, n) == 0 && (preload[n] == 0 || preload[n] == ':' || preload[n] == ' ')) return 0;
   if (preload && strlen(preload) + n + 32 > sizeof c->preload) return 0;
   snprintf(c->preload, sizeof c->preload, PRELOAD "%s%s%s", tr_library, preload && *preload ? ":" : "", preload ? preload : "");

@@ -46,6 +46,8 @@ static uint64_t number(const char *s, const char *option)
   return n;
 }
 
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
 static void parse(int argc, char **argv, options *o)
 {
   static const struct option known[] = { { "library", 1, NULL, 'l' }, { "out", 1, NULL, 'o' }, { "limit", 1, NULL, 'b' }, { "ring", 1, NULL, 'r' },
@@ -57,7 +59,7 @@ static void parse(int argc, char **argv, options *o)
     case 'o': o->folder = optarg; break;
     case 'b': o->limit = number(optarg, "--limit"); break;
     case 'r': o->ring = number(optarg, "--ring"); break;
-    case 's': o->stack_every = (uint32_t)number(optarg, "--stacks"); break;
+    case 's': o->stack_every = (uint32_t)least(number(optarg, "--stacks"), UINT32_MAX); break;
     case 'a': o->attach = (pid_t)number(optarg, "--attach"); break;
     case 'f': o->attach_us = number(optarg, "--for"); break;
     default: exit(125);

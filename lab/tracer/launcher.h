@@ -44,6 +44,7 @@ typedef struct trace {
   const options *o;
   tr_shared *map;
   char path[64];            /* of the mapping */
+  uint32_t usable;          /* as in the mapping, which the program could overwrite */
   uint64_t base_us;         /* when this trace began, by the mapping's clock */
   uint32_t *skip;           /* attached: per chunk, the words of earlier sessions */
   image *images;
@@ -70,6 +71,7 @@ void drop_mapping(trace *t);
 int start_clock(trace *t);
 void stop_clock(trace *t);
 uint32_t reserve_first(const trace *t, uint32_t least); /* chunks; 0: there is no room */
+void set_usable(trace *t, uint32_t chunks);
 void grow(trace *t);
 
 /* sleeper.c */

@@ -31,6 +31,12 @@ uint64_t now_us(void)
   return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
 }
 
+void set_usable(trace *t, uint32_t chunks)
+{
+  t->usable = chunks;
+  atomic_store(&t->map->usable, chunks);
+}
+
 static void remove_orphans(const char *folder)
 {
   DIR *d = opendir(folder);
@@ -80,7 +86,7 @@ static int make_in(trace *t, const char *folder)
   }
   mapping_fd = fd;
   t->map = p;
-  atomic_store(&t->map->usable, chunks);
+  set_usable(t, chunks);
   return 1;
 }
 
@@ -101,13 +107,13 @@ void drop_mapping(trace *t) { unlink(t->path); }
 /* More chunks: when threads wait for one, up to a quarter of a gigabyte to bridge a slow disk, beyond it only if as many threads hold one each. */
 void grow(trace *t)
 {
-  uint32_t usable = atomic_load(&t->map->usable), more = usable * 2 > TR_CHUNKS ? TR_CHUNKS : usable * 2, writing = 0;
+  uint32_t usable = t->usable, more = usable * 2 > TR_CHUNKS ? TR_CHUNKS : usable * 2, writing = 0;
   if (!atomic_load(&t->map->waiting) || more == usable) return;
   for (uint32_t i = 0; i < usable; i++) writing += tr_owner_state(atomic_load(&t->map->owner[i])) == TR_WRITING;
   if ((usable >= 4 * TR_FIRST_CHUNKS || more > most_chunks(t)) && writing < usable / 2) return;
   if (posix_fallocate(mapping_fd, chunk_end(usable), chunk_end(more) - chunk_end(usable)) != 0) return;
   t->map->reserved = more;
-  atomic_store(&t->map->usable, more);
+  set_usable(t, more);
 }
 
 static void *tick(void *data)
@@ -131,7 +137,9 @@ int start_clock(trace *t)
   uint64_t now = now_us() - t->map->began_us;
   atomic_store(&t->map->clock, now ? now : 1);
   atomic_store(&clock_on, 1);
-  return pthread_create(&clock_thread, NULL, tick, t) == 0;
+  if (pthread_create(&clock_thread, NULL, tick, t) == 0) return 1;
+  atomic_store(&t->map->clock, TR_STOPPED);
+  return 0;
 }
 
 void stop_clock(trace *t)

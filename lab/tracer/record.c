@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 
 #define STACK_FRAMES 64u
-#define LAUNCHER_DEAD_S 10 /* a clock that stands still for so long: nobody drains any more */
+#define LAUNCHER_DEAD_S (tr_map->asleep ? 3 : 10) /* a clock that stands still for so long: nobody drains any more */
 
 __thread tr_self_t tr_self;
 
@@ -61,7 +61,7 @@ static int wait_for_chunk(tr_writer *w, uint64_t index)
     syscall(SYS_nanosleep, &a_bit, NULL);
     uint64_t clock = atomic_load(&tr_map->clock), now = now_us();
     if (clock != seen) { seen = clock; since = now; }
-    if (now - since > LAUNCHER_DEAD_S * 1000000u) atomic_store(&tr_map->clock, TR_STOPPED);
+    if (now - since > LAUNCHER_DEAD_S * UINT64_C(1000000)) atomic_store(&tr_map->clock, TR_STOPPED);
   }
   atomic_fetch_sub(&tr_map->waiting, 1);
   atomic_fetch_add(&process->stall_us, now_us() - began);

@@ -17,6 +17,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #define SETTLED_NS 20000000 /* a thread in mid-record has ended it by then */
 
@@ -29,6 +30,8 @@ static int refuse(const trace *t, const char *why)
 /* ---- finding it ---- */
 
 static char range[64]; /* where the process has it, as the kernel's links have it for name */
+static unsigned device_major, device_minor;
+static unsigned long inode;
 
 /* The path of the process's sleeping mapping, as its memory map has it. */
 static int find_path(trace *t)
@@ -44,26 +47,46 @@ static int find_path(trace *t)
                             "was not started asleep: start it by `mare lab attach --start -- program`, or with the variables of `mare lab attach --env`");
   at[strcspn(at, " \n")] = 0;
   snprintf(range, sizeof range, "%.*s", (int)strcspn(line, " "), line);
+  if (sscanf(line, "%*s %*s %*s %x:%x %lu", &device_major, &device_minor, &inode) != 3) return refuse(t, "has a memory map of another form");
   if (strlen(at) >= sizeof t->path) return refuse(t, "has a mapping with another name");
   strcpy(t->path, at);
   return 1;
 }
 
-/* By its own root: a container has a /dev/shm of its own. Where the maker's end removed the name, root still gets there by the kernel's link. */
+/* Opens the file if it is what the process has mapped, and not another one that has got its name. */
+static int open_as(const char *name, int flags)
+{
+  struct stat info;
+  mapping_fd = open(name, O_RDWR | O_CLOEXEC | flags);
+  if (mapping_fd < 0) return 0;
+  if (fstat(mapping_fd, &info) == 0 && info.st_ino == inode && major(info.st_dev) == device_major && minor(info.st_dev) == device_minor) return 1;
+  close(mapping_fd);
+  errno = ENOENT;
+  return 0;
+}
+
+/* By its own root, as it may have a /dev/shm of its own. Where the name was removed, root still gets there by the kernel's link. */
 static int open_path(trace *t)
 {
   char name[128];
   snprintf(name, sizeof name, "/proc/%d/root%s", (int)t->o->attach, t->path);
-  mapping_fd = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  if (mapping_fd < 0) mapping_fd = open(t->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  if (mapping_fd >= 0) return 1;
+  if (open_as(name, O_NOFOLLOW) || open_as(t->path, O_NOFOLLOW)) return 1;
   int error = errno;
   snprintf(name, sizeof name, "/proc/%d/map_files/%s", (int)t->o->attach, range);
-  mapping_fd = open(name, O_RDWR | O_CLOEXEC);
-  if (mapping_fd >= 0) return 1;
-  errno = error;
-  fprintf(stderr, "mare lab: attach: %s: %s\n", t->path, strerror(errno));
+  if (open_as(name, 0)) return 1;
+  if (error == ENOENT) return refuse(t, "sleeps in a mapping whose name was removed: attach as root");
+  fprintf(stderr, "mare lab: attach: %s: %s\n", t->path, strerror(error));
   return 0;
+}
+
+/* Records hold the numbers that processes have in their own namespace. */
+static int same_numbers(const trace *t)
+{
+  char name[64];
+  struct stat ours, its;
+  snprintf(name, sizeof name, "/proc/%d/ns/pid", (int)t->o->attach);
+  if (stat("/proc/self/ns/pid", &ours) != 0 || stat(name, &its) != 0 || ours.st_ino == its.st_ino) return 1;
+  return refuse(t, "has a pid namespace of its own: attach from inside its container");
 }
 
 static int map_it(trace *t)
@@ -165,7 +188,7 @@ static void copy_command(trace *t, options *o)
 
 int take_over(trace *t)
 {
-  if (!find_path(t) || !open_path(t)) return 0;
+  if (!find_path(t) || !same_numbers(t) || !open_path(t)) return 0;
   if (flock(mapping_fd, LOCK_EX | LOCK_NB) != 0) return refuse(t, "is being recorded already");
   if (!map_it(t)) return 0;
   t->skip = calloc(TR_CHUNKS, sizeof *t->skip);
@@ -181,7 +204,7 @@ int take_over(trace *t)
   atomic_store(&t->map->untraced, 0);
   atomic_fetch_add(&t->map->session, 1);
   t->map->reserved = chunks;
-  atomic_store(&t->map->usable, chunks);
+  set_usable(t, chunks);
   return 1;
 }
 
@@ -229,7 +252,7 @@ void give_back(trace *t)
 {
   wait_until_settled();
   leave_images(t);
-  atomic_store(&t->map->usable, 0);
+  set_usable(t, 0);
   t->map->launcher = 0;
   give_pages_back(t);
   close(mapping_fd); /* and with it the lock */
