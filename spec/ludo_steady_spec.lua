@@ -83,7 +83,8 @@ describe("calls", function()
     for _, name in ipairs { "fibers", "resting", "peers", "held", "links" } do assert.equal(first[name], last[name], name) end
     assert.equal(0, last.waiting)
     for _, name in ipairs { "called", "served" } do
-      assert.is_true(last[name] > COUNTED and last[name] < 1.1 * first[name] + COUNTED, ("%s: %d instructions, then %d"):format(name, first[name], last[name]))
+      assert.is_true(last[name] > COUNTED and last[name] < 1.1 * first[name] + COUNTED,
+        ("%s: %d instructions, then %d"):format(name, first[name], last[name]))
     end
     for _, name in ipairs { "memory", "own" } do                -- the least that a call can leave is 16 bytes
       assert.is_true(last[name] < first[name] + 10 * CALLS, ("%s: %.0f bytes, then %.0f"):format(name, first[name], last[name]))
