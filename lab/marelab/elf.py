@@ -8,6 +8,7 @@ from typing import Iterator
 
 MACHINES = {3: "x86", 40: "ARM", 62: "x86-64", 183: "AArch64", 243: "RISC-V"}
 LOAD, INTERPRETER, DYNAMIC_SYMBOLS = 1, 3, 11  # PT_LOAD, PT_INTERP, SHT_DYNSYM
+DAMAGED = (ValueError, OverflowError, IndexError, struct.error)  # what offsets that lead nowhere end in
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def is_elf(path: str) -> bool:
 
 
 def read(path: str) -> Elf | None:
-    """The header's facts, or None where the file is no ELF file (a script)."""
+    """The header's facts, or None where the file is no ELF file (a script). Raises one of DAMAGED where its own offsets lead nowhere."""
     with open(path, "rb") as f:
         head = f.read(64)
         if len(head) < 52 or head[:4] != b"\x7fELF":
@@ -73,16 +74,17 @@ def link_address(path: str, offset: int) -> int:
 
 
 def readable(path: str) -> Elf | None:
+    """The same, and None where it can't be read or is damaged."""
     try:
         return read(path)
-    except OSError:
+    except (OSError, *DAMAGED):
         return None
 
 
 def address_in(found: Elf | None, offset: int) -> int:
     for s in found.segments if found else ():
         if s.kind == LOAD and s.offset <= offset < s.offset + s.length:
-            return offset - s.offset + s.address
+            return (offset - s.offset + s.address) % (1 << 64)
     return offset
 
 
@@ -111,7 +113,7 @@ def defined(path: str) -> frozenset[str] | None:
             if section:
                 found.add(data[names + name:data.index(b"\0", names + name)].decode(errors="replace"))
         return frozenset(found)
-    except (StopIteration, IndexError, ValueError, struct.error):
+    except (StopIteration, *DAMAGED):
         return None
 
 

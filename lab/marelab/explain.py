@@ -33,8 +33,7 @@ WATCHED = 20.0  # seconds for looking at memory over time
 def explain(goal: Target, used: list[Allocator], place: Path, result: dict, quick: bool = False) -> dict:
     """Records, describes, and puts into sentences; where that fails, a result with `problem`."""
     progress.note("tracing it once, to explain the result")
-    runs = [a["typical"] for a in result["standings"].get("wall", {"allocators": []})["allocators"]]
-    limit, timeout = 64 << 20 if quick else LIMIT, 60 + SLOWER * max(runs, default=1.0)
+    limit, timeout = 64 << 20 if quick else LIMIT, 60 + SLOWER * max(wall_times(result).values(), default=1.0)
     try:
         recorded = record(goal, place / "trace", limit, timeout)
         description = describe.describe(recorded, partial=True)
@@ -48,10 +47,16 @@ def explain(goal: Target, used: list[Allocator], place: Path, result: dict, quic
     e["sentences"] += site_sentences(e["sites"])
     if is_service(goal):
         return e
-    e["memory"] = watched(goal, used)
+    e["memory"] = watched(goal, used, result)
+    e["sentences"] += memory_sentences(e["memory"])
     if not quick and description["allocations"]["number"]:
         further(e, recorded, used, place, result)
     return e
+
+
+def wall_times(result: dict) -> dict[str, float]:
+    """Allocator → seconds of a typical run, where the result tells them."""
+    return {a["name"]: a["typical"] for a in result["standings"].get("wall", {"allocators": []})["allocators"]}
 
 
 def is_service(goal: Target) -> bool:
@@ -76,12 +81,17 @@ def allocating(goal: Target, description: dict, folder: Path, limit: int, timeou
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def watched(goal: Target, used: list[Allocator]) -> dict:
+def watched(goal: Target, used: list[Allocator], result: dict) -> dict:
     progress.note("looking at its memory over time under each allocator")
-    try:
-        return {"left_out": None, "by": memory.over_time(goal, used, WATCHED)}
-    except (LabError, OSError) as error:
-        return {"left_out": str(error)}
+    found, missing = memory.over_time(goal, used, WATCHED, wall_times(result))
+    return {"by": found, "missing": missing}
+
+
+def memory_sentences(found: dict) -> list[str]:
+    without: dict[str, list[str]] = {}
+    for name, why in found["missing"].items():
+        without.setdefault(why, []).append(name)
+    return [f"No picture of memory over the run under {', '.join(names)}: {why}." for why, names in without.items()]
 
 
 def site_sentences(found: dict) -> list[str]:

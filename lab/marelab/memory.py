@@ -19,14 +19,18 @@ MOST, LEAST_PAUSE = 400, 0.002
 PAGE_KIB = os.sysconf("SC_PAGE_SIZE") / 1024
 
 
-def over_time(goal: measure.Target, used: list[Allocator], most: float) -> dict[str, dict]:
-    """Allocator → seconds and KiB, for as many as `most` seconds allow."""
-    until, found = time.monotonic() + most, {}
+def over_time(goal: measure.Target, used: list[Allocator], most: float, usual: dict[str, float]) -> tuple[dict[str, dict], dict[str, str]]:
+    """Allocator → seconds and KiB, and allocator → why it has none. All runs together have `most` seconds; `usual` is how long one takes."""
+    until, found, missing = time.monotonic() + most, {}, {}
     for a in used:
-        if time.monotonic() > until:
-            break
-        found[a.name] = dict(zip(("seconds", "kib"), watch(goal, a)))
-    return found
+        if time.monotonic() + usual.get(a.name, 0.0) >= until:
+            missing[a.name] = f"it would take longer than the {most:g} s that all of them have"
+            continue
+        try:
+            found[a.name] = dict(zip(("seconds", "kib"), watch(goal, a)))
+        except (LabError, OSError) as error:
+            missing[a.name] = str(error)
+    return found, missing
 
 
 def watch(goal: measure.Target, allocator: Allocator) -> tuple[list[float], list[int]]:

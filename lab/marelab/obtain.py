@@ -80,7 +80,7 @@ def from_registry(recipe: Recipe, into: Path) -> None:
     found = sorted((home / "registry" / "cache").glob(f"*/{recipe.archive}"))
     if not found:
         raise failed(recipe, f"cargo brought {recipe.package}, but its file is not below {home}/registry/cache; say --from FOLDER, where {recipe.archive} lies")
-    shutil.copyfile(found[0], into)
+    shutil.copyfile(next((f for f in found if sha256(f) == recipe.sha256), found[0]), into)  # other registries may have kept another file of this name
 
 
 def package(recipe: Recipe, place: str | None) -> Path:

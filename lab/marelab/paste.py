@@ -34,9 +34,9 @@ def exports(settings: dict[str, str]) -> list[str]:
 
 def docker(a: dict) -> list[str]:
     install = []
-    if a.get("built"):  # no package brings it
+    if a["library"]:
         install = [f"# beside the Dockerfile: a copy of {a['library']}", f"COPY {os.path.basename(a['library'])} {a['library']}"]
-    if a["package"]:
+    if a["package"]:  # which brings the library
         install = [f"RUN apt-get update && apt-get install -y --no-install-recommends {a['package']} && rm -rf /var/lib/apt/lists/*"]
     return install + [f"ENV {k}={quoted(v, '$')}" for k, v in a["env"].items()]
 

@@ -17,13 +17,13 @@ import re
 import shutil
 import sys
 import tempfile
-import threading
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from marelab import allocators, elf, measure, obtain, output, perf, progress, target
 from marelab.allocators import Allocator, c_library
+from marelab.beside import Beside
 from marelab.errors import LabError
 
 ALIGNED = {"posix_memalign", "aligned_alloc", "memalign", "valloc", "pvalloc"}
@@ -89,17 +89,16 @@ def kind_of(symbol: str) -> str:
     return "operator new" if CXX.match(symbol) else "aligned" if symbol in ALIGNED else symbol
 
 
-class Reader:
+class Reader(Beside):
     """Reads the loader's reports of processes that have ended, and removes them."""
 
     def __init__(self, folder: str, objects: tuple[str, ...] | None, proof: Proof):
-        self.folder, self.objects, self.proof, self.stop, self.full = folder, objects, proof, threading.Event(), False
+        super().__init__(every=0.1)
+        self.folder, self.objects, self.proof, self.full = folder, objects, proof, False
         self.real: dict[str, str] = {}
-        self.thread = threading.Thread(target=self.loop, daemon=True)
 
-    def loop(self) -> None:
-        while not self.stop.wait(0.1):
-            self.sweep(only_ended=True)
+    def look(self) -> None:
+        self.sweep(only_ended=True)
 
     def sweep(self, only_ended: bool) -> None:
         size = 0
@@ -142,13 +141,8 @@ class Reader:
         else:
             self.proof.wrong[symbol, by, to] += 1
 
-    def __enter__(self):
-        self.thread.start()
-        return self
-
     def __exit__(self, *_):
-        self.stop.set()
-        self.thread.join()
+        super().__exit__()
         self.sweep(only_ended=False)
 
 

@@ -11,13 +11,13 @@ import shlex
 import signal
 import subprocess
 import tempfile
-import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from marelab import loads, measure
 from marelab.allocators import Allocator
+from marelab.beside import Beside
 from marelab.errors import LabError
 
 EVERY = 0.1  # seconds between two looks at memory
@@ -106,26 +106,17 @@ def listens(session: int) -> bool:
     return False
 
 
-class Sampler:
+class Sampler(Beside):
     """Looks at its memory now and then, until it is left."""
 
     def __init__(self, session: int, began: float):
-        self.session, self.began, self.seen, self.stop = session, began, [], threading.Event()
-        self.thread = threading.Thread(target=self.loop, daemon=True)
+        super().__init__(EVERY)
+        self.session, self.began, self.seen = session, began, []
 
-    def loop(self) -> None:
-        while not self.stop.wait(EVERY):
-            kib = memory_kib(self.session)
-            if kib:
-                self.seen.append((time.monotonic() - self.began, kib))
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.stop.set()
-        self.thread.join()
+    def look(self) -> None:
+        kib = memory_kib(self.session)
+        if kib:
+            self.seen.append((time.monotonic() - self.began, kib))
 
 
 # ---- one run ----

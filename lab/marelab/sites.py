@@ -3,7 +3,8 @@
 `down` begins with the program's first function, `up` with the one that called the allocator. A node is [name, parent, allocations, bytes, live at peak]: name an
 index into `names`, parent one into the tree (-1: none), which is always less than the node's own; each number is that of the node with all that is
 below it. A tree keeps the MOST nodes with the largest share of anything; what is below the others is folded into one node per parent, whose name is -1, so sums
-stay whole. Calls of a function by itself are one node.
+stay whole. Calls of a function by itself are one node. While it is made a tree has up to MADE nodes, the largest stacks first; what is left of the
+others is folded where their last node is.
 """
 
 import heapq
@@ -13,7 +14,8 @@ from pathlib import Path
 
 from marelab import format, native, stacks, symbols
 
-MOST = 1200
+MOST, MADE = 1200, 500_000
+FOLDED = -1  # the name of a node that stands for several
 DEPTH = 64  # frames that the tracer takes
 DEEPER = "callers beyond 64 calls"
 NOWHERE = "places beyond the first 100 000"
@@ -78,18 +80,26 @@ def tree(paths: list[list[int]], numbers: list[tuple[int, int, int]]) -> dict:
     """All nodes first, each with what ends there; sums go up to the parents afterwards, which always come before their children."""
     known: dict[tuple[int, int], int] = {}
     parent, name, values = [-1], [-1], [[0, 0, 0]]
-    for path, three in zip(paths, numbers):
+
+    def below(at: int, step: int) -> int:
+        if (at, step) not in known and len(name) > MADE:
+            step = FOLDED
+        if (at, step) not in known:
+            known[at, step] = len(name)
+            parent.append(at)
+            name.append(step)
+            values.append([0, 0, 0])
+        return known[at, step]
+
+    whole = [max(sum(column), 1) for column in zip(*numbers)]
+    for k in sorted(range(len(paths)), key=lambda k: -max(n / w for n, w in zip(numbers[k], whole))):
         at = 0
-        for step in path:
-            below = known.get((at, step))
-            if below is None:
-                below = known[at, step] = len(name)
-                parent.append(at)
-                name.append(step)
-                values.append([0, 0, 0])
-            at = below
+        for step in paths[k]:
+            at = below(at, step)
+            if name[at] == FOLDED:
+                break
         for i in range(3):
-            values[at][i] += three[i]
+            values[at][i] += numbers[k][i]
     children: dict[int, list[int]] = {}
     for node in range(len(name) - 1, 0, -1):
         children.setdefault(parent[node], []).append(node)
@@ -103,9 +113,13 @@ def kept(name: list[int], values: list[list[int]], children: dict[int, list[int]
     whole = [max(v, 1) for v in values[0]]
     nodes: list[list[int]] = []
     heap: list[tuple[float, int, int]] = []  # share, node, its parent's place in `nodes`
+    waiting: dict[int, list[int]] = {}  # that place -> nodes to fold
 
     def offer(node: int, place: int) -> None:
         for child in children.get(node, ()):
+            if name[child] == FOLDED:
+                waiting.setdefault(place, []).append(child)
+                continue
             heapq.heappush(heap, (-max(v / w for v, w in zip(values[child], whole)), child, place))
 
     offer(0, -1)
@@ -113,12 +127,11 @@ def kept(name: list[int], values: list[list[int]], children: dict[int, list[int]
         _, node, place = heapq.heappop(heap)
         nodes.append([name[node], place, *values[node]])
         offer(node, len(nodes) - 1)
-    waiting: dict[int, list[int]] = {}
     for _, node, place in heap:
         waiting.setdefault(place, []).append(node)
     for place, several in waiting.items():
-        nodes.append([-1, place, *(sum(values[n][i] for n in several) for i in range(3))])
-    return {"nodes": nodes, "folded": len(heap)}
+        nodes.append([FOLDED, place, *(sum(values[n][i] for n in several) for i in range(3))])
+    return {"nodes": nodes, "folded": sum(map(len, waiting.values()))}
 
 
 # ---- in words ----

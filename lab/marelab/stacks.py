@@ -6,7 +6,7 @@ from pathlib import Path
 
 from marelab import elf, symbols
 
-LINE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) \S*x\S* ([0-9a-f]+) \S+ \d+ +(/.*)")
+LINE = re.compile(r"([0-9a-f]{1,16})-([0-9a-f]{1,16}) \S*x\S* ([0-9a-f]{1,16}) \S+ \d+ +(/.*)")
 UNKNOWN = "code that is in no file"  # made while the program ran, or of an object that was unloaded
 
 
@@ -40,10 +40,10 @@ class Namer:
         for file, offsets in asked.items():
             self.files[file] = len(offsets)
             head = elf.readable(file)
-            pairs = [(a, elf.address_in(head, at) - 1) for a, at in offsets]
+            pairs = [(a, max(elf.address_in(head, at) - 1, 0)) for a, at in offsets]
             found.update(zip((a for a, _ in pairs), symbols.look_up(file, [where for _, where in pairs])))
         keys = list(found)
-        return dict(zip(keys, symbols.demangled([found[k] for k in keys])))
+        return dict(zip(keys, map(symbols.short, symbols.demangled([found[k] for k in keys]))))
 
 
 def named(stacks: list[dict], maps: Path | None) -> list[dict]:

@@ -19,12 +19,16 @@ from pathlib import Path
 
 import numpy as np
 
+from marelab.elf import DAMAGED
+
 SYMTAB, DYNSYM, NOTE, NOBITS = 2, 11, 7, 8
 FUNCTION, INDIRECT = 2, 10  # STT_FUNC, STT_GNU_IFUNC
 DEBUG = Path("/usr/lib/debug")
 ENTRY = {"<": np.dtype("<u4, u1, u1, <u2, <u8, <u8"), ">": np.dtype(">u4, u1, u1, >u2, >u8, >u8")}  # name, info, other, section, value, size
-DAMAGED = (ValueError, OverflowError, IndexError, struct.error)  # what offsets that lead nowhere end in
 MOST = 1 << 30  # bytes of a file that are looked into
+UNPACKED = 1 << 28  # bytes of what was packed, and of memory to unpack it
+MANGLED, SHOWN = 4096, 300  # characters that a name may have in a file, where templates make long ones, and where it is shown
+PATIENCE = 60.0  # seconds for c++filt
 
 
 @dataclass(frozen=True)
@@ -34,14 +38,14 @@ class Table:
     start: np.ndarray
     end: np.ndarray
     names: np.ndarray
-    text: bytes
+    text: memoryview  # of the mapped file
 
     def name(self, address: int) -> str | None:
         i = int(np.searchsorted(self.start, address, side="right")) - 1
         for k in range(i, max(i - 4, -1), -1):  # a short one may lie inside of a long one
             if self.start[k] <= address < self.end[k]:
                 at = int(self.names[k])
-                return self.text[at:self.text.index(b"\0", at)].decode(errors="replace")
+                return bytes(self.text[at:at + MANGLED]).partition(b"\0")[0].decode(errors="replace")
         return None
 
 
@@ -76,7 +80,7 @@ class File:
         strings = self.sections[found[6]]
         symbols = np.frombuffer(self.data, ENTRY[self.order], found[5] // 24, found[4])
         functions = symbols[np.isin(symbols["f1"] & 15, (FUNCTION, INDIRECT)) & (symbols["f3"] != 0) & (symbols["f5"] > 0)]
-        text = bytes(memoryview(self.data)[strings[4]:strings[4] + strings[5]]) + b"\0"
+        text = memoryview(self.data)[strings[4]:strings[4] + strings[5]]
         functions = functions[functions["f0"] < len(text)]
         functions = functions[np.argsort(functions["f4"], kind="stable")]
         return Table(functions["f4"].astype(np.uint64), functions["f4"].astype(np.uint64) + functions["f5"].astype(np.uint64), functions["f0"], text)
@@ -125,8 +129,8 @@ def small_debug_data(f: File) -> File | None:
     if not found:
         return None
     try:
-        return File(lzma.LZMADecompressor().decompress(bytes(found[1]), 1 << 28))
-    except (lzma.LZMAError, EOFError, *DAMAGED):
+        return File(lzma.LZMADecompressor(memlimit=UNPACKED).decompress(bytes(found[1]), UNPACKED))
+    except (lzma.LZMAError, EOFError, MemoryError, *DAMAGED):
         return None
 
 
@@ -183,9 +187,18 @@ def demangled(names: list[str]) -> list[str]:
     tool = shutil.which("c++filt")
     if not tool or not any(n.startswith(("_Z", "_R")) for n in names):
         return names
-    r = subprocess.run([tool], input="\n".join(names), capture_output=True, text=True, errors="replace")
+    try:
+        r = subprocess.run([tool], input="\n".join(names), capture_output=True, text=True, errors="replace", timeout=PATIENCE)
+    except (OSError, subprocess.TimeoutExpired):
+        return names
     lines = r.stdout.splitlines()
     return lines if r.returncode == 0 and len(lines) == len(names) else names
+
+
+def short(name: str) -> str:
+    """With at most SHOWN characters of the function; its file stays."""
+    function, space, file = name.rpartition(" (")
+    return f"{function[:SHOWN - 1]}…{space}{file}" if len(function) > SHOWN else name
 
 
 def nameless(path: str) -> bool:

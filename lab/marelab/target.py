@@ -35,7 +35,10 @@ def runs(path: str, depth: int = 0) -> str:
 
 
 def refuse(path: str, name: str) -> None:
-    program, own = elf.read(path), elf.read(os.path.realpath("/proc/self/exe"))
+    try:
+        program, own = elf.read(path), elf.read(os.path.realpath("/proc/self/exe"))
+    except elf.DAMAGED:
+        raise LabError(f"'{name}' is a damaged ELF file: its header names places that lie outside of it") from None
     if program is None:
         raise LabError(f"'{name}' is neither an ELF program nor a script with `#!`: put its interpreter in front")
     if own and (program.bits, program.machine) != (own.bits, own.machine):

@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -47,7 +48,7 @@ def stacks(number: int, depth: int = 3) -> dict:
         "every": 1, "samples": number, "stacks": number, "peak": 0, "cut": 0, "limit": False, "nameless": ["libx.so"]}
 
 
-def made(place: Path, found: dict) -> Path:
+def made(place: Path, found: dict, program: str = "prog") -> Path:
     """The page."""
     place.mkdir()
     text, d = rows(), described(place)
@@ -56,13 +57,13 @@ def made(place: Path, found: dict) -> Path:
         w.writeheader()
         w.writerows(text)
     shared = {"samples": 100, "allocator": 0.2, "allocator_low": 0.15, "allocator_high": 0.25, "kernel_memory": 0.1, "most": 0.3, "by": "symbols", "top": []}
-    about = {"kind": "choose", "version": answer.VERSION, "command": "mare lab choose -- prog", "program": ["prog"], "response": "wall", "margin": 0.05, "seed": 1,
+    about = {"kind": "choose", "version": answer.VERSION, "command": shlex.join(["mare", "lab", "choose", "--", program]), "program": [program], "response": "wall", "margin": 0.05, "seed": 1,
              "stopped": "all is narrow", "machine": env.machine(), "share": shared, "out": {}, "present": "glibc", "repeated": 0, "service": None, "gain": [],
              "allocators": [{"name": n, "library": None, "version": "1", "package": None, "is": "", "env": {}, "seen": []} for n in SLOW],
              **answer.assess(list(SLOW), text, "wall", 0.05, "glibc")}
     by = {n: {"seconds": [0.01 * i for i in range(100)], "kib": [1000 + 50 * i for i in range(100)]} for n in SLOW}
     about["explanation"] = {"description": d, "sentences": ["It asks for 1,234,567 bytes."], "problem": None, "replay": None, "fit": None, "study": None, "sites": found,
-                            "memory": {"left_out": None, "by": by}}
+                            "memory": {"by": by, "missing": {}}}
     (place / "choose.json").write_text(json.dumps(about))
     report.write(place, place / "report.html")
     return place / "report.html"

@@ -33,6 +33,14 @@ def test_one_that_was_built_on_demand_is_copied_into_the_container():
     assert note.startswith("# ") and place in note and copy == f"COPY libhoard.so {place}" and env == f'ENV LD_PRELOAD="{place}"'
 
 
+def test_one_of_our_own_and_one_of_the_users_are_copied_into_the_container():
+    mine = allocators.load(extra=[f"mine={allocators.c_library()}"])
+    for a in (mine["mare"], mine["mine"]):
+        about = {"name": a.name, "library": a.library, "package": a.package, "env": a.environment({})}
+        note, copy, env = paste.lines(result(choice=a.name, allocators=[about]))["Dockerfile"]
+        assert a.library in note and copy.split() == ["COPY", a.library.rpartition("/")[2], a.library] and env == f'ENV LD_PRELOAD="{a.library}"'
+
+
 def test_what_must_go_from_the_environment_goes():
     found = paste.lines(result(choice="tuned"))
     assert found["environment"] == ["env -u LD_PRELOAD GLIBC_TUNABLES=glibc.malloc.tcache_count=0 ./service 'a b'"]

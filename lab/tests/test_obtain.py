@@ -160,9 +160,11 @@ def test_packages_come_by_cargo_which_is_asked_for_one_version(registry, recipe,
 import os, pathlib, shutil, sys, tomllib
 manifest = tomllib.loads(pathlib.Path(sys.argv[sys.argv.index("--manifest-path") + 1]).read_text())
 assert sys.argv[1] == "fetch" and manifest["dependencies"] == {{"tiny-sys": {{"version": "=1.0.0", "default-features": False}}}}
-to = pathlib.Path(os.environ["CARGO_HOME"], "registry/cache/mirror-1")
-to.mkdir(parents=True)
-shutil.copy({str(registry.archive)!r}, to)
+cache = pathlib.Path(os.environ["CARGO_HOME"], "registry/cache")
+for name in ("another-1", "mirror-1", "other-1"):
+    (cache / name).mkdir(parents=True)
+    (cache / name / "tiny-sys-1.0.0.crate").write_text("of another registry, kept from an earlier day")
+shutil.copy({str(registry.archive)!r}, cache / "mirror-1")
 """.replace("tomllib", "tomllib" if sys.version_info >= (3, 11) else "tomli")
     monkeypatch.setenv("PATH", client(tmp_path, script))
     monkeypatch.setenv("CARGO_HOME", str(tmp_path / "home"))

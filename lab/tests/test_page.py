@@ -81,23 +81,52 @@ def test_numbers_of_sentences_are_set_in_one_way(page):
     assert units.typeset("65,536 of 1 234 in 3 s, 5 systems; 12,5 %") == "65\u00a0536 of 1\u00a0234 in 3\u00a0s, 5 systems; 12,5\u00a0%"
 
 
+HOSTILE = "</script><img src=x onerror=alert(1)> (p)"
+
+
+def test_what_a_program_calls_itself_and_its_functions_is_text(tmp_path):
+    found = stacks(30)
+    found["names"] = [HOSTILE for _ in found["names"]]
+    page = made(tmp_path / "out", found, program=HOSTILE)
+    seen_there = seen(page, POINT + """
+        at([...document.querySelectorAll('[data-key=sites] .box')].at(-1), 'pointermove', 10, 10);
+        return [document.querySelectorAll('img').length, tip().innerText, document.body.innerText];""")
+    assert seen_there[0] == 0 and HOSTILE in seen_there[1] and f"Which allocator for '{HOSTILE}'" in seen_there[2]
+    assert "<img" not in page.read_text()
+
+
 # ---- it stays small ----
 
-def test_a_hundred_thousand_places_are_folded_and_no_sum_is_lost(tmp_path):
-    found = stacks(100_000)
+def check(found: dict, allocations: int, size: int, folded: int) -> None:
+    """Each node comes after its parent and is not larger; at most one beside the others is folded; all together are the whole."""
     for way in ("up", "down"):
         nodes = found[way]["nodes"]
-        assert len(nodes) <= 2 * sites.MOST and found[way]["folded"] > 1000
+        assert len(nodes) <= 2 * sites.MOST and found[way]["folded"] > folded
         below = {}
         for i, n in enumerate(nodes):
             assert n[1] < i
             below.setdefault(n[1], []).append(n)
-        assert [sum(n[2 + k] for n in below[-1]) for k in range(3)] == found["total"] == [5_000_050_000, 500_005_000_000, 5_000_050_000]
+        assert [sum(n[2 + k] for n in below[-1]) for k in range(3)] == found["total"] == [allocations, size, allocations]
         for i, several in below.items():
             assert i < 0 or all(sum(n[2 + k] for n in several) <= nodes[i][2 + k] for k in range(3))
+            assert sum(n[0] == sites.FOLDED for n in several) <= 1
+
+
+def test_a_hundred_thousand_places_are_folded_and_no_sum_is_lost(tmp_path):
+    found = stacks(100_000)
+    check(found, 5_000_050_000, 500_005_000_000, folded=1000)
     page = made(tmp_path / "out", found)
     assert page.stat().st_size < 800_000 and "the smallest boxes are folded into one" in page.read_text()
     assert seen(page, "return document.querySelectorAll('[data-key=sites] .box').length;") > 10
+
+
+def test_deep_stacks_make_no_more_nodes_than_fit_into_memory(monkeypatch):
+    """Some 100,000 nodes would be made without a limit; the smallest stacks are folded, and no sum is lost."""
+    made_nodes, kept = [], sites.kept
+    monkeypatch.setattr(sites, "MADE", 5000)
+    monkeypatch.setattr(sites, "kept", lambda name, *rest: made_nodes.append(len(name)) or kept(name, *rest))
+    check(stacks(2000, depth=60), 2_001_000, 200_100_000, folded=100)
+    assert len(made_nodes) == 2 and all(5000 < n <= 2 * 5000 + 1 for n in made_nodes)
 
 
 def test_any_number_of_sizes_makes_a_small_figure():

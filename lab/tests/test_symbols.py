@@ -2,12 +2,15 @@
 
 import lzma
 import shutil
+import struct
 import subprocess
+import types
 
 import pytest
 from tracing import record
 
-from marelab import allocators, describe, measure, memory, sites, symbols
+from marelab import allocators, describe, explain, measure, memory, sites, stacks, symbols, target
+from marelab.errors import LabError
 
 SOURCE = """
     #include <stdlib.h>
@@ -69,17 +72,65 @@ def test_a_program_without_symbols_says_so_and_calls_of_one_function_stay_togeth
     assert "prog" in sites.of_trace(record(tmp_path, program, stacks=1, name="again"))["nameless"]
 
 
+def name_in(file, address: int, folder) -> str:
+    """What a process that has the file mapped calls the address, as describe asks for it."""
+    maps = folder / "maps"
+    maps.write_text(f"1000-ffffffffffff0000 r-xp 00000000 fe:00 12 {file}\n")
+    return stacks.Namer(maps).names({address})[address]
+
+
 def test_damaged_files_give_no_names_and_no_errors(built, tmp_path):
     whole = built.read_bytes()
     for cut in [*range(0, 200, 4), *range(200, len(whole), 997), *range(len(whole) - 64 * 40, len(whole), 8)]:
         path = tmp_path / f"cut{cut}"
         path.write_bytes(whole[:cut])
-        assert symbols.look_up(str(path), [0x1140])[0]
+        assert symbols.look_up(str(path), [0x1140])[0] and name_in(path, 0x2140, tmp_path)
         bad = bytearray(whole)
         bad[cut:cut + 8] = b"\xff" * 8
         (tmp_path / f"bad{cut}").write_bytes(bad)
-        assert symbols.look_up(str(tmp_path / f"bad{cut}"), [0x1140])[0]
+        assert symbols.look_up(str(tmp_path / f"bad{cut}"), [0x1140])[0] and name_in(tmp_path / f"bad{cut}", 0x2140, tmp_path)
     assert symbols.look_up("/nonexistent/x.so", [0x10]) == ["x.so+0x10"]
+
+
+@pytest.mark.parametrize("offset", [1 << 63, (1 << 64) - 8])
+def test_an_offset_that_no_file_has_is_no_traceback(built, tmp_path, offset):
+    """Of the table of segments, and of the segment that names the loader, which is at hand behind the first one."""
+    whole = built.read_bytes()
+    for at in (32, 64 + 56 + 8):
+        bad = bytearray(whole)
+        struct.pack_into("<Q", bad, at, offset)
+        path = tmp_path / f"bad{at}"
+        path.write_bytes(bad)
+        path.chmod(0o755)
+        assert name_in(path, 0x1000, tmp_path) and name_in(path, 0x1000 + 0x1140, tmp_path)
+        with pytest.raises(LabError, match="damaged ELF file"):
+            target.check([str(path)])
+
+
+def test_long_names_are_cut_and_keep_their_file(tmp_path):
+    source, name = tmp_path / "p.c", "f" * 3000
+    source.write_text(f"#include <stdlib.h>\nvoid *kept; __attribute__((noinline)) void {name}(void) {{ kept = malloc(5000); }} int main(void) {{ {name}(); return 0; }}")
+    run("cc", "-O1", "-fno-builtin", "-o", tmp_path / "prog", source)
+    s = sites.of_trace(record(tmp_path, tmp_path / "prog", stacks=1))
+    assert f"{'f' * (symbols.SHOWN - 1)}… (prog)" in s["names"] and max(map(len, s["names"])) <= symbols.SHOWN + len(" (prog)")
+    assert symbols.short("f (g) (p)") == "f (g) (p)" and symbols.short("libx.so+0x10") == "libx.so+0x10"
+
+
+def test_packed_symbols_that_want_too_much_memory_are_passed_over(built):
+    """The old form of xz has the size of its dictionary in its header."""
+    packed = bytearray(lzma.compress(built.read_bytes(), lzma.FORMAT_ALONE))
+    file = types.SimpleNamespace(section=lambda name: (0, memoryview(packed)))
+    assert symbols.small_debug_data(file).table(symbols.SYMTAB)
+    struct.pack_into("<I", packed, 1, 1 << 30)
+    assert symbols.small_debug_data(file) is None
+
+
+def test_a_demangler_that_does_not_answer_is_given_up(tmp_path, monkeypatch):
+    (tmp_path / "c++filt").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "c++filt").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(symbols, "PATIENCE", 0.2)
+    assert symbols.demangled(["_Z3addii (p)"]) == ["_Z3addii (p)"]
 
 
 def test_versions_and_parts_of_functions_are_not_in_their_names():
@@ -128,3 +179,22 @@ def test_memory_over_time_is_that_of_the_program(tmp_path):
     words = "local t = {} for i = 1, 40 do t[i] = string.rep('x', 1 << 20) local e = os.clock() + 0.01 repeat until os.clock() > e end"
     seconds, kib = memory.watch(measure.Target(("sh", "-c", f'lua5.4 -e "{words}"; true')), allocators.AS_IS)
     assert seconds == sorted(seconds) and len(seconds) == len(kib) <= memory.MOST + 1 and max(kib) > 40 << 10 and min(kib) < 20 << 10
+
+
+def test_memory_is_looked_at_as_far_as_the_time_lasts_and_what_is_missing_is_told(monkeypatch):
+    """The first one is quick, the second one fails, the third one would take too long: what was seen of the first one stays."""
+    a, b, c = (allocators.Allocator(n) for n in "abc")
+    seen = []
+
+    def watch(goal, allocator):
+        seen.append(allocator.name)
+        if allocator is b:
+            raise LabError("the runner failed")
+        return [0.1, 0.2], [1000, 2000]
+
+    monkeypatch.setattr(memory, "watch", watch)
+    result = {"standings": {"wall": {"allocators": [{"name": n, "typical": t} for n, t in (("a", 1.0), ("b", 1.0), ("c", 600.0))]}}}
+    found = explain.watched(measure.Target(("true",)), [a, c, b], result)
+    assert found["by"] == {"a": {"seconds": [0.1, 0.2], "kib": [1000, 2000]}} and seen == ["a", "b"]
+    assert explain.memory_sentences(found) == ["No picture of memory over the run under c: it would take longer than the 20 s that all of them have.",
+                                               "No picture of memory over the run under b: the runner failed."]

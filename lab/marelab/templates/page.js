@@ -205,7 +205,7 @@ function grid(box, spec) {
     for (let k = first; k <= last; k += every) if (!never || x(spec.never) - x(k) > 56)
       make("text", { x: x(k) + w / 2, y: height - 26, "text-anchor": "middle" }, svg, life(k));
     if (never) make("text", { x: x(spec.never) + w / 2, y: height - 26, "text-anchor": "middle" }, svg, "never");
-    make("text", { x: left, y: height - 6, class: "soft" }, svg, `freed after up to so ${clock === "operations" ? "many calls of malloc or free" : "much time"}`);
+    make("text", { x: left, y: height - 6, class: "soft" }, svg, clock === "operations" ? "calls of malloc or free until it was freed" : "time until it was freed");
     for (const c of cells) {
       const r = make("rect", { x: x(c[1]) + 0.5, y: y(c[0]) + 0.5, width: w - 1, height: h - 1, class: "cell", "fill-opacity": c[measure] ? (0.12 + 0.88 * (c[measure] / most) ** 0.4).toFixed(3) : 0 }, svg);
       r.onpointermove = r.onpointerdown = event => tell(event, [`${count(c[2])} block${c[2] === 1 ? "" : "s"} of ${c[0] ? `more than ${size(2 ** (c[0] - 1))}, up to ${size(2 ** c[0])}` : `up to ${size(1)}`}`,
