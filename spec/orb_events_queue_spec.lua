@@ -2,6 +2,9 @@
 -- runs under: mare
 -- needs: plain
 local mare = require "mare"
+local orb = require "mare.orb"
+local events = require "mare.orb.services.events"
+local made = require "mare.orb.services.events.event"
 local queue = require "mare.orb.services.events.queue"
 
 local ORDERS, DISCARDS = { "fifo", "priority", "deadline" }, { "drop", "fifo", "lifo", "priority", "deadline" }
@@ -188,6 +191,27 @@ describe("a step at a queue", function()
       return steps(function() assert.is_nil(q:take(r)) end)
     end
     local few, many = over(500), over(8000)
+    assert.is_true(many < 16 * 3 * few, ("%d and %d"):format(few, many))
+  end)
+
+  it("is one of few where many short queues give way for the memory of all", function()
+    local function pressed(n)
+      local broker <close> = orb.init { host = "127.0.0.1", log = function() end }
+      local service <close> = events.serve(broker, { channels = { "c" }, slow = "discard" })
+      local admin = service:channels()[1].consumer_admin
+      for i = 1, n do
+        admin:obtain_pull_supplier()
+        local p = admin.proxies[i]
+        p:connect_pull_consumer(nil)
+        for _ = 1, 1 + i % 4 do p:take(made.of_any("x", service.T)) end
+      end
+      service.limits.bytes = service.account.bytes // 2
+      local n_steps = steps(function() service:press() end)
+      assert.is_true(service.account.bytes <= service.limits.bytes)
+      for i = 1, n do assert.is_true(admin.proxies[i].queue:count() <= 2) end    -- the longest ones have given way
+      return n_steps
+    end
+    local few, many = pressed(50), pressed(800)
     assert.is_true(many < 16 * 3 * few, ("%d and %d"):format(few, many))
   end)
 end)

@@ -514,12 +514,14 @@ end
 assert(loadfile "spec/support/oom_sockets.lua")(work, ok, joined, with)
 local orb_finish = assert(loadfile "spec/support/oom_orb.lua")(work, begun)
 local ludo_finish = assert(loadfile "spec/support/oom_ludo.lua")(work, begun)
+local events_finish = assert(loadfile "spec/support/oom_events.lua")(work, begun)
 local together_finish = assert(loadfile "spec/support/oom_together.lua")(work, ok)
 
 function finish()                                -- luacheck: ignore
   if listed then listed:kill() end
   orb_finish()
   ludo_finish()
+  events_finish()
   together_finish()
 end
 

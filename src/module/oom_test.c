@@ -43,10 +43,20 @@ static int of_memory(lua_State *L) {
   return e && (strstr(e, "not enough memory") || strstr(e, "Cannot allocate memory") || strstr(e, "ENOMEM"));
 }
 
+/* Of long works not each allocation fails. */
+static int step_of(const char *name) {
+  static const struct { const char *name; int step; } longer[] = { { "learned", 151 }, { "vanished", 17 } };
+  for (size_t i = 0; i < sizeof longer / sizeof *longer; i++) {
+    if (strcmp(name, longer[i].name) == 0) return longer[i].step * STEP;
+  }
+  return STEP;
+}
+
 /* The work is at index 2. */
 static long each_allocation(lua_State *L, const char *name) {
-  long n = once * (STEP / 2);                  /* the two rounds differ in where they fail */
-  for (int more = 1; more && failures < 20; n += STEP) {
+  int step = step_of(name);
+  long n = once * (step / 2), runs = 0;        /* the two rounds differ in where they fail */
+  for (int more = 1; more && failures < 20; n += step, runs++) {
     failed = 0;
     left = n;
     int status = call(L);
@@ -59,12 +69,12 @@ static long each_allocation(lua_State *L, const char *name) {
     if (status != LUA_OK) fprintf(stderr, "%s, after allocation %ld%s: %s\n", name, n, once ? ", once" : "", lua_tostring(L, -1));
     CHECK(status == LUA_OK);
   }
-  return n / STEP;
+  return runs;
 }
 
 /* Its server lives on the same memory: without any it ends. */
 static int is_shared(const char *name) {
-  static const char *const shared[] = { "servants", "gates", "places", "values", "adapters" };
+  static const char *const shared[] = { "servants", "gates", "places", "values", "adapters", "channels", "filters", "pulled", "vanished", "callbacks" };
   for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
     if (strcmp(name, shared[i]) == 0) return 1;
   }
@@ -102,7 +112,11 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], name) != 0) continue;
     lua_settop(L, 1);
     lua_xmove(names, L, 1);
-    for (int i = 0; i < 3; i++) CHECK(call(L) == LUA_OK);   /* what is made once is made */
+    for (int i = 0; i < 3; i++) {                /* what is made once is made */
+      int status = call(L);
+      if (status != LUA_OK) fprintf(stderr, "%s, with memory: %s\n", name, luaL_tolstring(L, -1, NULL));
+      CHECK(status == LUA_OK);
+    }
     lua_gc(L, LUA_GCCOLLECT);
     int before = descriptors();
     long n = 0;

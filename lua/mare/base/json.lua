@@ -49,6 +49,8 @@ local function code_point(s, at)
 end
 
 local function read_string(s, at)
+  local whole, after = s:match('^([^"\\%c]*)"()', at + 1)
+  if whole then return whole, after end
   local parts = {}
   at = at + 1
   while true do
@@ -116,8 +118,10 @@ function value(s, at, depth)
   local word, stop = s:match("^(%a+)()", at)
   if word == "null" or words[word] ~= nil then return words[word], stop end
   stop = s:match("^%-?%d+()", at) or fail(at, "a value expected")
-  stop = s:match("^%.%d+()", stop) or stop
-  stop = s:match("^[eE][+-]?%d+()", stop) or stop
+  if s:find("^[.eE]", stop) then
+    stop = s:match("^%.%d+()", stop) or stop
+    stop = s:match("^[eE][+-]?%d+()", stop) or stop
+  end
   return tonumber(s:sub(at, stop - 1)), stop
 end
 

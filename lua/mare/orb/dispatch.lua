@@ -271,7 +271,7 @@ function dispatch:note(level, text) pcall(self.broker.log, level, text) end
 -- A Lua error in a servant; lack of memory is said as such, and that a deadline of the servant's own was over.
 local function accident(self, job, err)
   self:note(1, ("%s: %s"):format(where(job), err.traceback or err.text))
-  local name = err.text == "not enough memory" and "NO_MEMORY" or err.kind == "deadline" and "TIMEOUT" or "UNKNOWN"
+  local name = type(err.text) == "string" and err.text:find "not enough memory$" and "NO_MEMORY" or err.kind == "deadline" and "TIMEOUT" or "UNKNOWN"
   return system(name, 0, COMPLETED[job.phase], err.text)
 end
 

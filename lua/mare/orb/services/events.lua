@@ -17,6 +17,7 @@ local consumers = require "mare.orb.services.events.consumers"
 local exception = require "mare.orb.exception"
 local factory = require "mare.orb.services.events.factory"
 local filter = require "mare.orb.services.events.filter"
+local heap = require "mare.orb.services.events.heap"
 local mare = require "mare"
 local part = require "mare.orb.services.events.part"
 local qos = require "mare.orb.services.events.qos"
@@ -32,13 +33,21 @@ part.settle(channel)
 local LIMITS = { queue = 10000, bytes = 64 << 20, channels = 1000, admins = 10000, proxies = 20000, filters = 10000, constraints = 100, types = 1000,
                  kept = 64 << 20, pulls = 100, answer = 10, gone = 30, lost = 600, check = 30, poll = 0.2 }
 local KEYS = { general = "omniEvents", notification = "NotificationService" }
+local NONE = {}
 local FACTORY = "MareEvents::Factory"
 local SLOW = { drop = "drop", discard = "fifo" }
 
 local service = {}
 service.__index = service
 
-function service:log(level, text) pcall(self.broker.log, level, "events: " .. text) end
+local function say(self, level, format, ...) self.broker.log(level, "events: " .. format:format(...)) end
+
+--- To the log. Raises nothing.
+function service:say(level, format, ...) pcall(say, self, level, format, ...) end
+
+--- There was no memory for something that has to be done: watch.mend does it soon. Raises nothing; if there isn't even memory for this, it is done
+--- with the next round.
+function service:later() pcall(self.wake.try_send, self.wake, true) end
 
 -- ---- parts ----
 
@@ -51,11 +60,35 @@ end
 -- Admins of both kinds count as such.
 local function counted(p) return p.MyID and "admin" or p.kind end
 
+local function activate(self, p, interface)
+  return self.broker:serve(p, interface, { key = p.key or self.store.path and ("events/%d"):format(p.id) or nil })
+end
+
 --- Makes an object of a part. What is kept has a key that lasts.
 function service:serve(p, interface)
   self.parts[p.id] = p
   self.counts[counted(p)] = self.counts[counted(p)] + 1
-  p.proxy = self.broker:serve(p, interface, { key = p.key or self.store.path and ("events/%d"):format(p.id) or nil })
+  local done, result = pcall(activate, self, p, interface)
+  if not done then
+    self:forget(p)
+    error(result, 0)
+  end
+  p.proxy = result
+  return result
+end
+
+--- Makes an object of a proxy of the store. Nobody may ask for its reference: that is made by service:reference then.
+function service:revive(p, interface)
+  local server = self.broker:need_server()
+  self.parts[p.id] = p
+  self.counts.proxy = self.counts.proxy + 1
+  p.entry = server.adapter:activate(p, self.broker:interface(interface), ("events/%d"):format(p.id))
+  server.adapter:represent(p, p.entry)
+end
+
+--- The reference of a part.
+function service:reference(p)
+  p.proxy = p.proxy or self.broker:need_server():reference(p.entry, p.entry.interface)
   return p.proxy
 end
 
@@ -68,20 +101,30 @@ function service:save(p)
   if not done then error(exception.system("PERSIST_STORE", 0, "COMPLETED_NO", "it can't be written: " .. err), 0) end
 end
 
---- A part has ended: it is no object any more.
-function service:forget(p)
-  if self.parts[p.id] ~= p then return end
+--- What has gone is taken out of the file.
+function service:flush()
+  local done, err = self.store:flush()
+  if not done then self:say(1, "what has gone can't be taken out of the file: %s", err) end
+end
+
+local function flush_soon(self)
+  mare.sleep(0.05)
+  self:flush()
+end
+
+local function remove(self, p)
+  if not self.broker.closed then self.broker:deactivate(p) end
+  local first = self.store:remove(p.id)
   self.parts[p.id] = nil
   self.counts[counted(p)] = self.counts[counted(p)] - 1
-  for _, bytes in pairs(p.kept or {}) do self.kept = self.kept - bytes end
-  if not self.broker.closed then self.broker:deactivate(p) end
-  if self.store:remove(p.id) and not self.closed then
-    mare.fiber.spawn { daemon = true, main = function()
-      mare.sleep(0.05)
-      local done, err = self.store:flush()
-      if not done then self:log(1, "what has gone can't be taken out of the file: " .. err) end
-    end }
-  end
+  for _, bytes in next, p.kept or NONE do self.kept = self.kept - bytes end
+  if first and not self.closed then mare.fiber.spawn { main = flush_soon, args = { self }, daemon = true } end
+end
+
+--- A part has ended: it is no object any more. Where there is no memory, later: it is `gone` until then. Raises nothing.
+function service:forget(p)
+  p.gone = true
+  if self.parts[p.id] == p and not pcall(remove, self, p) then self:later() end
 end
 
 --- The filters of a part, as the store has them.
@@ -138,21 +181,33 @@ function service:make_room()
     if p.kind == "proxy" and not p.client and not p.waiting and (not oldest or p.used < oldest.used) then oldest = p end
   end
   if not oldest or mare.clock() - oldest.used < 60 then return false end
-  self:log(1, "there are too many proxies: one that nobody used for longest ends")
+  self:say(1, "there are too many proxies: one that nobody used for longest ends")
   oldest:finish(false)
   return true
 end
 
---- Queues must not take more memory than they may: the longest ones give way.
+-- All queues in which something waits; the longest is the first.
+local function by_length(parts)
+  local longest = heap.new()
+  for id, p in pairs(parts) do
+    local n = p.kind == "proxy" and p.queue and p.queue:count() or 0
+    if n > 0 then longest:add(id, -n) end
+  end
+  return longest
+end
+
+--- Queues must not take more memory than they may: the longest ones give way. All are looked at once, however many have to.
 function service:press()
+  if self.account.bytes <= self.limits.bytes then return end
+  local longest = by_length(self.parts)
   while self.account.bytes > self.limits.bytes do
-    local longest, most = nil, 0
-    for _, p in pairs(self.parts) do
-      local n = p.queue and p.kind == "proxy" and p.queue:count() or 0
-      if n > most then longest, most = p, n end
-    end
-    if not longest then return end
-    longest:squeeze()
+    local id = longest:first()
+    if not id then return end
+    longest:remove(id)
+    local p = self.parts[id]
+    if p then p:squeeze() end
+    local left = p and not p.gone and p.queue:count() or 0
+    if left > 0 then longest:add(id, -left) end
   end
 end
 
@@ -225,9 +280,11 @@ local function load(self)
   local begin = {}
   local done, err = self.store:load(function(id, kind, data, client)
     local p, interface, after = restorers[kind](self, id, data, kind, client)
-    if p then
+    if p and kind == "proxy" then
+      self:revive(p, interface)
+      begin[#begin + 1] = after
+    elseif p then
       self:serve(p, interface)
-      if kind == "proxy" then begin[#begin + 1] = after end
     else
       self.store:remove(id)                       -- of a channel that has gone
     end
@@ -258,7 +315,7 @@ function events.serve(broker, options)
   if not kept then error("events.serve: " .. err, 0) end
   local self = setmetatable({
     broker = broker, store = kept, parts = {}, counts = { channel = 0, admin = 0, proxy = 0, filter = 0 }, account = { bytes = 0 }, factories = {},
-    lost = {}, kept = 0,
+    lost = {}, kept = 0, wake = mare.channel.new(1),
     slow = SLOW[options.slow or "drop"], keys = setmetatable(options.keys or {}, { __index = KEYS }),
     limits = setmetatable(options.limits or {}, { __index = LIMITS }),
   }, service)

@@ -81,7 +81,7 @@ classes.suppliers._get_push_consumers, classes.suppliers._get_pull_consumers = i
 local function found(self, number)
   local part = self.proxies[number]
   if not part or not part.notification then raise("ProxyNotFound", {}) end
-  return part.proxy
+  return part.service:reference(part)
 end
 
 classes.consumers.get_proxy_supplier, classes.suppliers.get_proxy_consumer = found, found
@@ -149,9 +149,13 @@ end
 --- One that has `number` in its channel.
 function admins.make(channel, kind, operator, number)
   local self = make(channel, kind, operator, number, channel.service:new_id())
-  channel.service:save(self)
-  channel.service:serve(self, INTERFACES[kind])
-  return self
+  local done, err = pcall(function()
+    channel.service:save(self)
+    channel.service:serve(self, INTERFACES[kind])
+  end)
+  if done then return self end
+  admins.destroy(self)
+  error(err, 0)
 end
 
 function admins.new(channel, kind, operator)

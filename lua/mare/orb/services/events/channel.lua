@@ -132,10 +132,14 @@ end
 function channel.new(service, data)
   local self = make(service, service:new_id(), data)
   self.key = data.name
-  service:save(self)
-  service:serve(self, INTERFACE)
-  channel.complete(self)
-  return self
+  local done, err = pcall(function()
+    service:save(self)
+    service:serve(self, INTERFACE)
+    channel.complete(self)
+  end)
+  if done then return self end
+  self:destroy()
+  error(err, 0)
 end
 
 function servant.describe(self)

@@ -43,26 +43,28 @@ end
 local function failed(self, e, err)
   local verdict = part.verdict(err)
   if verdict == "gone" then
-    self.service:log(2, ("a consumer of channel '%s' is gone: %s"):format(self.channel.name or self.channel.id, tostring(err)))
+    self.service:say(2, "a consumer of channel '%s' is gone: %s", self.channel.name or self.channel.id, err)
     self:finish(false)
   elseif verdict == "slow" then
     self:drop(("it didn't answer for %g seconds"):format(self.service.limits.answer))
   elseif verdict == "unreachable" then
-    if err.completed == "COMPLETED_NO" and not self.gone then self.queue:put_back(e, rules_of(self))
-    else self.queue.discarded = self.queue.discarded + 1 end
+    local kept = err.completed == "COMPLETED_NO" and not self.gone and pcall(self.queue.put_back, self.queue, e, rules_of(self))
+    if not kept then self.queue.discarded = self.queue.discarded + 1 end
     return err
   else
     self.queue.discarded = self.queue.discarded + 1
-    self.service:log(2, ("a consumer of channel '%s' raised: %s"):format(self.channel.name or self.channel.id, tostring(err)))
+    self.service:say(2, "a consumer of channel '%s' raised: %s", self.channel.name or self.channel.id, err)
   end
+end
+
+local function hand(self, e)
+  local client = self:reach()
+  if self.form == "structured" then client:push_structured_event(event.as_structured(e)) else client:push(event.as_any(e)) end
 end
 
 -- -> nothing | the error if it can't be reached
 local function give(self, e)
-  local client = self.client
-  local done, err
-  if self.form == "structured" then done, err = pcall(client.push_structured_event, client, event.as_structured(e))
-  else done, err = pcall(client.push, client, event.as_any(e)) end
+  local done, err = pcall(hand, self, e)
   if done then
     self.channel.delivered = self.channel.delivered + 1
     self.failing, self.tries = nil, nil
@@ -72,7 +74,6 @@ local function give(self, e)
 end
 
 local function serve(self)
-  local _ <close> = setmetatable({}, { __close = function() self.busy = false end })
   while not self.gone and not self.suspended do
     local e = self.queue:take(rules_of(self))
     if not e then break end
@@ -85,9 +86,7 @@ local function serve(self)
 end
 
 local function start(self)
-  if self.busy or self.suspended or self.retrying or self.queue:count() == 0 then return end
-  self.busy = true
-  mare.fiber.spawn { main = serve, args = { self }, daemon = true }
+  if self.way == "push" and not (self.suspended or self.retrying) and self.queue:count() > 0 then part.work(self, serve) end
 end
 
 --- One that couldn't be reached is tried with its next event, or asked whether it is there. -> the error if it still can't be reached
@@ -95,7 +94,7 @@ function consumers:attempt()
   local e, err = self.queue:take(rules_of(self)), nil
   if e then err = give(self, e)
   else
-    local done, why = pcall(self.client._non_existent, self.client)
+    local done, why = pcall(self.is_gone, self)
     if not done and part.verdict(why) == "unreachable" then err = why end
   end
   if not err then
@@ -110,8 +109,13 @@ end
 -- What a queue loses is said once.
 local function say_lost(self)
   self.said = true
-  self.service:log(1, ("a consumer of channel '%s' is slow: of %d events that wait for it some are discarded"):format(
-    self.channel.name or self.channel.id, self.queue:count()))
+  self.service:say(1, "a consumer of channel '%s' is slow: of %d events that wait for it some are discarded",
+    self.channel.name or self.channel.id, self.queue:count())
+end
+
+-- Lets one that waits look. If that can't be said for want of memory, it is later.
+local function signal(self)
+  if not pcall(self.signal.try_send, self.signal, true) then self.service:later() end
 end
 
 --- The channel has an event for it.
@@ -122,7 +126,7 @@ function consumers:take(e)
   if self.way == "push" then
     if not self.busy and not self.retrying then start(self) end
   elseif self.waiting then
-    self.signal:try_send(true)
+    signal(self)
   end
 end
 
@@ -135,7 +139,11 @@ end
 
 function consumers:begin() part.join(self) end
 
-consumers.resumed = start
+--- It may go on: by its own word, or what it had no memory for is done now.
+function consumers:resumed()
+  start(self)
+  if self.waiting and self.queue:count() > 0 then signal(self) end
+end
 
 function consumers:ended()
   part.leave(self)
@@ -175,15 +183,17 @@ end
 -- One less waits; what is there is for the next, also if this one was cancelled.
 local function leave(self)
   self.waiting = self.waiting > 1 and self.waiting - 1 or nil
-  if self.waiting and self.queue:count() > 0 then self.signal:try_send(true) end
+  if self.waiting and self.queue:count() > 0 and not self.gone then signal(self) end
 end
+
+local Waiting = { __close = function(guard) leave(guard.self) end }
 
 local function wait(self)
   local most = self.service.limits.pulls
   if (self.waiting or 0) >= most then error(exception.system("NO_RESOURCES", 0, "COMPLETED_NO", ("%d pulls wait already"):format(most)), 0) end
   self.signal = self.signal or mare.channel.new(1)
+  local guard <close> = setmetatable({ self = self }, Waiting)       -- luacheck: ignore guard
   self.waiting = (self.waiting or 0) + 1
-  local guard <close> = setmetatable({}, { __close = function() leave(self) end })       -- luacheck: ignore guard
   while true do
     local e = taken(self)
     if e then return e end

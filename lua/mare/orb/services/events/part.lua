@@ -58,25 +58,34 @@ local function reference_of(self, client)
   return bound(self, bytes)
 end
 
+--- The client, as a proxy: one of the store is its IOR until it is called.
+function part.reach(self)
+  if type(self.client) == "string" then self.client = bound(self, self.client) end
+  return self.client
+end
+
+--- Asks a client whether it doesn't exist any more.
+function part.is_gone(self) return self:reach():_non_existent() end
+
 --- Connects a client; `needed`: nil isn't one.
 function part.connect(self, client, needed)
   if self.connected then raise "CosEventChannelAdmin/AlreadyConnected" end
   if client == nil and needed then error(exception.system("BAD_PARAM", 0, "COMPLETED_NO", "a nil reference can't be connected here"), 0) end
   self.client = client ~= nil and reference_of(self, client) or nil
-  self.connected = true
-  local done, err = pcall(self.service.save, self.service, self)
-  if not done then
-    self.connected, self.client = nil, nil
-    error(err, 0)
-  end
-  self.used = mare.clock()
-  self:begin()
+  self.connected, self.used = true, mare.clock()
+  local done, err = pcall(self.begin, self)
+  if done then done, err = pcall(self.service.save, self.service, self) end
+  if done then return end
+  self.connected, self.client = nil, nil
+  part.leave(self)
+  error(err, 0)
 end
 
 local function say_end(self, seconds)
-  local client, operation = self.client, CLIENTS[self.side][self.way][2]
+  local operation = CLIENTS[self.side][self.way][2]
   operation = "disconnect_" .. (self.form == "structured" and "structured_" or "") .. operation
   pcall(function()
+    local client = self:reach()
     if seconds then client = client:_with { timeout = seconds } end
     client[operation](client)
   end)
@@ -113,7 +122,7 @@ function part.finish(self, told)
   local counted = self.side == "consumers" and "nconsumers" or "nsuppliers"
   self.channel[counted] = self.channel[counted] - 1
   self:ended()
-  if told and self.client and not self.service.closed then tell(self) end
+  if told and self.client and not self.service.closed then pcall(tell, self) end     -- without memory it isn't told
   self.service:forget(self)
 end
 
@@ -121,8 +130,27 @@ end
 function part.drop(self, why, silent)
   if self.gone then return end
   self.channel.dropped = self.channel.dropped + 1
-  self.service:log(1, ("a %s of channel '%s' was dropped: %s"):format(CLIENTS[self.side][self.way][1], self.channel.name or self.channel.id, why))
+  self.service:say(1, "a %s of channel '%s' was dropped: %s", CLIENTS[self.side][self.way][1], self.channel.name or self.channel.id, why)
   self:finish(not silent)
+end
+
+local function work(self, f)
+  local done, err = pcall(f, self)
+  self.busy = false
+  if done then return end
+  self.service:later()
+  if type(err) == "table" and err.kind == "cancelled" then error(err, 0) end
+end
+
+local function begin_work(self, f) mare.fiber.spawn { main = work, args = { self, f }, daemon = true } end
+
+--- A fiber that does what a proxy has to do, `f(self)`; it is `busy` as long as that takes. Where there is no memory, later. Raises nothing.
+function part.work(self, f)
+  if self.busy then return end
+  self.busy = true
+  if pcall(begin_work, self, f) then return end
+  self.busy = false
+  self.service:later()
 end
 
 -- ---- what a client's failure means ----
@@ -166,7 +194,7 @@ function operations.describe(self)
   for i, a in ipairs(self.filters) do filters[i] = { id = a.id, filter = a.filter.id } end
   return { admin = self.admin.id, side = self.side, way = self.way, form = self.form, notification = self.notification, number = self.number,
            types = self.types, filters = filters, last = self.last_filter, qos = qos.own(self.qos) },
-         self.client and self.service.broker:ior_of(self.client)
+         type(self.client) == "string" and self.client or self.client and self.service.broker:ior_of(self.client)
 end
 
 -- The types of a list that its peers offer, or subscribe to.
@@ -192,7 +220,7 @@ operations.obtain_subscription_types, operations.obtain_offered_types = peers_ty
 
 --- A class of proxies: with `begin`, `ended`, `resumed` and the operations of its own added later.
 function part.class(side)
-  local class = { kind = "proxy", side = side, finish = part.finish, drop = part.drop }
+  local class = { kind = "proxy", side = side, finish = part.finish, drop = part.drop, reach = part.reach, is_gone = part.is_gone }
   class.__index = class
   for name, f in pairs(operations) do class[name] = f end
   filter.add(class)
@@ -230,8 +258,10 @@ function part.new(class, admin, form, way, notification)
   admin.last_proxy = admin.last_proxy + 1
   local self = make(class, admin, admin.service:new_id(), admin.last_proxy, form, way, notification)
   self.used = mare.clock()
-  admin.service:serve(self, interface(self))
-  return self
+  local done, err = pcall(admin.service.serve, admin.service, self, interface(self))
+  if done then return self end
+  self:finish(false)
+  error(err, 0)
 end
 
 --- One of the store, connected as it was; it begins when all is there.
@@ -245,8 +275,7 @@ function part.restore(class, service, id, data, client)
   self.wanted = class.side == "consumers" and patterns.subscribed(data.types) or nil
   service:charge(self, "types", patterns.size(data.types), true)
   service:attach(self, data.filters)
-  if client then self.client = bound(self, client) end
-  self.connected, self.used = true, mare.clock()
+  self.client, self.connected, self.used = client, true, mare.clock()
   return self, interface(self), function() self:begin() end
 end
 

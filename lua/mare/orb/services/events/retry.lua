@@ -14,7 +14,7 @@ local AT_ONCE, PAUSE, FIRST, LONGEST = 8, 0.1, 0.25, 5
 
 -- Where a client is; nil if that can't be told.
 local function address_of(p)
-  local e = orb.state(p.client).target.origin[1]
+  local e = orb.state(p:reach()).target.origin[1]
   return e and e.host .. "\0" .. e.port
 end
 
@@ -41,29 +41,53 @@ local function try(p, dead)
   end
 end
 
+local function beside(work) return mare.fiber.spawn { main = work, daemon = true } end
+
 local function round(service)
   local ready
   ready, service.lost = due(service.lost, mare.clock())
   local at, dead, fibers = 0, {}, {}
-  for i = 1, math.min(AT_ONCE, #ready) do
-    fibers[i] = mare.fiber.spawn { daemon = true, main = function()
-      while at < #ready and not service.closed do
-        at = at + 1
-        local p = ready[at]
-        local fine, why = pcall(try, p, dead)
-        if not fine and not p.gone then retry.add(p, why) end    -- no memory, perhaps: later
+  local function work()
+    while at < #ready and not service.closed do
+      at = at + 1
+      local p = ready[at]
+      local fine, why = pcall(try, p, dead)
+      if not fine and not p.gone and not pcall(retry.add, p, why) then       -- no memory: later
+        p.retrying = nil
+        service:later()
       end
-    end }
+    end
   end
+  for _ = 2, math.min(AT_ONCE, #ready) do         -- without memory for them this one does all
+    local begun, f = pcall(beside, work)
+    fibers[#fibers + 1] = begun and f or nil
+  end
+  work()
   for _, f in ipairs(fibers) do f:wait() end
 end
 
-local function look_after(service)
-  local _ <close> = setmetatable({}, { __close = function() service.retrier = nil end })
+local function rounds(service)
   while #service.lost > 0 and not service.closed do
     mare.sleep(PAUSE)
     round(service)
   end
+end
+
+local function look_after(service)
+  local done = pcall(rounds, service)
+  service.retrier = nil
+  if not done then service:later() end
+end
+
+local function begin(service) mare.fiber.spawn { main = look_after, args = { service }, daemon = true } end
+
+--- Looks after them, if there are any and nobody does. Where there is no memory, later. Raises nothing.
+function retry.begin(service)
+  if service.retrier or #service.lost == 0 then return end
+  service.retrier = true
+  if pcall(begin, service) then return end
+  service.retrier = nil
+  service:later()
 end
 
 --- A consumer couldn't be reached, for this reason. Its end, or another try later.
@@ -74,10 +98,10 @@ function retry.add(p, err)
     p.retrying = nil
     return p:drop(("it can't be reached for %g seconds: %s"):format(service.limits.gone, tostring(err)), true)
   end
+  service.lost[#service.lost + 1] = p             -- first: it may raise
   p.tries = (p.tries or 0) + 1
   p.due, p.retrying = now + math.min(LONGEST, service.limits.gone, FIRST * 2 ^ (p.tries - 1)), true
-  service.lost[#service.lost + 1] = p
-  if not service.retrier then service.retrier = mare.fiber.spawn { main = look_after, args = { service }, daemon = true } end
+  retry.begin(service)
 end
 
 return retry

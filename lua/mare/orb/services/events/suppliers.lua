@@ -46,7 +46,7 @@ end
 -- ---- pull ----
 
 local function ask(self)
-  local client = self.client
+  local client = self:reach()
   if self.form == "structured" then return client:try_pull_structured_event() end
   return client:try_pull()
 end
@@ -59,7 +59,7 @@ local function asked(self)
     if not has then return self.channel.poll or self.service.limits.poll end
     local make = self.form == "structured" and event.of_structured or event.of_any
     local fine, err = pcall(offer, self, make(value, self.service.T))
-    if not fine then self.service:log(1, "a pull supplier: " .. tostring(err)) end
+    if not fine then self.service:say(1, "a pull supplier: its event is lost: %s", err) end
     return nil
   end
   local verdict = part.verdict(value)
@@ -72,17 +72,14 @@ local function asked(self)
 end
 
 local function poll(self)
-  local _ <close> = setmetatable({}, { __close = function() self.busy = false end })
-  while not self.gone and not self.suspended do
+  while not self.gone and not self.suspended and self.connected do
     local pause = asked(self)
     if pause then mare.sleep(pause) else mare.fiber.yield() end
   end
 end
 
 local function start(self)
-  if self.way ~= "pull" or self.busy then return end
-  self.busy = true
-  mare.fiber.spawn { main = poll, args = { self }, daemon = true }
+  if self.way == "pull" then part.work(self, poll) end
 end
 
 suppliers.begin, suppliers.resumed = start, start
