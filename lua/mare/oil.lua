@@ -27,6 +27,7 @@ function oil.init(config)
     default = {}
     config = default
   end
+  assert.type(config, "table", "ORB configuration")
   config.flavor = config.flavor or "cooperative;corba"
   assert.type(config.flavor, "string", "ORB flavor")
   return ORB(config)

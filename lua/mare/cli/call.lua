@@ -111,13 +111,13 @@ local function interfaces_of(definitions, found)
   return found
 end
 
--- The object; raises { failure = } when a naming service was asked in vain.
+-- The object; raises { failure = words, raised = exception } when its server or a naming service was asked in vain.
 local function reach(broker, o)
   local fine, object = pcall(broker.proxy, broker, o.reference, not broker.teacher and o.interface or nil)
   if fine and broker.teacher and o.interface and object then fine, object = pcall(broker.proxy, broker, object, o.interface) end
   if fine then return object end
   if naming.is_mistake(object) then error(object, 0) end
-  error({ failure = naming.words(object, o.reference) }, 0)
+  error({ failure = naming.words(object, o.reference), raised = object }, 0)
 end
 
 -- Is the operation every object's? Then nothing need be known of its interface.
@@ -227,10 +227,11 @@ local function show(op, o, ...)
   end
 end
 
--- For programs that read --json: what a call raised, as they have it in Lua; the text for people is on stderr.
+-- For programs that read --json: what a call raised, as they have it in Lua; the text for people is on stderr. `operation`: nil if it did not come to
+-- the call.
 local function show_exception(operation, e)
   if not orb.exception.is(e) then return end
-  local T = operation.raises[e._repid]
+  local T = operation and operation.raises[e._repid]
   local shown = T and text.json(T, e) or json.text { _repid = e._repid, minor = e.minor, completed = e.completed, text = e.text }
   io.stdout:write('{"exception":', shown, "}\n")
 end
@@ -243,7 +244,10 @@ return function(...)
     return 0
   end
   local ok, broker, object = pcall(prepare, o)
-  if not ok and type(broker) == "table" and broker.failure then return fail(1, broker.failure) end
+  if not ok and type(broker) == "table" and broker.failure then
+    if o.json then show_exception(nil, broker.raised) end
+    return fail(1, broker.failure)
+  end
   if not ok then return fail(2, broker) end
   local operation
   ok, operation = pcall(definition, broker, object, o)

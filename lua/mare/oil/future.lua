@@ -19,13 +19,16 @@ function future.new(call, raised)
   return self
 end
 
+local function given_up() return fault.new("terminated", "the call was cancelled") end
+
 -- nil: there is no reply yet.
 local function outcome(self, seconds)
   if not self.outcome then
     if self.fiber then
       local fine, err = self.fiber:wait(seconds)
       if fine == nil then return nil end
-      if not fine then self.call.outcome = table.pack(false, err) end
+      if self.given_up then self.call.outcome = table.pack(false, given_up())
+      elseif not fine then self.call.outcome = table.pack(false, err) end
       self.fiber = nil
     end
     self.outcome = table.pack(self.call:finish())
@@ -56,7 +59,10 @@ end
 --- The results; exceptions are raised, or go to the proxy's handler.
 function future:evaluate(seconds) return give(self, self:results(seconds)) end
 
---- Gives the call up.
-function future:cancel() return self.fiber ~= nil and self.fiber:cancel() end
+--- Gives the call up. -> was there no reply yet
+function future:cancel()
+  self.given_up = self.fiber ~= nil and self.fiber:cancel()
+  return self.given_up
+end
 
 return future

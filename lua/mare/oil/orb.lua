@@ -35,6 +35,27 @@ local KINDS = { synchronous = true, asynchronous = true, protected = true }
 
 -- ---- the broker ----
 
+local FIELDS = { tcpoptions = "table", objrefaddr = "table", extraproxies = "table", idlpaths = "table", valuefactories = "table", options = "table",
+                 objectmap = "table", keyprefix = "string" }
+local LOCALREFS = { implementation = true, servant = true, proxy = true }
+
+-- Fields that nobody knows are the program's own: the table becomes its ORB.
+local function check(config)
+  for name, expected in pairs(FIELDS) do
+    if config[name] ~= nil then assert.type(config[name], expected, name, "badinitialize") end
+  end
+  if config.localrefs ~= nil and not LOCALREFS[config.localrefs] then
+    assert.illegal(config.localrefs, "localrefs (implementation, servant or proxy expected)", "badinitialize")
+  end
+  local additional = config.objrefaddr and config.objrefaddr.additional or {}
+  assert.type(additional, "table", "objrefaddr.additional", "badinitialize")
+  for _, more in ipairs(additional) do
+    assert.type(more, "table", "address of objrefaddr.additional", "badinitialize")
+    assert.type(more.host, "string", "host of objrefaddr.additional", "badinitialize")
+    assert.type(more.port, "number", "port of objrefaddr.additional", "badinitialize")
+  end
+end
+
 local function log(level, text) verbose:say(level <= 2 and 1 or 3, "%s", text) end
 
 local function options_of(config)
@@ -142,6 +163,7 @@ end
 
 --- oil.init's: the table becomes the ORB.
 function ORB.__new(class, config)
+  check(config)
   local flavor = flavors.read(config.flavor)
   if flavor.ludo then
     config.flavor, config.cooperative, config.byref = flavor.names, flavor.cooperative, flavor.byref
@@ -374,6 +396,7 @@ end
 
 --- Seconds that a call may take, of one interface or all. nil: for ever.
 function ORB:settimeout(seconds, type_)
+  proxies.check_timeout(seconds)
   local def = typed(self, type_)
   for _, kind in pairs(self.kinds) do kind:settimeout(seconds, def) end
 end
@@ -438,6 +461,9 @@ function ORB:getLIR() return discover.repository(self) end
 
 --- The repository that is asked for what is unknown, and that which setIR has named.
 function ORB:getIR() return self.ir end
-function ORB:setIR(ir) self.ir = ir end
+function ORB:setIR(ir)
+  if ir ~= nil then assert.type(ir, "table", "interface repository") end
+  self.ir = ir
+end
 
 return ORB

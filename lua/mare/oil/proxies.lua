@@ -10,6 +10,7 @@ The three kinds differ in how a call is ended: see finish. What a call does is i
 ]]
 local basic = require "mare.orb.idl.basic"
 local interface = require "mare.orb.interface"
+local assert = require "mare.oil.assert"
 local call = require "mare.oil.call"
 local descriptor = require "mare.oil.descriptor"
 local future = require "mare.oil.future"
@@ -80,7 +81,15 @@ function common:__setexcatch(handler)
   return true, before
 end
 
+--- Seconds, or nil or false for none.
+function proxies.check_timeout(seconds)
+  if not seconds then return end
+  assert.type(seconds, "number", "timeout")
+  if seconds < 0 or seconds ~= seconds then assert.illegal(seconds, "timeout") end
+end
+
 function common:__settimeout(seconds)
+  proxies.check_timeout(seconds)
   local before = timeouts[self]
   timeouts[self] = seconds
   return true, before

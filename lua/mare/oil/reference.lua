@@ -30,6 +30,7 @@ end
 function reference.bytes(ref)
   local bytes = bytes_of[ref]
   if bytes then return bytes end
+  if type(ref) ~= "table" then error("what is called is no proxy: an operation is called with a colon, proxy:operation(...)", 0) end
   local profiles = {}
   for i, p in ipairs(ref.profiles) do profiles[i] = { tag = p.tag, data = p.profile_data } end
   return ior.make { type_id = ref.type_id, profiles = profiles }

@@ -170,6 +170,8 @@ local function know_own(self, name)
   return self.repository:lookup(name)
 end
 
+local KINDS = { except = "an exception", enum = "an enum", alias = "a typedef", const = "a constant", value = "a valuetype" }
+
 local function find_interface(self, name)
   if name == "Object" or name == "CORBA::Object" or name == OBJECT then return basic.object end
   if tostring(name):find "^CosNaming::" then know_names(self) end
@@ -180,9 +182,10 @@ local function find_interface(self, name)
   local learned = self.teacher and (def and self.teacher:complete(def.id) or type(name) == "string" and self.teacher:named(name))
   if learned then return learned end
   if def and def.kind == "interface" then return def end
+  if def then error(("'%s' is %s, not an interface"):format(name, KINDS[def.kind] or "a " .. def.kind), 0) end
   local meant = near(tostring(name), interfaces(self.repository.contents, {}))
-  local what = def and ("'%s' is a %s, not an interface"):format(name, def.kind) or ("no interface '%s' was loaded"):format(tostring(name))
-  error(what .. (meant and "; did you mean " .. meant .. "?" or "; load its IDL with broker:load or broker:loadfile"), 0)
+  error(("no interface '%s' was loaded; %s"):format(tostring(name),
+    meant and "did you mean " .. meant .. "?" or "load its IDL with broker:load or broker:loadfile"), 0)
 end
 
 --- The definition of an interface by its name or repository id; raises what is none, and says what may have been meant. A locator names one at each

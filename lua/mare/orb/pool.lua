@@ -51,7 +51,7 @@ function pool:peer(socket, role)
   local purse = self.budget:purse()
   local options = { role = role, limits = self.limits, tap = self.capture and self.capture:tap(socket, role), native = self.native,
                     codeset = self.offered, purse = purse }
-  local peer = { n = 0, writing = 0, purse = purse, moved = 0, still = 0, over = channel.new(),
+  local peer = { n = 0, born = self.accepted, writing = 0, purse = purse, moved = 0, still = 0, over = channel.new(),
                  patience = self.limits.idle or math.huge, connection = connection.new(socket, options), host = false,
                  link = false, points = false, offers = 0, ours = false, stranger = false,
                  gone = false, closing = false, counted = false, parted = false, full = false,
@@ -77,12 +77,23 @@ function pool:add(socket, host)
   peer.host = host or false
 end
 
--- One that has nothing to do gives its place to a newcomer; its client connects again when it needs to.
-local function make_room(self)
-  if self.count + self.waiting - self.parting < self.limits.connections then return end
+-- One that has nothing to do gives its place to a newcomer; its client connects again when it needs to. It is the one that came first: what came just
+-- now has yet to ask for the first time.
+local function part_one(self)
+  local first
   for peer in pairs(self.peers) do
-    if peer.n == 0 and not peer.closing and not peer.link then return peers.part(self, peer) end
+    if peer.n == 0 and not peer.closing and not peer.link and (not first or peer.born < first.born) then first = peer end
   end
+  if first then peers.part(self, first) end
+end
+
+local function make_room(self)
+  if self.count + self.waiting - self.parting >= self.limits.connections then part_one(self) end
+end
+
+--- There is no descriptor for a newcomer.
+function pool:spare()
+  if self.parting == 0 then part_one(self) end
 end
 
 --- A place may have become free. Where there is no memory to say so, who waits for one looks by himself.

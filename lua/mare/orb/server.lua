@@ -57,7 +57,7 @@ end
 
 ---@param broker table
 function server.new(broker)
-  local self = setmetatable({ broker = broker, state = "new", opened = {}, done = channel.new(),
+  local self = setmetatable({ broker = broker, state = "new", opened = {}, done = channel.new(), silent = 0,
                               own_components = setmetatable({}, { __mode = "k" }) }, server)               -- by adapter
   self.dispatch = dispatch.new(broker)
   self.adapter = adapter.new(function(interface) return self.dispatch:calls_of(interface) end,
@@ -94,6 +94,16 @@ local function admit(self, socket)
   if self.pool:room() then self.door:enter(socket) else socket:close(0) end
 end
 
+-- There are no descriptors left (ulimit -n): an idle client is asked to leave, and once a minute the log says so.
+local function full(self, err)
+  local now = mare.clock()
+  if now >= self.silent then
+    self.silent = now + 60
+    self.dispatch:note(1, ("new clients wait for those that are idle: %s (%d connections)"):format(err, self.pool.count))
+  end
+  self.pool:spare()
+end
+
 -- One connection. True: there will be no other.
 local function accept(self, listener)
   local socket, err, code = listener:accept()
@@ -103,6 +113,7 @@ local function accept(self, listener)
     socket:close(0)
     error("cannot serve a connection: " .. tostring(why), 0)
   end
+  if code == "EMFILE" or code == "ENFILE" then full(self, err) end
   if code == "EMFILE" or code == "ENFILE" or code == "ENOMEM" or code == "ENOBUFS" then error("cannot accept a connection: " .. err, 0) end
   return code == "EBADF"
 end
@@ -277,6 +288,7 @@ end
 local SERVE = { key = true, processes = true, args = true, dynamic = true }
 
 local function check_options(options)
+  if type(options) ~= "table" then error(("serve: the options are a table, such as { key = \"hello\" }, not a %s"):format(type(options)), 3) end
   for name in pairs(options) do
     if not SERVE[name] then
       error(("serve: there is no option '%s'; there are args, dynamic, key, processes"):format(tostring(name)), 3)

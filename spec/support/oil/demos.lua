@@ -55,8 +55,10 @@ local function answers(port)
   return socket ~= nil
 end
 
+local bin = proc.bin:find "^/" and proc.bin or os.getenv "PWD" .. "/" .. proc.bin        -- it is started in other folders
+
 local function begin(folder, program)
-  local argv = { proc.bin, "run", table.unpack(program) }
+  local argv = { bin, "run", table.unpack(program) }
   argv.cwd, argv.stdin, argv.stderr = folder, "null", "stdout"
   local child = assert(mare.subprocess.spawn(argv))
   local run = { child = child, text = "" }
