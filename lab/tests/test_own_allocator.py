@@ -5,6 +5,7 @@ At the edges, over forks and with many threads: see test_own_allocators.py."""
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -87,3 +88,24 @@ def test_it_takes_part_only_where_it_is_named():
     assert "mare" not in [a.name for a in allocators.select(found, None)]
     assert [a.name for a in allocators.select(found, "glibc,mare")] == ["glibc", "mare"]
     assert allocators.version(ALLOCATOR) and allocators.probe(ALLOCATOR)["glibc_serves"]["malloc"] is False
+
+
+def own_table(folder):
+    program = native.FOLDER.parents[2] / "bench" / "lab" / "own.py"
+    return subprocess.run([sys.executable, program, folder], capture_output=True, text=True, timeout=60)
+
+
+def test_the_table_of_its_page_counts_ratios_to_the_best_of_each_cell(tmp_path):
+    """One's CPU times are 1 and 2, as the least of two blocks, the other's 2 and 16: ratios 2 and 8, whose geometric mean is 4."""
+    head = "block,order,warm_up,allocator,problem,cell,out_cpu_seconds,out_peak_bytes,out_after_bytes\n"
+    runs = [(0, "one", "a", 0.1, 1, 1), (1, "one", "a", 1, 100, 1), (2, "one", "a", 3, 300, 1), (1, "one", "b", 2, 100, 1), (2, "one", "b", 2, 100, 1),
+            (1, "two", "a", 9, 200, 2000), (2, "two", "a", 2, 200, 2000), (1, "two", "b", 16, 100, 2000), (2, "two", "b", 17, 100, 2000)]
+    rows = [f"{block},1,{int(block == 0)},{name},,{cell},{cpu},{peak},{after}\n" for block, name, cell, cpu, peak, after in runs]
+    (tmp_path / "runs.csv").write_text(head + "".join(rows))
+    r = own_table(tmp_path)
+    assert r.returncode == 0, r.stderr
+    assert r.stdout.splitlines()[2:] == ["| one | 1.00 (1.00) | 1.00 (1.00) | 1.00 (1.00) |", "| two | 4.00 (8.00) | 1.00 (1.00) | 2,000 (2,000) |"]
+    (tmp_path / "runs.csv").write_text(head + "".join(rows[:-2]))
+    assert "not every allocator" in own_table(tmp_path).stderr
+    r = own_table(tmp_path / "nowhere")
+    assert r.returncode == 1 and "runs.csv" in r.stderr and "Traceback" not in r.stderr
