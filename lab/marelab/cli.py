@@ -1,12 +1,12 @@
 """The command line. A subcommand is a module with `add_arguments(parser)` and `run(args) -> int`; only the one asked for is imported."""
 
-import argparse
 import difflib
 import importlib
 import importlib.util
 import sys
 
 from marelab import __version__
+from marelab.arguments import Parser
 from marelab.errors import LabError
 
 # name, module, what it does; in the order in which `--help` shows them
@@ -61,9 +61,7 @@ def subcommand(argv: list[str]):
         if (error.name or "marelab").startswith("marelab"):
             raise
         raise LabError(f"the laboratory's Python package {error.name} is not here: {REMEDY}") from None
-    parser = argparse.ArgumentParser(prog=f"mare lab {name}", description=f"{what}.", epilog=getattr(command, "EPILOG", None),
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    command.add_arguments(parser)
+    parser = Parser(name, what, command)
     tail = getattr(command, "TAIL", None)  # what stands behind `--`, where options may stand between it and other words
     at = argv.index("--") if tail and "--" in argv else len(argv)
     args = parser.parse_args(argv[1:at])
@@ -90,5 +88,5 @@ def main(argv: list[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except KeyboardInterrupt:
-        print("mare lab: interrupted; what was measured is kept", file=sys.stderr)
+        print("mare lab: interrupted; if anything was measured, it is kept", file=sys.stderr)
         return 130

@@ -41,6 +41,8 @@ from pathlib import Path
 from marelab import format, native, output, pattern, programs, stacks, units
 from marelab.errors import LabError
 
+APART = 4 << 20  # bytes between what malloc sees and what the program has, from which on it is said
+
 EPILOG = """examples:
   mare lab describe t                      text, and t/description.json
   mare lab describe t --figures figures    the study's figures 4.3 to 4.20 for this program
@@ -123,7 +125,7 @@ def memory(image: format.Image, live_peak: int) -> dict:
     anonymous = image.anonymous_peak
     share = min(live_peak / anonymous, 1.0) if anonymous else None
     note = None
-    if share is not None and anonymous > 16 << 20 and share < 0.5:
+    if share is not None and anonymous - live_peak > APART and share < 0.5:
         note = (f"malloc sees {share:.0%} of this program's memory ({units.size(live_peak)} of {units.size(anonymous)}): "
                 "the rest it takes from the system itself (an allocator of its own, thread stacks, a garbage collector); "
                 "another malloc cannot change that part")
@@ -140,7 +142,7 @@ def text(d: dict) -> str:
     a, f, r, live = d["allocations"], d["frees"], d["retention"], d["live"]
     routines = ", ".join(f"{name} {percent(v['share'])}" for name, v in a["routines"].items() if v["number"])
     rows = [
-        ("program", " ".join(d["process"]["command"] or d["trace"]["command"])),
+        ("program", " ".join(" ".join(d["process"]["command"] or d["trace"]["command"]).split())),  # some pad their title with blanks
         ("time", f"{d['seconds']:.2f} s (the clock's largest gap: {d['trace']['clock_gap_ms']:.1f} ms)"),
         ("allocations", f"{a['number']:,} of {a['megabytes']:,.2f} MB, {a['mean']:,.1f} bytes on average"
                         + (f"; {a['failed']:,} failed" if a["failed"] else "")),

@@ -8,6 +8,7 @@ from pathlib import Path
 from marelab.errors import LabError
 
 VERSION = 1
+SHOWN = 10  # processes that an error names
 NUMBERS = ("seconds", "status", "events", "bytes", "limit_bytes", "ring_events", "stack_every", "clock_gap_ms", "stalls", "stall_seconds", "lost_events",
            "untraced_processes")
 
@@ -48,12 +49,18 @@ class Trace:
                            code=1)
         return max(self.images, key=lambda i: i.words)
 
+    def largest(self) -> str:
+        """The processes with the most events, and which programs they are."""
+        several = sorted(self.images, key=lambda i: -i.words)
+        more = f" and {len(several) - SHOWN} smaller ones" if len(several) > SHOWN else ""
+        return ", ".join(f"{i.name} ({os.path.basename(i.executable or (i.command or ['?'])[0])})" for i in several[:SHOWN]) + more
+
     def image(self, name: str | None) -> Image:
         if name is None:
             return self.main()
         found = [i for i in self.images if i.name == name or str(i.pid) == name]
         if not found:
-            raise LabError(f"{self.folder}: no process '{name}'; there are {', '.join(i.name for i in self.images) or 'none'}")
+            raise LabError(f"{self.folder}: no process '{name}'; there are {self.largest() or 'none'}")
         return max(found, key=lambda i: i.words)
 
 

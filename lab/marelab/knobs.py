@@ -239,18 +239,23 @@ def singles(a: Allocator, thp: str) -> tuple[list[dict[str, str]], list[str]]:
     return [s for _, s in sorted(turned, key=lambda x: x[0])], left
 
 
+def settings_of(word: str) -> tuple[str, dict[str, str]]:
+    """The family and the settings that VARIABLE=VALUE names, as the environment would have it."""
+    variable, equals, value = word.partition("=")
+    pairs = parse({variable: value}) if equals else []
+    if not pairs or any(not v for *_, v in pairs):
+        raise LabError(f"--try {word}: no allocator has that; write VARIABLE=VALUE, as in MALLOC_CONF=dirty_decay_ms:0, GLIBC_TUNABLES=glibc.malloc.arena_max=1 or "
+                       "MIMALLOC_LARGE_OS_PAGES=1")
+    return pairs[0][0], {n: v for _, n, v in pairs}
+
+
 def asked(words: list[str], families: Mapping[str, Allocator]) -> list[tuple[str, dict[str, str]]]:
-    """Settings that the user named: VARIABLE=VALUE, as the environment would have them; refused where they don't take effect."""
+    """Settings that the user named; refused where they don't take effect."""
     found = []
     for word in words:
-        variable, equals, value = word.partition("=")
-        pairs = parse({variable: value}) if equals else []
-        if not pairs or any(not v for *_, v in pairs):
-            raise LabError(f"--try {word}: write VARIABLE=VALUE, as in MALLOC_CONF=dirty_decay_ms:0, GLIBC_TUNABLES=glibc.malloc.arena_max=1 or MIMALLOC_LARGE_OS_PAGES=1")
-        fam = pairs[0][0]
+        fam, settings = settings_of(word)
         if fam not in families:
             raise LabError(f"--try {word}: {fam} does not take part; there are {', '.join(families)}")
-        settings = {n: v for _, n, v in pairs}
         why = untrue(with_settings(families[fam], settings), list(settings.items()))
         if why:
             raise LabError(f"--try {word}: {why}")

@@ -64,6 +64,8 @@ def load(place) -> Results:
         return load_study(place)
     if (place / "choose.json").exists():
         return load_choose(place)
+    if (place / "trace.json").exists():
+        raise LabError(f"{place} is a trace: `mare lab describe {place} --figures DIR` describes and draws it")
     raise LabError(f"{place} holds no results: give the folder of `mare lab study` or `mare lab choose`")
 
 

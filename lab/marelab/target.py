@@ -65,7 +65,7 @@ def capabilities(path: str) -> bool:
 def check(argv: list[str]) -> str:
     """The path of the program; raises what makes it unfit."""
     if not argv:
-        raise LabError("no program: give it after `--`, as in  mare lab choose -- ./service --its arguments")
+        raise LabError("no program: give it after `--`, as in  -- ./service --its arguments")
     path = find(argv[0])
     refuse(runs(path), argv[0])
     return str(Path(path))

@@ -25,6 +25,7 @@ from marelab.allocators import Allocator
 from marelab.errors import LabError
 from marelab.rows import Rows, results
 
+HINTS = {"--quick": "a short search is --minutes 1"}
 EPILOG = """  mare lab tune -- ./program its arguments
   mare lab tune --response peak --allocators jemalloc --minutes 5 -- ./program
   mare lab tune --try MALLOC_CONF=dirty_decay_ms:5000,narenas:4 -- ./program
@@ -269,6 +270,8 @@ def run(args) -> int:
         return 0
     if not 0.1 <= args.minutes <= 10000:
         raise LabError("--minutes is a time of at least 0.1, as in 10")
+    for word in args.extra:
+        knobs.settings_of(word)  # a mistake is told before anything runs
     plan, exits = choose.plan_of(args, recommend.LEAST, 0.0), answer.codes(args.codes, choose.CODES)
     native.path("measure")
     apply.check(args.apply)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from marelab import cli
+from marelab import cli, measure
 from marelab.errors import LabError
 
 
@@ -35,6 +35,30 @@ def test_a_mistyped_command_names_the_nearest():
     r = lab("chose")
     assert r.returncode == 2
     assert r.stderr == "mare lab: no command 'chose'; did you mean choose?\n"
+
+
+@pytest.mark.parametrize("words,said", [
+    (["choose", "--quik", "--", "true"], "choose: unrecognized arguments: --quik; did you mean --quick?; `mare lab choose --help` tells all options"),
+    (["choose", "--margin", "abc", "--", "true"], "choose: argument --margin: 'abc' is no number; `mare lab choose --help` tells all options"),
+    (["choose", "--blocks", "1.5", "--", "true"], "choose: argument --blocks: '1.5' is no whole number; `mare lab choose --help` tells all options"),
+    (["tune", "--quick", "--", "true"], "tune: unrecognized arguments: --quick; a short search is --minutes 1; `mare lab tune --help` tells all options"),
+])
+def test_a_mistaken_option_is_one_line(words, said, capsys):
+    assert cli.main(words) == 2
+    assert capsys.readouterr().err == f"mare lab: {said}\n"
+
+
+@pytest.mark.parametrize("word", ["FOO=1", "MALLOC_CONF"])
+def test_a_setting_that_no_allocator_has_is_refused_before_anything_runs(word, monkeypatch, capsys):
+    monkeypatch.setattr(measure, "once", lambda *a, **k: pytest.fail("it ran the program"))
+    assert cli.main(["tune", "--try", word, "--", "true"]) == 2
+    assert f"--try {word}: no allocator has that" in capsys.readouterr().err
+
+
+def test_a_trace_is_no_result_and_says_what_draws_it(tmp_path, capsys):
+    (tmp_path / "trace.json").write_text("{}")
+    assert cli.main(["report", str(tmp_path)]) == 2
+    assert f"`mare lab describe {tmp_path} --figures DIR` describes and draws it" in capsys.readouterr().err
 
 
 def test_an_error_of_the_user_is_one_line_with_its_exit_code(monkeypatch, capsys):

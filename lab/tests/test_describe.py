@@ -1,6 +1,7 @@
 """Every measure on traces whose answer is known; the pattern rule on generated traces; damaged and foreign traces."""
 
 import csv
+import dataclasses
 import json
 import random
 import struct
@@ -300,3 +301,18 @@ def test_blocks_are_counted_by_size_and_lifetime_together(tmp_path):
     assert sorted(g["operations"]) == [[0, 40, 1, 0], [4, 0, 1, 16], [5, 1, 1, 17], [10, 3, 1, 1000], [17, 2, 1, 70000]]
     assert sorted(g["milliseconds"]) == [[0, 40, 1, 0], [4, 0, 1, 16], [5, 0, 1, 17], [10, 8, 1, 1000], [17, 12, 1, 70000]]
     assert sorted(g["kinds"]) == [[0, 3, 1, 0], [4, 0, 1, 16], [5, 0, 1, 17], [10, 1, 1, 1000], [17, 2, 1, 70000]]
+
+
+def test_what_malloc_does_not_see_is_told_also_of_small_programs():
+    """Python's own allocator takes its memory by mmap: of 12 MiB malloc sees 2. A C program's stack and tables are no reason to say so."""
+    image = format.Image(1, 0, None, ["p"], "/p", 1, 1.0, 12 << 20, None)
+    assert "malloc sees 17%" in describe.memory(image, 2 << 20)["note"]
+    assert describe.memory(image, 9 << 20)["note"] is None
+    assert describe.memory(dataclasses.replace(image, anonymous_peak=3 << 20), 1 << 20)["note"] is None
+
+
+def test_of_many_processes_the_largest_are_named_with_their_programs(tmp_path):
+    t = format.load(small().save(tmp_path / "made"))
+    several = [dataclasses.replace(t.images[0], pid=100 + i, words=i, executable=f"/usr/bin/p{i}") for i in range(30)]
+    with pytest.raises(LabError, match=r"no process '77'; there are 129-0 \(p29\), 128-0 \(p28\), .*, 120-0 \(p20\) and 20 smaller ones$"):
+        dataclasses.replace(t, images=several).image("77")
