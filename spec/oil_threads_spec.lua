@@ -179,9 +179,11 @@ describe("oil.compat04", function()
           print(oil.pcall(proxy.twice, proxy, 5))
           orb:shutdown()
           oil.shutdown()
+          print(oil.init().port > 0)               -- another default ORB
+          oil.shutdown()
         end))
       end)
     ]]
-    assert.same({ 0, "", "4\t6\ttrue\t8\nfalse\ntrue\t10\n" }, { r.code, r.err, r.out })
+    assert.same({ 0, "", "4\t6\ttrue\t8\nfalse\ntrue\t10\ntrue\n" }, { r.code, r.err, r.out })
   end)
 end)

@@ -45,10 +45,14 @@ function ORB.getreference(_, object) return tostring(object) end
 oil.Config = {}
 local init, default = oil.init, nil
 
---- An ORB; the first without a table has the fields of oil.Config.
+--- An ORB; without a table the default one, with the fields of oil.Config; a new one after that was shut down.
 function oil.init(config)
   if config ~= nil then return init(config) end
-  if not default or not default.serving then default = init(oil.Config) end
+  if not default or not default.serving then
+    local fields = {}                            -- the table becomes the ORB, and oil.Config is for the next one, too
+    for name, value in pairs(oil.Config) do fields[name] = value end
+    default = init(fields)
+  end
   return default
 end
 
