@@ -116,8 +116,9 @@ def remove_orphans(used: set[str]) -> None:
 def refuse(pid: int) -> None:
     if not os.path.exists(f"/proc/{pid}"):
         raise LabError(f"there is no process {pid}; `mare lab attach --list` shows those that can be recorded")
-    if not os.access(f"/proc/{pid}/maps", os.R_OK) or not readable(pid):
-        raise LabError(f"process {pid} belongs to somebody else: attach as its user, or as root")
+    if not readable(pid):
+        raise LabError(f"process {pid} can't be looked into: attach as its user, or as root" if os.getuid() else
+                       f"process {pid} can't be looked into, not even by root here")
     below = [s for s in sleepers() if parent(s.pid) == pid]
     if below:
         raise LabError(f"process {pid} was not started with the tracer; its child {below[0].pid} ({' '.join(below[0].command)[:60]}) was: attach to that one")

@@ -3,11 +3,12 @@
 import difflib
 import importlib
 import importlib.util
+import signal
 import sys
 
 from marelab import __version__
 from marelab.arguments import Parser
-from marelab.errors import LabError
+from marelab.errors import LabError, Terminated
 
 # name, module, what it does; in the order in which `--help` shows them
 COMMANDS = [
@@ -70,6 +71,11 @@ def subcommand(argv: list[str]):
     return command, args
 
 
+def terminated(*_) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
+    raise Terminated
+
+
 def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     if not argv or argv[0] in ("-h", "--help", "help"):
@@ -78,6 +84,7 @@ def main(argv: list[str] | None = None) -> int:
     if argv[0] == "--version":
         print(f"mare lab {__version__}")
         return 0
+    signal.signal(signal.SIGTERM, terminated)
     try:
         command, args = subcommand(argv)
         return command.run(args)
@@ -87,6 +94,6 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output left: `mare lab … | head`
         sys.stderr.close()
         return 0
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         print("mare lab: interrupted; if anything was measured, it is kept", file=sys.stderr)
-        return 130
+        return 143 if isinstance(error, Terminated) else 130

@@ -7,3 +7,7 @@ class LabError(Exception):
     def __init__(self, message: str, code: int = 2):
         super().__init__(message)
         self.code = code
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, as `timeout`, CI and systemd send it: everything is ended and kept as after Ctrl-C."""

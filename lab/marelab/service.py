@@ -188,13 +188,17 @@ def become_ready(goal: Service, process: subprocess.Popen, began: float) -> str 
 
 
 def put_load(goal: Service) -> tuple[str, str | None]:
+    process = subprocess.Popen(goal.load, shell=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+                               start_new_session=True, cwd=goal.cwd)
     try:
-        r = subprocess.run(goal.load, shell=True, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=goal.timeout or None, cwd=goal.cwd)
+        out, err = process.communicate(timeout=goal.timeout or None)
     except subprocess.TimeoutExpired:
         return "", f"the load did not end within {goal.timeout:g} s; --timeout sets more"
-    if r.returncode:
-        return r.stdout, f"the load ended {how(r.returncode)}: {(r.stderr.strip() or r.stdout.strip() or 'without a word').splitlines()[-1][:200]}"
-    return r.stdout + r.stderr, None
+    finally:
+        kill(process)  # with what the shell has started for it
+    if process.returncode:
+        return out, f"the load ended {how(process.returncode)}: {(err.strip() or out.strip() or 'without a word').splitlines()[-1][:200]}"
+    return out + err, None
 
 
 def how(code: int) -> str:

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from marelab import allocators, format, native, output, target
-from marelab.errors import LabError
+from marelab.errors import LabError, Terminated
 
 EPILOG = """examples:
   mare lab trace -- ./service --port 80         into ./service.trace
@@ -117,6 +117,9 @@ def launch(command: list[str], timeout: float | None = None, **popen) -> int:
         try:
             return process.wait(None if deadline is None else max(deadline - time.monotonic(), 0))
         except BaseException as error:
+            if isinstance(error, Terminated):  # the launcher passes it on to the program
+                process.terminate()
+                continue
             if isinstance(error, KeyboardInterrupt) and not popen.get("start_new_session"):
                 continue
             process.kill()

@@ -3,10 +3,14 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+from tracing import wait_until
 
 from marelab import allocators, cli, loads, measure, service
 
@@ -128,6 +132,29 @@ def test_a_whole_choice_for_a_service(made, lab, tmp_path):
     assert not (tmp_path / "out/trace").exists() and not (tmp_path / "out/sites").exists() and gone(made.port)
     memory = np.genfromtxt(tmp_path / "out/memory.csv", delimiter=",", usecols=(0, 2, 3))
     assert len(memory) > 40 and memory[:, 2].min() > 1000 and memory[:, 0].min() == 1
+
+
+def test_sigterm_ends_the_service_and_the_load_as_an_interrupt_does(made, tmp_path):
+    """`timeout`, CI and systemd send it."""
+    words = ["choose", "--quick", "--no-trace", "-o", "out", "--allocators", "glibc,mimalloc", "--serve", f"python3 server.py {made.port}", "--load", "sleep 311",
+             "--read", r"rps=(\d+)"]
+    p = subprocess.Popen([sys.executable, "-m", "marelab", *words], stderr=subprocess.PIPE, text=True)
+
+    def begun(word):
+        return [pid for pid in os.listdir("/proc") if pid.isdecimal() and word in command_of(pid)]
+
+    wait_until(lambda: begun(f"server.py\x00{made.port}") and begun("sleep\x00311"))
+    p.terminate()
+    _, said = p.communicate(timeout=300)
+    assert p.returncode == 143 and "interrupted" in said and "Traceback" not in said
+    wait_until(lambda: not begun(f"server.py\x00{made.port}") and not begun("sleep\x00311"))
+
+
+def command_of(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def test_redis_links_an_allocator_of_its_own_and_is_measured_all_the_same(lab, tmp_path):
