@@ -221,11 +221,14 @@ def end(goal: Service, process: subprocess.Popen) -> str | None:
 
 
 def kill(process: subprocess.Popen) -> None:
-    """Whatever is left of it."""
+    """Whatever is left of it; when it has gone, so that its port is free for the next run."""
     for pid in [*processes(process.pid), *([] if process.poll() is not None else [process.pid])]:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
     process.wait()
+    deadline = time.monotonic() + PATIENCE
+    while processes(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def target_of(args, spare_kib: int) -> Service:
