@@ -178,24 +178,49 @@ local IDL <const> = [[
   interface Talker { string talk(in Listener l, in string what); };
 ]]
 
-local talker, listener
-local function two_ways()
-  local orb = require "mare.orb"
-  local accepts = orb.init { host = "127.0.0.1", ORBacceptBiDirectionalGIOP = true, ORBserverTransportRule = "localhost tcp,bidir",
-                             timeout = PATIENCE, log = function() end }
-  accepts:load(IDL)
-  local reference = tostring(accepts:serve({ talk = function(_, l, what) return l:heard(what) end }, "Talker"))
-  local offers = orb.init { host = "127.0.0.1", ORBofferBiDirectionalGIOP = true, timeout = PATIENCE, log = function() end }
-  offers:load(IDL)
-  offers:need_server():open()
-  offers.server.opened[1].listener:close()       -- there is no other way to it
-  listener = { heard = function(_, what) return "heard " .. what end }
-  return offers:proxy(reference, "Talker")
+local listener = { heard = function(_, what) return "heard " .. what end }
+
+local talker, accepting
+local function reference()
+  if not talker then
+    local broker = require "mare.orb".init { host = "127.0.0.1", ORBacceptBiDirectionalGIOP = true, ORBserverTransportRule = "localhost tcp,bidir",
+                                             timeout = PATIENCE, log = function() end }
+    broker:load(IDL)
+    talker = tostring(broker:serve({ talk = function(_, l, what) return l:heard(what) end }, "Talker"))
+    accepting = broker.server.pool
+  end
+  return talker
 end
 
+local function talk(broker)
+  assert(broker:proxy(reference(), "Talker"):talk(listener, "a word") == "heard a word")
+end
+
+local function offering()
+  local broker = require "mare.orb".init { host = "127.0.0.1", ORBofferBiDirectionalGIOP = true, timeout = PATIENCE, log = function() end }
+  broker:load(IDL)
+  broker:need_server():open()
+  broker.server.opened[1].listener:close()       -- there is no other way to it
+  return broker
+end
+
+local caller
 function work.callbacks()
-  talker = talker or two_ways()
-  attempt(function() assert(talker:talk(listener, "a word") == "heard a word") end)
+  caller = caller or offering()
+  attempt(talk, caller)
+end
+
+function work.offers()                           -- the connection is new
+  reference()
+  local broker
+  local done, e = pcall(function()
+    broker = offering()
+    talk(broker)
+  end)
+  local others = caller and 1 or 0
+  if broker and not pcall(broker.shutdown, broker, 0) then broker:shutdown(0) end
+  until_true(function() return accepting.count <= others end, "a connection stays open")
+  if not done then exception(e) end
 end
 
 -- ---- a client without IDL ----

@@ -45,7 +45,7 @@ static int of_memory(lua_State *L) {
 
 /* Of long works not each allocation fails. */
 static int step_of(const char *name) {
-  static const struct { const char *name; int step; } longer[] = { { "learned", 151 }, { "vanished", 17 } };
+  static const struct { const char *name; int step; } longer[] = { { "learned", 151 }, { "vanished", 17 }, { "offers", 41 } };
   for (size_t i = 0; i < sizeof longer / sizeof *longer; i++) {
     if (strcmp(name, longer[i].name) == 0) return longer[i].step * STEP;
   }
@@ -74,7 +74,8 @@ static long each_allocation(lua_State *L, const char *name) {
 
 /* Its server lives on the same memory: without any it ends. */
 static int is_shared(const char *name) {
-  static const char *const shared[] = { "servants", "gates", "places", "values", "adapters", "channels", "filters", "pulled", "vanished", "callbacks" };
+  static const char *const shared[] = { "servants", "gates", "places", "values", "adapters", "channels", "filters", "pulled", "vanished", "callbacks",
+                                       "offers" };
   for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
     if (strcmp(name, shared[i]) == 0) return 1;
   }

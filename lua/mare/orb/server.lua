@@ -417,6 +417,19 @@ local function drain(self, seconds)
   self.done:close()
 end
 
+-- Whatever comes of it, nobody who waits for the end waits longer.
+local function finish(self, seconds, ends)
+  local done, err = pcall(function()
+    if ends then ends() end
+    drain(self, seconds)
+  end)
+  if done then return end
+  self.state = "closed"
+  if not self.left then pcall(self.broker.close, self.broker) end
+  self.done:close()
+  error(err, 0)
+end
+
 local function begin(self)
   self.state = "stopping"
   for _, e in ipairs(self.opened) do e.listener:close() end
@@ -437,14 +450,12 @@ end
 function server:shutdown(wait)
   if wait ~= true and type(wait) ~= "number" then wait = nil end       -- the error of a to-be-closed variable
   if wait then check_wait(self) end
-  if self.state == "new" or self.state == "open" then
+  if self.state ~= "closed" and not self.draining then             -- also once more, if there was no memory for it before
     local seconds = type(wait) == "number" and wait or nil
     local ends = members.stop_all(self, seconds)
     begin(self)
-    fiber.spawn { name = "orb shutdown", main = function()
-      if ends then ends() end
-      drain(self, seconds)
-    end }
+    fiber.spawn { name = "orb shutdown", main = finish, args = { self, seconds, ends } }
+    self.draining = true
   end
   if wait then self.done:receive() end
 end
