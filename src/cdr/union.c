@@ -103,7 +103,7 @@ static mr_member *member_named(mr_enc *e, const mr_type *t, mr_val name) {
 }
 
 /* Whether the table itself has this member. */
-static int has_own(const mr_enc *e, mr_val table, mr_member *m) {
+static int has_own(mr_enc *e, mr_val table, mr_member *m) {
   lua_State *L = e->L;
   if (e->raw && m->key) {
     const raw_node *node = mr_find_node((const raw_table *)(uintptr_t)table.bits, m->key, &m->hint);
