@@ -89,7 +89,11 @@ def speed_words(results):
         found = [(orb, ratio(results, "calls", work, "mare", orb)) for orb in orbs]
         return "mare takes " + (", ".join(f"{times(r)} {orb}'s" for orb, r in found if r) or "a time that has none beside it")
 
-    alone = f"{short(results['round trips'])} ms" if results.get("round trips") else "a time that was not measured"
+    alone, calls = results.get("round trips"), [m for orb in names(results.get("network", [])) for m in all_means(results["network"], orb, "send_void")]
+    if alone and alone > min(calls, default=alone):
+        alone = f"{short(alone)} ms, longer than the calls themselves: something disturbed them"
+    else:
+        alone = f"{short(alone)} ms" if alone else "a time that was not measured"
     return [
         ("OiL with Lua's interpreter is the slowest: up to three times the C++ ORBs for a call without parameters",
          f"mare, with Lua's interpreter too, takes {against('omniORB', 'send_void')} omniORB's time, over the network "
