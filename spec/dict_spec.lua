@@ -63,7 +63,7 @@ describe("keys of a dict", function()
     assert.equal(n, #d)
     for i = 1, n do assert(d:get(i % 2 == 0 and i or "key " .. i) == i) end
     for i = 2, n, 2 do assert(d:delete(i)) end
-    assert.equal(n // 2, #d)
+    assert.equal(n - n // 2, #d)
     for i = 1, n do assert(d:get(i % 2 == 0 and i or "key " .. i) == (i % 2 == 1 and i or nil)) end
     d:clear()
     assert.equal(0, #d)
