@@ -83,7 +83,7 @@ describe("calls", function()
     for _, name in ipairs { "fibers", "resting", "peers", "held", "links" } do assert.equal(first[name], last[name], name) end
     assert.equal(0, last.waiting)
     for _, name in ipairs { "called", "served" } do
-      assert.is_true(last[name] > COUNTED and last[name] < 1.1 * first[name] + COUNTED,
+      assert.is_true(last[name] > COUNTED and last[name] < 2 * first[name] + COUNTED,     -- others on the machine cost some
         ("%s: %d instructions, then %d"):format(name, first[name], last[name]))
     end
     for _, name in ipairs { "memory", "own" } do                -- the least that a call can leave is 16 bytes

@@ -105,6 +105,23 @@ local function open()
   push:connect_push_supplier(nil)
 end
 
+-- Each work has a service of its own: other works, in which every further allocation fails, end fibers of what stands beside them.
+local opened
+local function fresh(name)
+  if opened == name then return end
+  if service then
+    local over = mare.fiber.spawn(function()
+      pcall(service.close, service)
+      pcall(server.shutdown, server, 0)
+      pcall(client.shutdown, client, 0)
+    end)
+    pcall(over.wait, over, 1)
+  end
+  opened, dropped, wanted = name, nil, nil
+  got.pushed, got.chosen = {}, {}
+  open()
+end
+
 local function figures() return service:figures()[1] end
 
 -- Who is pushed to has it, or it is counted as lost.
@@ -128,13 +145,13 @@ local function connected()
 end
 
 function work.channels()
-  if not service then open() end
+  fresh "channels"
   attempt(push_all)
   connected()
 end
 
 function work.filters()                          -- an event for those whose filter lets it through
-  if not service then open() end
+  fresh "filters"
   attempt(function()
     number = number + 1
     local n, before = number, figures().discarded
@@ -146,7 +163,7 @@ function work.filters()                          -- an event for those whose fil
 end
 
 function work.pulled()                           -- a supplier is asked, and gives the same until that has arrived
-  if not service then open() end
+  fresh "pulled"
   attempt(function()
     number = number + 1
     wanted = number
@@ -158,7 +175,7 @@ end
 
 -- A consumer that is no object any more is forgotten with the first event for it, or at the latest when it is asked.
 function work.vanished()
-  if not service then open() end
+  fresh "vanished"
   local servant = consumer {}
   local done, e = pcall(function()
     object:for_consumers():obtain_push_supplier():connect_push_consumer(servant)
