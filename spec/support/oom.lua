@@ -514,8 +514,8 @@ end
 assert(loadfile "spec/support/oom_sockets.lua")(work, ok, joined, with)
 local orb_finish = assert(loadfile "spec/support/oom_orb.lua")(work, begun)
 local ludo_finish = assert(loadfile "spec/support/oom_ludo.lua")(work, begun)
--- Those of event channels, calls back and learning clients are long, and other works end fibers of what they keep: only for searches (tools/soak), or by
--- name with MARE_SOAK set.
+-- Those of event channels, calls back and learning clients are long, and other works end fibers of what they keep: only for searches (tools/soak), or
+-- by name with MARE_SOAK set.
 local events_finish = os.getenv "MARE_SOAK" and assert(loadfile "spec/support/oom_events.lua")(work, begun) or function() end
 local together_finish = assert(loadfile "spec/support/oom_together.lua")(work, ok)
 
