@@ -104,6 +104,9 @@ foreach(path ${c_tests})
   target_link_options(test.${noun} PRIVATE ${mare_exe_link})
   set_target_properties(test.${noun} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests ENABLE_EXPORTS ON)
   mare_test(c.${noun} ${head_limit} "${head_when}" ${CMAKE_BINARY_DIR}/tests/test.${noun})
+  if(noun STREQUAL "module.oom") # the works with servers that stay (spec/support/oom.lua)
+    mare_test(c.module.oom_events ${head_limit} "${head_when}" env MARE_OOM=events ${CMAKE_BINARY_DIR}/tests/test.${noun})
+  endif()
 endforeach()
 
 # C programs that embed Lua, and a C module: they know include/mare.h and Lua, nothing else of mare.

@@ -5,7 +5,7 @@ local ludo = require "mare.ludo"
 local proc = require "spec.support.proc"
 
 local LIMIT = 30 * proc.slow
-local CALLS, COUNTED = 5000, 50
+local CALLS, COUNTED = 5000, 640                -- some turns of the server's, which gives way to other fibers each 64th request
 
 -- Counts the instructions of Lua's machine in the calling fiber: ends and gives their number when called.
 local function counter()
@@ -57,15 +57,23 @@ describe("calls", function()
     local process = mare.process.spawn(serve, reference, over, counter, weigh, size)
     local client <close> = ludo.init { timeout = LIMIT }
     local it = client:proxy(reference:receive(LIMIT))
-    local function look()
+    local function once()
       for _ = 1, COUNTED do call(it) end
       it:begin()
       for _ = 1, COUNTED do call(it) end
       local served = it:finish()
       local stop = counter()
       for _ = 1, COUNTED do call(it) end
+      return stop(), served
+    end
+    local function look()                          -- the least of three: a machine that stands still lets calls go the longer way
+      local called, served = math.huge, math.huge
+      for _ = 1, 3 do
+        local a, b = once()
+        called, served = math.min(called, a), math.min(served, b)
+      end
       local state = it:state()
-      state.called, state.served, state.held = stop(), served, it:held()
+      state.called, state.served, state.held = called, served, it:held()
       local _, link = next(client.links)
       state.waiting, state.links, state.own = size(link.waiting) + link.count, size(client.links), weigh()
       return state
@@ -83,8 +91,7 @@ describe("calls", function()
     for _, name in ipairs { "fibers", "resting", "peers", "held", "links" } do assert.equal(first[name], last[name], name) end
     assert.equal(0, last.waiting)
     for _, name in ipairs { "called", "served" } do
-      assert.is_true(last[name] > COUNTED and last[name] < 2 * first[name] + COUNTED,     -- others on the machine cost some
-        ("%s: %d instructions, then %d"):format(name, first[name], last[name]))
+      assert.is_true(last[name] > COUNTED and last[name] < 1.1 * first[name], ("%s: %d instructions, then %d"):format(name, first[name], last[name]))
     end
     for _, name in ipairs { "memory", "own" } do                -- the least that a call can leave is 16 bytes
       assert.is_true(last[name] < first[name] + 10 * CALLS, ("%s: %.0f bytes, then %.0f"):format(name, first[name], last[name]))

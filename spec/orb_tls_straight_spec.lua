@@ -132,12 +132,11 @@ describe("an ordinary call over TLS", function()
       fiber.yield()
       quitter:cancel()
       for i = 1, 50 do assert.same({ true, i + 1 }, { all[i]:wait() }) end
-      local quick = taker:_with { timeout = 0.02 }
+      local quick = taker:_with { timeout = 0.5 }          -- for each call: a busy machine may take some 10 ms
       local fine, e = pcall(quick.wait, quick, 60)
       assert.is_false(fine)
       assert.matches("TIMEOUT", tostring(e))
-      local patient = taker:_with { timeout = LIMIT }
-      for i = 1, 50 do assert.equal(i + 1, patient:add(i, 1)) end
+      for i = 1, 50 do assert.equal(i + 1, quick:add(i, 1)) end
     end)
   end)
 end)
