@@ -160,6 +160,9 @@ describe("a value", function()
       end
       local class = setmetatable({ why = "x" }, { __index = { flag = true } })           -- what its class gives is none of its own
       assert.equal("x", depot:order(class)._value)
+      local early = setmetatable({ flag = true }, { __index = { why = "x" } })           -- whichever of them IDL has first
+      assert.same({ true, "flag" }, { depot:order(early)._value, depot:order(early)._field })
+      assert.equal("x", depot:order(setmetatable({}, { __index = { why = "x", flag = true } }))._value)
     end)
   end)
 

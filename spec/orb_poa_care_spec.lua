@@ -162,6 +162,28 @@ describe("an adapter that is being made", function()
       raised("POA/AdapterNonExistent", in_time, root.find_POA, root, "q", true)
     end)
   end)
+
+  it("is found by others when its activator has finished it", function()
+    with(function(server)
+      local root, begun, go, finished = server:poa(), channel.new(1), channel.new(), false
+      root.the_activator = { unknown_adapter = function(_, parent, name)
+        local child = parent:create_POA(name, nil, PLAIN)
+        assert.equal(child, parent:find_POA(name, true))
+        begun:send(true)
+        go:receive()
+        finished = true
+        return true
+      end }
+      local first = fiber.spawn(root.find_POA, root, "q", true)
+      begun:receive(20 * proc.slow)
+      local second = fiber.spawn(function() return root:find_POA("q", true), finished end)
+      fiber.yield()
+      assert.is_nil((second:wait(0)))
+      go:close()
+      local _, found = assert(first:wait(20 * proc.slow))
+      assert.same({ true, found, true }, { second:wait(20 * proc.slow) })
+    end)
+  end)
 end)
 
 describe("the end of an adapter", function()

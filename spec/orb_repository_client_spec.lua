@@ -166,6 +166,22 @@ describe("a client without IDL", function()
     end)
   end)
 
+  it("is told where the labels of a union select others", function()
+    local server <close> = orb.init { host = "127.0.0.1" }
+    server:load "union Word switch (long) { case 1: string text; case 2: string name; default: long n; }; interface Talker { Word say(); };"
+    local reference = server:serve({ say = function() return { text = "x" } end }, "Talker")
+    for union, agrees in pairs { ["union Word switch (long) { case 1: string text; case 2: string name; default: long n; };"] = true,
+                                 ["union Word switch (long) { case 2: string text; case 1: string name; default: long n; };"] = false,
+                                 ["union Word switch (long) { case 1: string text; case 2: string name; case 3: long n; };"] = false,
+                                 ["union Word switch (long) { default: string text; case 2: string name; case 3: long n; };"] = false } do
+      local client <close> = orb.init { repository = { at = true, time = 20 } }
+      client:load(union)
+      local fine, value = pcall(function() return client:proxy(tostring(reference)):say() end)
+      assert.equal(agrees, fine, tostring(value))
+      assert.equal(agrees and "x" or "INTF_REPOS", agrees and value._value or orb.exception.is_system(value))
+    end
+  end)
+
   it("may be many fibers that ask for the same at once", function()
     with_bank(function(reference)
       local client <close> = orb.init { repository = true }

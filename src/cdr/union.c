@@ -116,16 +116,25 @@ static int has_own(mr_enc *e, mr_val table, mr_member *m) {
   return has;
 }
 
-/* The member at i is there: no other one may be, too. What a class gives is not asked for. */
-static int check_only(mr_enc *e, const mr_type *t, mr_val v, uint32_t i) {
+/* A member behind the one at i, with another name, that the table has itself; 0: there is none. */
+static uint32_t other_own(mr_enc *e, const mr_type *t, mr_val v, uint32_t i) {
   const mr_member *is = &t->members[i];
-  if (e->raw && raw_nodes((const raw_table *)(uintptr_t)v.bits) == 1) return 0;
+  if (e->raw && raw_nodes((const raw_table *)(uintptr_t)v.bits) == 1 && has_own(e, v, &t->members[i])) return 0;
   for (uint32_t k = i + 1; k < t->n; k++) {
     mr_member *other = &t->members[k];
     if (other->length == is->length && memcmp(other->name, is->name, is->length) == 0) continue;     /* another label of the same */
-    if (has_own(e, v, other))
-      return mr_refuse(e, "BAD_PARAM", 0, "one member of union %s expected, got '%s' and '%s'", t->name ? t->name : "?", is->name, other->name);
+    if (has_own(e, v, other)) return k;
   }
+  return 0;
+}
+
+/* The member at i is there. What the table has itself goes before what its class gives; of its own there may be one. */
+static int check_only(mr_enc *e, const mr_type *t, mr_val v, uint32_t i, const mr_member **chosen) {
+  for (uint32_t k; (k = other_own(e, t, v, i)) != 0; i = k) {
+    if (has_own(e, v, &t->members[i]))
+      return mr_refuse(e, "BAD_PARAM", 0, "one member of union %s expected, got '%s' and '%s'", t->name ? t->name : "?", t->members[i].name, t->members[k].name);
+  }
+  *chosen = &t->members[i];
   return 0;
 }
 
@@ -136,8 +145,7 @@ static int choose_present(mr_enc *e, const mr_type *t, mr_val v, const mr_member
     mr_val x = mr_field(e, v, &t->members[i]);
     if (e->strays != strays) mr_drop(e, strays);
     if (x.tt == RAW_NIL) continue;
-    *chosen = &t->members[i];
-    return check_only(e, t, v, i);
+    return check_only(e, t, v, i, chosen);
   }
   return mr_refuse(e, "BAD_PARAM", 0, "_switch, _field or a member of union %s expected", t->name ? t->name : "?");
 }

@@ -108,6 +108,7 @@ end
 function poa:find_POA(name, activate)
   check(self)
   local child = self.children[name]
+  if child and activate then child = self.tree:whole(child) end
   if not child and activate and type(name) == "string" then child = self.tree:unknown(self, name, keys.path(self.path, name)) end
   return child or raise("AdapterNonExistent", { name = name })
 end

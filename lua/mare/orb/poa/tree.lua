@@ -118,8 +118,8 @@ end
 --- Is the adapter of a path, or one above it, being made?
 function tree:made(path) return maker(self, path) ~= nil end
 
--- An adapter as soon as it is whole.
-local function whole(self, one)
+--- An adapter as soon as it is whole; who makes it has it at once.
+function tree:whole(one)
   while next(self.making) do
     local record = maker(self, one.path, fiber.self() or MAIN)
     if not record then break end
@@ -151,7 +151,7 @@ end
 --- The adapter that a key belongs to; what is missing on the way is made by activators. Raises what a client gets if there is none.
 function tree:reach(key)
   local found, path, lasting = look(self, key)
-  if found then return whole(self, found) end
+  if found then return self:whole(found) end
   local at, names = begin(self, lasting and path or nil)
   local way = at and at.path
   for _, name in ipairs(names or {}) do
@@ -164,7 +164,7 @@ function tree:reach(key)
     at = child or no_adapter()
   end
   if not names or at.prefix ~= key:sub(1, #at.prefix) then no_adapter() end
-  return whole(self, at)
+  return self:whole(at)
 end
 
 ------------------------------------------------------------------------------------------------------ until it is over

@@ -100,6 +100,15 @@ local function agree_labels(T, d)
   return true
 end
 
+-- Which labels select which member. That of the default is whatever the peer writes.
+local function agree_cases(T, d)
+  if T.default ~= d.default then return false end
+  for i, m in ipairs(d.members) do
+    if i ~= d.default and T.members[i].label ~= m.label then return false end
+  end
+  return true
+end
+
 local function agree_element(T, d, levels, met) return agree(T.element, d.element, levels, met) end
 
 local parts = {
@@ -108,7 +117,7 @@ local parts = {
   sequence = function(T, d, ...) return T.bound == d.bound and agree_element(T, d, ...) end,
   array = function(T, d, ...) return T.length == d.length and agree_element(T, d, ...) end,
   struct = agree_lists, except = agree_lists, enum = agree_labels,
-  union = function(T, d, ...) return agree(T.discriminator, d.discriminator, ...) and agree_lists(T, d, ...) end,
+  union = function(T, d, ...) return agree(T.discriminator, d.discriminator, ...) and agree_lists(T, d, ...) and agree_cases(T, d) end,
 }
 parts.wstring = parts.string
 
