@@ -10,6 +10,7 @@
 
 #include "module/slots.h"
 #include "module/net.h"
+#include "run/replay.h"
 
 #include <string.h>
 
@@ -18,6 +19,31 @@ enum { MR_CALLING_FIELDS(MR_F_NUMBER) MR_NCALLING };
 enum mr_extras { STATE = 1, LINK, SOCKET, ID, DEADLINE, GUARD, EXTRAS = GUARD };   /* GUARD: the variable to be closed, nil before */
 
 static const double mr_link_idle = 0.05;         /* seconds without a call, as in link.lua: then the connection is looked at first */
+
+/* ---- the record ---- */
+
+/* Where the fields of states and links lie. `tag` in what follows: the address of something that the file alone has, which tells its record from others. */
+typedef struct mr_calling { uintptr_t tag; mr_slot slots[]; } mr_calling;
+
+static inline mr_calling *mr_calling_at(lua_State *L, int idx, const void *tag) {
+  mr_calling *k = lua_rawlen(L, idx) >= sizeof *k ? (mr_calling *)lua_touserdata(L, idx) : NULL;
+  if (PORT_UNLIKELY(!k || k->tag != ((uintptr_t)tag ^ (uintptr_t)k))) luaL_error(L, "record of calls expected");
+  return k;
+}
+
+/* A C function: makes it, with n fields. nil: Lua is not as we know it, or every step is recorded. */
+static inline int mr_calling_make(lua_State *L, const char *const *names, int n, const void *tag) {
+  lua_settop(L, 0);
+  if (!mr_layout || mr_replay_on) return 0;
+  size_t size = sizeof(mr_calling) + (size_t)n * sizeof(mr_slot);
+  mr_calling *k = lua_newuserdatauv(L, size, 1);
+  memset(k, 0, size);
+  lua_createtable(L, n, 0);
+  mr_slots_make(L, k->slots, names, n);
+  lua_setiuservalue(L, 1, 1);
+  k->tag = (uintptr_t)tag ^ (uintptr_t)k;
+  return 1;
+}
 
 /* ---- handing it to Lua ---- */
 

@@ -20,7 +20,6 @@
  */
 #include "module/orb.h"
 #include "module/calling.h"
-#include "run/replay.h"
 
 #include <string.h>
 
@@ -35,14 +34,9 @@ enum upvalues { HOST = 1, RECORD, STATES, OPERATION, REQUEST, REPLY, SLOW, RESUM
 enum { BEFORE_FIELDS = MR_NCALLING - 1, FIELDS(MR_F_NUMBER) NFIELDS };
 static const char *const names[] = { MR_CALLING_FIELDS(MR_F_NAME) FIELDS(MR_F_NAME) };
 
-typedef struct calling { uintptr_t tag; mr_slot slots[NFIELDS]; } calling;
+typedef mr_calling calling;
 static const char calling_tag;
-
-static calling *calling_at(lua_State *L, int idx) {
-  calling *k = lua_rawlen(L, idx) >= sizeof *k ? (calling *)lua_touserdata(L, idx) : NULL;
-  if (!k || k->tag != ((uintptr_t)&calling_tag ^ (uintptr_t)k)) luaL_error(L, "record of calls expected");
-  return k;
-}
+static inline calling *calling_at(lua_State *L, int idx) { return mr_calling_at(L, idx, &calling_tag); }
 
 /* ---- the state of things ---- */
 
@@ -273,17 +267,7 @@ static int l_index(lua_State *L) {
 /* ---- making them ---- */
 
 /* calling() -> record | nil: Lua is not as we know it, or every step is recorded */
-static int l_calling(lua_State *L) {
-  lua_settop(L, 0);
-  if (!mr_layout || mr_replay_on) return 0;
-  calling *k = lua_newuserdatauv(L, sizeof *k, 1);
-  memset(k, 0, sizeof *k);
-  lua_createtable(L, NFIELDS, 0);
-  mr_slots_make(L, k->slots, names, NFIELDS);
-  lua_setiuservalue(L, 1, 1);
-  k->tag = (uintptr_t)&calling_tag ^ (uintptr_t)k;
-  return 1;
-}
+static int l_calling(lua_State *L) { return mr_calling_make(L, names, NFIELDS, &calling_tag); }
 
 /* call(record, states, operation, slow, resume, told) -> function(object, …), of an operation with a reply; with `told` function(info, object, …) */
 static int l_make_call(lua_State *L) {

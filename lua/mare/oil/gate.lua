@@ -81,10 +81,10 @@ local function late() return nil, fault.new("timeout", "timeout") end
 
 local function some(self) return self.over or self.queue[1] ~= nil or self.open and (self.inside > 0 or self.finished > self.stepped) end
 
---- Waits until there is a request. nil, exception: there was none in so many seconds.
+--- Waits until there is a request. False: there was none in so many seconds.
 function gate:pending(seconds)
-  if not wait(self, some, seconds) then return late() end
-  return not self.over or nil, self.over and fault.new("terminated", "the ORB was shut down")
+  if not wait(self, some, seconds) then return false end
+  return not self.over or error(fault.new("terminated", "the ORB was shut down"), 0)
 end
 
 local function stepped(self) return self.over or self.finished > self.stepped end

@@ -339,15 +339,7 @@ function ORB.tostring(_, object) return tostring(object) end
 
 -- ---- running ----
 
-function ORB:pending(seconds)
-  local some, err = self.gate:pending(seconds)
-  if some == nil then
-    if type(err) == "table" and err.error == "timeout" then return false end
-    error(err, 0)
-  end
-  return some
-end
-
+function ORB:pending(seconds) return self.gate:pending(seconds) end
 function ORB:step(seconds) return self.gate:step(seconds) end
 
 --- Serves until the ORB is shut down.
