@@ -208,6 +208,33 @@ describe("check-map", function()
   end)
 end)
 
+describe("check-links", function()
+  local function check(text)
+    local r
+    with_tree({ ["README.md"] = text, ["docs/a.md"] = "# A\n## `x.y(z)`, or *more*\n## Twice\n## Twice\n" }, function(base)
+      r = proc.run({ "lua5.4", "tools/check-links.lua", base })
+    end)
+    return r
+  end
+  it("accepts links to files, to headings and to other hosts, and leaves code alone", function()
+    local r = check("# Top\n[a](docs/a.md) [b](docs/a.md#xyz-or-more) [c](#top) [d](docs/a.md#twice-1)\n" ..
+      "[e](https://x.org/y#z) `[f](g)`\n```lua\n-- [h](i)\n```\n")
+    assert.same({ 0, "" }, { r.code, r.err })
+  end)
+  it("names each link that leads nowhere", function()
+    for link, message in pairs {
+      ["docs/b.md"] = "README.md:1: there is no docs/b.md",
+      ["docs/a.md#xyz"] = "README.md:1: docs/a.md has no heading #xyz",
+      ["docs/a.md#twice-2"] = "README.md:1: docs/a.md has no heading #twice-2",
+      ["#a"] = "README.md:1: README.md has no heading #a",
+    } do
+      local r = check("see [it](" .. link .. ")\n")
+      assert.equal(1, r.code)
+      assert.truthy(r.err:find(message, 1, true), r.err)
+    end
+  end)
+end)
+
 describe("embed.lua", function()
   it("keeps every byte and stops at syntax errors", function()
     with_tree({ ["lua/mare/x.lua"] = "-- \"\\??/\1\0009é\t\r\nreturn 1", ["lua/mare/init.lua"] = "", ["lua/bad/x.lua"] = "x =" }, function(base)
