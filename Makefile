@@ -10,7 +10,7 @@
 #   make lab             the memory laboratory, for `mare lab`: a Python environment of its own and its native parts
 #   make bench           the measurements beside their peers (B=ring: only one; B=counts: instructions and cache lines beside their limits)
 #   make install         into PREFIX=/usr/local, below DESTDIR if that is set: the bin/mare that was built last; `make uninstall` with the same removes it
-#   make rock            mare-scm-1.src.rock, for `luarocks --lua-version 5.4 install`
+#   make rock            mare-scm-1.src.rock, for `luarocks --lua-version 5.4 install` (TAG=v0.2.0: the rock of that version)
 #   make lint | clean | help
 #
 # Whatever is missing is installed first (Debian, Ubuntu) or named.
@@ -20,6 +20,7 @@ T ?=
 C ?= plain asan tsan
 B ?=
 M ?= 60
+TAG ?=
 
 .PHONY: build fast demo lab test soak bench lint install uninstall rock clean help
 
@@ -71,7 +72,7 @@ uninstall:
 	@tools/install --undo "$(PREFIX)"
 
 rock:
-	@tools/rock
+	@tools/rock $(TAG)
 
 clean:
 	@rm -rf build bin

@@ -1,7 +1,7 @@
 rockspec_format = "3.0"
 package = "mare"
 version = "scm-1"
-source = { url = "git+file://." } -- `make rock` packs a copy with the place of this folder in it
+source = { url = "git+file://." } -- `make rock` packs a copy with the place of this folder in it, and with the version of a tag
 description = {
   summary = "Lua processes on all cores, with channels",
   detailed = "Isolated Lua states with heaps of their own, scheduled on all cores, that talk through channels.",

@@ -1,15 +1,38 @@
 # What `make install` puts where, besides the program and the module: the C header with what pkg-config and CMake need to find it and
-# Lua's, and the types for editors. mare.h links nothing, so neither file names a library.
+# Lua's, and the types for editors, also as an addon of lua-language-server. mare.h links nothing, so neither file names a library.
 install(FILES include/mare.h include/luaproc.h DESTINATION include)
 install(DIRECTORY types/ DESTINATION share/mare/types)
+install(FILES packaging/luals/mare/config.json DESTINATION share/mare/luals/mare)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/install)
+file(CREATE_LINK ../../types ${CMAKE_BINARY_DIR}/install/library SYMBOLIC)
+install(FILES ${CMAKE_BINARY_DIR}/install/library DESTINATION share/mare/luals/mare) # a link, so that there is one copy of the types
+
+set(MARE_ZSH_FOLDER site-functions CACHE STRING "below share/zsh, where completion goes; Debian has vendor-completions")
+
+# What --help says, as man pages and for the completion of shells.
+if(TARGET mare AND MARE_CONFIG STREQUAL "plain")
+  set(told ${CMAKE_BINARY_DIR}/told)
+  file(MAKE_DIRECTORY ${told}/man)
+  add_custom_command(OUTPUT ${told}/bash ${told}/zsh ${told}/fish ${told}/man/mare.1
+    COMMAND ${MARE_HOST_LUA} ${CMAKE_SOURCE_DIR}/tools/man.lua $<TARGET_FILE:mare> ${told}/man
+    COMMAND $<TARGET_FILE:mare> completion bash > ${told}/bash
+    COMMAND $<TARGET_FILE:mare> completion zsh > ${told}/zsh
+    COMMAND $<TARGET_FILE:mare> completion fish > ${told}/fish
+    DEPENDS mare ${CMAKE_SOURCE_DIR}/tools/man.lua VERBATIM)
+  add_custom_target(told ALL DEPENDS ${told}/bash)
+  install(DIRECTORY ${told}/man/ DESTINATION share/man/man1)
+  install(FILES ${told}/bash DESTINATION share/bash-completion/completions RENAME mare)
+  install(FILES ${told}/zsh DESTINATION share/zsh/${MARE_ZSH_FOLDER} RENAME _mare)
+  install(FILES ${told}/fish DESTINATION share/fish/vendor_completions.d RENAME mare.fish)
+endif()
 
 set(mare_lua_flag "")
 if(LUA_INCLUDE_54)
   set(mare_lua_flag " -I${LUA_INCLUDE_54}")
 endif()
-file(READ ${CMAKE_SOURCE_DIR}/src/module/module.h head)
-string(REGEX MATCH "MARE_VERSION \"([0-9.]+)\"" _ "${head}")
-set(mare_version ${CMAKE_MATCH_1})
+file(STRINGS ${CMAKE_SOURCE_DIR}/include/mare.h mare_version REGEX "define MARE_RELEASE ")
+string(REGEX REPLACE ".*\"(.*)\".*" "\\1" mare_version "${mare_version}")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/mare.h)
 
 # The prefix is known when it is installed, so both files find it from their own place.
 file(WRITE ${CMAKE_BINARY_DIR}/install/mare.pc

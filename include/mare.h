@@ -48,6 +48,7 @@ extern "C" {
 #error "mare needs Lua 5.4"
 #endif
 
+#define MARE_RELEASE "0.2.0"               /* of this mare; all else that names it has it from here (spec/version_spec.lua) */
 #define MARE_API_VERSION 3                 /* 2: fd_wait, host_descriptor, host_step; 3: buffers, transfer_register */
 #ifndef MARE_API_MINIMUM
 #define MARE_API_MINIMUM MARE_API_VERSION
@@ -61,7 +62,7 @@ struct mare_transfer;
 typedef struct mare_api {
   unsigned version;                        /* MARE_API_VERSION of the mare that runs */
   size_t size;                             /* of its table */
-  const char *release;                     /* "0.1.0" */
+  const char *release;                     /* the MARE_RELEASE of the mare that runs */
 
   /* ---- hosts: states that mare did not make ---- */
   /* As require "mare", without a path: pushes the module. LUA_OK, or a status and an error message is pushed. */

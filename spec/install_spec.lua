@@ -38,6 +38,12 @@ describe("make install", function()
       local path = { env = { LUA_CPATH = prefix .. "/lib/lua/5.4/?.so;;", LUA_PATH = false } }
       assert.equal("42\n", succeeds({ "lua5.4", "-e", "print(select(2, require 'mare'.process.spawn(function() return 42 end):wait()))" }, path))
       assert.matches("---@meta", succeeds { "cat", prefix .. "/share/mare/types/mare/init.d.lua" })
+      assert.matches("---@meta", succeeds { "cat", prefix .. "/share/mare/luals/mare/library/mare/init.d.lua" })
+      assert.matches("^%.TH MARE%-RUN 1 ", succeeds { "cat", prefix .. "/share/man/man1/mare-run.1" })
+      for _, file in ipairs { "bash-completion/completions/mare", "zsh/site-functions/_mare", "fish/vendor_completions.d/mare.fish" } do
+        succeeds { "test", "-s", prefix .. "/share/" .. file }
+      end
+      assert.matches('"name": "mare"', succeeds { "cat", prefix .. "/share/mare/luals/mare/config.json" })
       assert.truthy(said:find('export PATH="' .. prefix .. "/bin:", 1, true))
       assert.truthy(said:find('export LUA_CPATH="' .. prefix .. "/lib/lua/5.4/?.so;;", 1, true))
       assert.truthy(said:find('export LUA_PATH="' .. prefix .. "/share/lua/5.4/?.lua;;", 1, true))
@@ -46,7 +52,7 @@ describe("make install", function()
       assert.equal("OiL 0.6\n", succeeds({ "lua5.4", "-e", "print(require 'oil'.VERSION)" }, path))
       assert.truthy(said:find(prefix .. "/share/mare/types", 1, true))
       succeeds({ "tools/install", "--undo", prefix }, { dir = root })
-      assert.equal("", succeeds { "find", prefix, "-type", "f" })
+      assert.equal("", succeeds { "find", prefix, "!", "-type", "d" })
       local again = proc.run({ "tools/install", "--undo", prefix }, { dir = root })
       assert.equal(1, again.code)
       assert.matches("mare is not in", again.err)
@@ -117,19 +123,42 @@ describe("another Lua", function()
 end)
 
 describe("the rock", function()
-  it("has the module, the program, the header, the types and the docs", function()
+  -- A repository of its own, with what lies here, and the tag of its version.
+  local function tagged(folder)
+    succeeds("git -C '" .. root .. "' ls-files -z | (cd '" .. root .. "' && xargs -0 cp -P --parents -t " .. folder .. ")", { timeout = 60 })
+    local version = succeeds({ "tools/version" }, { dir = folder }):match("%S+")
+    local as = { "git", "-c", "user.name=a", "-c", "user.email=a@localhost", "-C", folder }
+    for _, command in ipairs { { "init", "-q" }, { "add", "-A" }, { "commit", "-q", "-m", "all" }, { "tag", "v" .. version }, { "tag", "v0.0.1" } } do
+      succeeds({ table.unpack(table.move(command, 1, #command, #as + 1, table.move(as, 1, #as, 1, {}))) }, { timeout = 60 })
+    end
+    return version
+  end
+  local function luarocks(tree, ...) return { "luarocks", "--lua-version", "5.4", "--tree", tree, ... } end
+  local function works(tree)
+    assert.equal("2\n", succeeds { tree .. "/bin/mare", "-e", "print(1 + 1)" })
+    assert.equal("table\n", succeeds({ "lua5.4", "-e", "print(type(require 'mare'))" },
+      { env = { LUA_CPATH = tree .. "/lib/lua/5.4/?.so", LUA_PATH = false } }))
+  end
+
+  it("of a tag installs the module, the program, the header, the types and the docs; so does what is packed of that", function()
     in_folder(function(folder)
-      -- a copy: the build folder of a rock is inside the sources
-      succeeds("git -C '" .. root .. "' ls-files -z | (cd '" .. root .. "' && xargs -0 cp --parents -t " .. folder .. ")", { timeout = 60 })
-      local tree = folder .. "/tree"
-      succeeds({ "luarocks", "--lua-version", "5.4", "--tree", tree, "make" }, { dir = folder, timeout = 1000 })
-      assert.equal("2\n", succeeds { tree .. "/bin/mare", "-e", "print(1 + 1)" })
-      assert.equal("table\n", succeeds({ "lua5.4", "-e", "print(type(require 'mare'))" },
-        { env = { LUA_CPATH = tree .. "/lib/lua/5.4/?.so", LUA_PATH = false } }))
-      local rock = succeeds({ "luarocks", "--lua-version", "5.4", "--tree", tree, "show", "--rock-dir", "mare" }):match("%S+")
+      local source, tree, other = folder .. "/source", folder .. "/tree", folder .. "/other"
+      succeeds { "mkdir", source }
+      local version = tagged(source)
+      local rock = "mare-" .. version .. "-1"
+      local refused = proc.run({ "tools/rock", "v0.0.1" }, { dir = source })
+      assert.same({ 1, "the tag v0.0.1 is at version '" .. version .. "' (include/mare.h)\n" }, { refused.code, refused.err })
+      assert.matches(rock:gsub("%p", "%%%0"), succeeds({ "tools/rock", "v" .. version }, { dir = source, timeout = 60 }))
+      succeeds(luarocks(tree, "install", source .. "/" .. rock .. ".src.rock"), { dir = folder, timeout = 1000 })
+      works(tree)
+      assert.equal(version .. "-1\n", succeeds(luarocks(tree, "show", "--mversion", "mare")))
+      local where = succeeds(luarocks(tree, "show", "--rock-dir", "mare")):match("%S+")
       for _, file in ipairs { "include/mare.h", "types/mare/init.d.lua", "docs/tutorial.md", "examples/search.lua" } do
-        succeeds { "test", "-s", rock .. "/" .. file }
+        succeeds { "test", "-s", where .. "/" .. file }
       end
+      succeeds(luarocks(tree, "pack", "mare"), { dir = folder, timeout = 60 })     -- with what was compiled, for machines of one kind
+      succeeds(luarocks(other, "install", succeeds("ls " .. folder .. "/*.rock"):match("%S+")), { dir = folder, timeout = 60 })
+      works(other)
     end)
   end)
 end)

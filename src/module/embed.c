@@ -232,7 +232,7 @@ static int workers_set(int n) { return mr_forked() ? MR_EFORK : mr_workers_set(n
 static const mare_api api = {
   .version = MARE_API_VERSION,
   .size = sizeof(mare_api),
-  .release = MARE_VERSION,
+  .release = MARE_RELEASE,
   .host_open = host_open,
   .host_join = host_join,
   .process_spawn = process_spawn,

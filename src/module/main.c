@@ -207,7 +207,7 @@ static int l_options(lua_State *L) {
   luaL_requiref(L, "mare.near", luaopen_mare_near, 0);
   if (load_embedded(L, "mare.cli.options") != LUA_OK) return lua_error(L);
   push_arguments(L, argc, argv);
-  lua_pushliteral(L, "mare " MARE_VERSION);
+  lua_pushliteral(L, "mare " MARE_RELEASE);
   lua_pushliteral(L, LUA_COPYRIGHT);
   lua_pushboolean(L, port_file_is_terminal(stdin));
   lua_call(L, 4, 1);

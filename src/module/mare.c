@@ -215,7 +215,7 @@ int luaopen_mare(lua_State *L) {
   lua_setfield(L, -2, "__index");
   lua_setmetatable(L, -2);
   mr_set_functions(L, functions);
-  lua_pushliteral(L, MARE_VERSION);
+  lua_pushliteral(L, MARE_RELEASE);
   lua_setfield(L, -2, "version");
   open_part(L, "process", luaopen_mare_process);
   open_part(L, "channel", luaopen_mare_channel);

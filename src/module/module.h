@@ -3,13 +3,10 @@
 #define MR_MODULE_H
 
 #include "lua/compat.h"
+#include "mare.h"
 #include "process/process.h"
 #include "process/await.h"
 #include "state/state.h"
-
-#ifndef MARE_VERSION
-#define MARE_VERSION "0.1.0"
-#endif
 
 #if defined(__GNUC__)
 #define MR_EXPORT __attribute__((visibility("default")))

@@ -39,7 +39,7 @@ static int l_program(lua_State *L) {
   size_t n = port_command_of(0, command, sizeof command);
   port_self_get(&self);
   lua_newtable(L);
-  set_string(L, "mare", MARE_VERSION);
+  set_string(L, "mare", MARE_RELEASE);
   set_integer(L, "pid", (uint64_t)port_self_pid());
   set_number(L, "started", self.started);
   lua_pushlstring(L, command, n);

@@ -12,11 +12,11 @@ usage: mare idl check [options] FILE...        is it correct? Errors are written
        mare idl from [options] REFERENCE       prints the IDL of a running object, see mare idl from --help
 
 Options are:
-  -I DIR         looks for included files there, too
-  -D NAME[=TEXT] defines a macro, as 1 or as TEXT
-  -a, --all      show: also what is defined in included files
-  --json         prints one JSON object for each file
-  --help         shows this
+  -I DIR           looks for included files there, too
+  -D NAME[=TEXT]   defines a macro, as 1 or as TEXT
+  -a, --all        show: also what is defined in included files
+  --json           prints one JSON object for each file
+  --help           shows this
 
 Each file is read for itself. Exit codes: 0, 1 if a file has errors, 2 for a mistake on the command line.
 ]==]

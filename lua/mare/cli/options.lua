@@ -1,6 +1,6 @@
 -- options: reads the command line into a plan; runs before anything else and starts nothing.
 --
---   plan = options(argv, "mare 0.1.0", Lua's copyright line, is stdin a terminal?)
+--   plan = options(argv, "mare 0.2.0", Lua's copyright line, is stdin a terminal?)
 --
 -- The plan holds only strings, booleans and numbers, because it is sent to the main process:
 --   exit, out, err   the program ends here, having written these
@@ -23,7 +23,7 @@ local usage = {}
 usage.mare = [==[
   mare run search.lua pattern file      runs a script, its processes on all CPUs
 
-usage: mare run [-w N] script.lua [args]     see mare run --help
+usage: mare run [-w N] script.lua [args]     runs a script, see mare run --help
        mare top [PID]                        what a running program does, see mare top --help
        mare explore [options] test.lua       searches for a schedule that fails, see mare explore --help
        mare call REFERENCE OPERATION...      calls a CORBA object, see mare call --help
@@ -34,8 +34,9 @@ usage: mare run [-w N] script.lua [args]     see mare run --help
        mare names [ls|resolve|bind...]       a naming service, and looking into one, see mare names --help
        mare events [ls|push|listen...]       event channels, and publishing and listening, see mare events --help
        mare profile show FILE                where a program's time or memory went, see mare profile --help
-       mare trace FILE.rings|PID [-o FILE]   what a traced program has left, or has so far
+       mare trace FILE.rings|PID [-o FILE]   what a traced program has left, or has so far, see mare trace --help
        mare lab COMMAND [args]               the memory laboratory, see mare lab --help
+       mare completion bash|zsh|fish         what a shell needs to complete these, see mare completion --help
        mare help [COMMAND], mare version
        mare [options] [script.lua [args]]    as lua does
 
@@ -109,9 +110,10 @@ Exit codes: 0 if no run failed, 1 if one did, 2 for a mistake on the command lin
 ]==]
 
 -- Subcommands that are modules: mare.cli.<name> gives a function that takes the arguments and returns the exit code.
-local commands = { call = true, idl = true, ir = true, ior = true, names = true, events = true, top = true, profile = true, trace = true }
+local commands = { call = true, idl = true, ir = true, ior = true, names = true, events = true, top = true, profile = true, trace = true,
+  completion = true }
 
-local words = { "run", "explore", "call", "idl", "ir", "ior", "names", "events", "lab", "top", "profile", "trace", "help", "version" }
+local words = { "run", "explore", "call", "idl", "ir", "ior", "names", "events", "lab", "top", "profile", "trace", "completion", "help", "version" }
 local long = { "--help", "--version", "--strict", "--observe", "--metrics", "--workers", "--execute", "--interactive", "--require", "--warnings",
   "--profile", "--profile-rate", "--heap-profile", "--heap-profile-rate", "--trace", "--trace-size",
   "--seed", "--runs", "--timeout", "--jobs", "--json" }
