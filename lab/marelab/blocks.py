@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from marelab import disturbed, env, flaky, measure, progress, recommend, responses
+from marelab import disturbed, env, flaky, measure, progress, quick, recommend, responses
 from marelab.allocators import Allocator
 from marelab.errors import LabError
 from marelab.rows import Rows
@@ -31,6 +31,7 @@ class Plan:
     blocks: int  # always made, beside the warm-up
     budget: float  # seconds for further ones
     present: str | None = None  # what the program uses today
+    limit: quick.Limit | None = None  # of all of it; then nothing is left out as a warm-up
     others: dict[str, measure.Target] = field(default_factory=dict)  # treatments that run something else than `target`
 
     def goal(self, name: str) -> measure.Target:
@@ -126,8 +127,9 @@ def make(plan: Plan, usable: dict[str, Allocator], rows: Rows, out: dict[str, st
     start, column = time.monotonic(), responses.COLUMNS[plan.response]
     last = max((int(r["block"]) for r in rows.kept), default=0)
     there, watch = len(table(rows.kept, list(usable), column)), disturbed.Watch(rows.kept)
-    with progress.bar((max(plan.blocks - there, 0) + 1) * len(usable), "measuring") as bar:
-        for made, block in enumerate(itertools.chain([0], itertools.count(last + 1)), 1):
+    warm_up = [] if plan.limit else [0]
+    with progress.bar((max(plan.blocks - there, 0) + len(warm_up)) * len(usable), "measuring") as bar:
+        for made, block in enumerate(itertools.chain(warm_up, itertools.count(last + 1)), 1):
             try:
                 kind(block, plan, usable, rows, out, watch, bar).make()
             except KeyboardInterrupt:
@@ -146,12 +148,14 @@ def make(plan: Plan, usable: dict[str, Allocator], rows: Rows, out: dict[str, st
 
 def enough(plan: Plan, values: np.ndarray, names: list[str], spent: float, made: int) -> str | None:
     """Why to stop; None: go on."""
+    if plan.limit and len(values) >= LEAST and plan.limit.over(len(values), spent / made):
+        return "the two minutes of --quick were used up"
     if len(values) < plan.blocks:
         return None
     if recommend.standing(plan.response, names, values, plan.margin).widest() <= plan.margin / 2:
         return f"the widest interval is within ±{plan.margin * 50:.1f} %"
     if len(values) >= MAX_BLOCKS:
         return f"{MAX_BLOCKS} blocks were made"
-    if spent + spent / made > max(plan.budget, 0.0):
+    if not plan.limit and spent + spent / made > max(plan.budget, 0.0):
         return "the time for it was used up" if plan.budget else "no further ones were asked for"
     return None

@@ -21,8 +21,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from marelab import (allocators, answer, apply, blocks, env, explain, flaky, knobs, measure, native, output, progress, proof, recommend, report,
-                     responses, service, share, target)
+from marelab import (allocators, answer, apply, blocks, env, explain, flaky, knobs, measure, native, output, progress, proof, quick, recommend,
+                     report, responses, service, share, target)
 from marelab.allocators import Allocator
 from marelab.blocks import Plan
 from marelab.errors import LabError
@@ -53,7 +53,7 @@ ENDS = "choose needs a program that ends by itself, within seconds; a service is
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--quick", action="store_true", help=f"no more blocks than must be, {recommend.LEAST} or those of --blocks; and a short trace")
+    parser.add_argument("--quick", action="store_true", help=f"no more blocks than must be, {recommend.LEAST} or those of --blocks; and a short trace. Of a service: two minutes in all")
     parser.add_argument("--blocks", type=int, metavar="N", help=f"at least N blocks (default, and least: {recommend.LEAST})")
     parser.add_argument("--budget", type=float, default=120, metavar="S",
                         help="after these blocks, go on for up to S seconds in all while intervals are wide")
@@ -73,7 +73,7 @@ def add_run_arguments(parser) -> None:
     parser.add_argument("--load", metavar="CMD", help="the load: wrk, ab, oha, redis-benchmark, memtier_benchmark, pgbench, mysqlslap; others with --read")
     parser.add_argument("--read", action="append", default=[], metavar="KEY=REGEX", help="reads rps, p50, p99 or p999 (in ms) from the load's output")
     parser.add_argument("--stop", metavar="CMD", help="ends the service (default: SIGTERM)")
-    parser.add_argument("--idle", type=float, default=1.0, metavar="S", help="seconds after the load, for the memory that stays (default: 1)")
+    parser.add_argument("--idle", type=float, metavar="S", help="seconds after the load, for the memory that stays (default: 1)")
     parser.add_argument("--margin", type=float, default=5, metavar="PERCENT", help="differences up to this don't matter (default: 5)")
     parser.add_argument("--seed", type=int, help="of the order of runs (default: from the clock; it is written down)")
     parser.add_argument("--stdin", metavar="FILE", help="the program's standard input (default: empty)")
@@ -93,7 +93,9 @@ def plan_from(args) -> Plan:
     number = args.blocks or recommend.LEAST
     if number < recommend.LEAST:
         raise LabError(f"--blocks: at least {recommend.LEAST} are needed for a verdict")
-    return plan_of(args, number, 0.0 if args.quick else args.budget)
+    plan = plan_of(args, number, 0.0 if args.quick else args.budget)
+    plan.limit = quick.limit_of(args)
+    return plan
 
 
 def plan_of(args, number: int, budget: float) -> Plan:
@@ -265,6 +267,8 @@ def command_line(args, seed: int) -> str:
 
 def explained(args, plan: Plan, used: list[Allocator], place: Path, result: dict) -> dict | None:
     """What the program allocates, from a trace: explains the result, never changes it."""
+    if plan.limit and not plan.limit.may_trace():
+        return {"problem": "Not explained: the two minutes of --quick were used up"}
     try:
         return explain.explain(plan.target, used, place, result, quick=args.quick)
     except KeyboardInterrupt:  # who asks for the end wants the result, not nothing
@@ -280,8 +284,14 @@ def explained(args, plan: Plan, used: list[Allocator], place: Path, result: dict
 def measured(args, plan: Plan, place: Path, rows: Rows) -> tuple[dict, list[Allocator]]:
     """The result without its explanation, and the allocators that it is about."""
     usable, present, proofs, out = treatments(args, plan.target)
+    if plan.limit:
+        usable = quick.finalists(plan.limit, plan.response, usable, present.name, proofs, out, place / "begun.json")
     begin(place, plan, usable, args.seed)
-    return judged(plan, usable, present, proofs, out, rows, command_line(args, plan.seed), 3 if args.quick else 10)
+    seconds = 0.1 if plan.limit else 3 if args.quick else 10  # 0.1: a single run
+    result, used = judged(plan, usable, present, proofs, out, rows, command_line(args, plan.seed), seconds)
+    if plan.limit:
+        quick.temper(plan.limit, result, answer.pace(rows.kept, len(used)), service.IDLE - plan.target.idle)
+    return result, used
 
 
 def judged(plan: Plan, usable: list[Allocator], present: Allocator, proofs: dict[str, proof.Proof], out: dict[str, str], rows: Rows, command: str,

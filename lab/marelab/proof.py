@@ -43,6 +43,7 @@ class Proof:
     without: Counter = field(default_factory=Counter)  # programs that ran without the allocator's object
     problem: str | None = None  # the program itself failed under it
     settings: str = ""  # of its knobs, as it says itself
+    outcome: measure.Outcome | None = None  # of the run in which it was proved
 
     @property
     def serves(self) -> bool:
@@ -194,7 +195,7 @@ def prove(allocator: Allocator, goal: measure.Target, usual: float | None = None
             outcome = measure.once(patient(goal, usual), allocator, debug, wrap)
         if reader.full:
             raise LabError(f"the loader's reports need more than {SPACE >> 20} MB in {folder}: prove it on a shorter run of the program", code=1)
-        proof.problem = outcome.problem(goal.good)
+        proof.problem, proof.outcome = outcome.problem(goal.good), outcome
         if proof.problem:
             proof.problem += outcome.last_words()
         if data and os.path.exists(data):

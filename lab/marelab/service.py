@@ -15,13 +15,14 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from marelab import loads, measure
+from marelab import loads, measure, quick
 from marelab.allocators import Allocator
 from marelab.beside import Beside
 from marelab.errors import LabError
 
 EVERY = 0.1  # seconds between two looks at memory
 PATIENCE = 10.0  # seconds that it may take to end
+IDLE = 1.0  # seconds after the load, where nothing else is said
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -42,6 +43,7 @@ class Run(measure.Outcome):
     said: loads.Said | None = None
     cpu_before: float = 0.0  # of the service, until the load
     idle_kib: int = 0
+    whole_s: float = 0.0  # with its start and its end
     failure: str | None = None
     memory: list[tuple[float, int]] = field(default_factory=list)  # seconds since the start, KiB
 
@@ -136,7 +138,7 @@ def once(goal: Service, allocator: Allocator, extra: dict[str, str] | None = Non
             kill(process)
         errors.seek(0)
         run.stderr, run.steal_ticks = errors.read()[-2000:], measure.steal_ticks() - before
-        run.failure = run.failure or ended
+        run.failure, run.whole_s = run.failure or ended, time.monotonic() - began
         return run
 
 
@@ -231,6 +233,11 @@ def kill(process: subprocess.Popen) -> None:
         time.sleep(0.01)
 
 
+def idle(args) -> float:
+    """Seconds after the load."""
+    return args.idle if args.idle is not None else quick.IDLE if quick.limit_of(args) else IDLE
+
+
 def target_of(args, spare_kib: int) -> Service:
     """From the options of choose."""
     try:
@@ -239,7 +246,7 @@ def target_of(args, spare_kib: int) -> Service:
         raise LabError(f"--serve: {e}") from None
     if not args.load:
         raise LabError("--serve needs --load 'COMMAND', a load generator such as  wrk -d2 --latency http://127.0.0.1:8080/")
-    return Service(argv, timeout=args.timeout, cpus=args.cpus, spare_kib=spare_kib, ready=args.ready, load=args.load, stop=args.stop, idle=args.idle,
+    return Service(argv, timeout=args.timeout, cpus=args.cpus, spare_kib=spare_kib, ready=args.ready, load=args.load, stop=args.stop, idle=idle(args),
                    read=loads.patterns(args.read))
 
 
@@ -247,7 +254,7 @@ def words(args) -> list[str]:
     """Its options, as a command line says them."""
     if not args.serve:
         return []
-    found = ["--serve", args.serve, *(w for p in args.read for w in ("--read", p)), "--idle", f"{args.idle:g}"]
+    found = ["--serve", args.serve, *(w for p in args.read for w in ("--read", p)), *([] if args.idle is None else ["--idle", f"{args.idle:g}"])]
     return found + [w for o, v in (("--ready", args.ready), ("--load", args.load), ("--stop", args.stop)) if v for w in (o, v)]
 
 
