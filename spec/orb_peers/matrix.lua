@@ -24,12 +24,12 @@ local reasons = {
   ["fixed with leading zeros"] = "JacORB and GlassFish write as many digits as the value has, and not those of its type",
   ["any: nested struct"] = "JacORB's compiler leaves the bound of an inner sequence out of the TypeCode; GlassFish compares it",
   ["any: union"] = "JacORB's classes fill the labels of the TypeCode in JacORB's own way, which GlassFish doesn't know",
-  ["any: recursive union"] = "the stack of JacORB's classes overflows over the TypeCode",
+  ["any: recursive union"] = "JacORB's classes overflow the stack at the TypeCode",
   ["any: exception"] = "omniORB leaves out the repository id before the members, which the others write",
-  ["any: sequence of structs"] = "omniORB over GIOP 1.1, with itself, too: what does not fit into one fragment ends in MARSHAL",
+  ["any: sequence of structs"] = "omniORB over GIOP 1.1, even with itself: what does not fit into one fragment raises MARSHAL",
   _is_a = "a server of GlassFish's says no to CORBA::Object; mare and omniORB don't ask",
-  ["value of an unknown type"] = "omniORB cuts down no value that it reads, one of its own neither; GlassFish doesn't, and names no base type",
-  ["box as ValueBase"] = "what is boxed has a class of Java or of the IDL in JacORB and GlassFish, and that is no value",
+  ["value of an unknown type"] = "omniORB doesn't truncate values that it reads, not even its own; GlassFish doesn't either, and names no base type",
+  ["box as ValueBase"] = "in JacORB and GlassFish what is boxed has a class of Java or of the IDL, and that is not a value",
   ["box in an any"] = "JacORB and GlassFish send a string in an any as a value of Java's own class; they don't read a box there",
   t_longdouble = "omniORB sends the 16 bytes that x86 keeps of its 80 bits; on the wire a long double is a binary128",
 }
@@ -37,27 +37,28 @@ local reasons = {
 local head = [[
 # Interoperation
 
-What mare does with omniORB 4.2.5 (C++), JacORB 3.9 (Java) and GlassFish's ORB 4.2.5 (Java, the heir of Sun's) over `spec/orb_peers/rich.idl`, an
-interface that uses every type and feature. A column is a client and the server it talks to. Every operation named t_X sends samples of a type
-both ways: the server compares what arrives with its own sample and answers with that, which the client compares, so a mistake that an echo would
-undo is seen. "yes": all of it passed; "no": something did not, the reason is below; "–": there is no such thing on one of the two sides. JacORB's
-IDL compiler takes neither `long double` nor labels beyond the sign of Java's types, and its servers can't forward. The columns without mare show
-what the others do among themselves. JacORB and GlassFish are the big-endian stream. Over TLS, with certificates on both sides, omniORB and JacORB
-pass the same as in the first table (`spec/orb_tls_peers_spec.lua`). With both, servers call back over the connection that the client opened, with TLS
-and without (`spec/orb_bidir_peers_spec.lua`); with omniORB all goes over Unix sockets, too (`spec/orb_unix_spec.lua`).
+What mare does with omniORB 4.2.5 (C++), JacORB 3.9 (Java) and GlassFish's ORB 4.2.5 (Java, the successor of Sun's), tried with
+`spec/orb_peers/rich.idl`, an interface that uses every type and feature. A column is a client and the server to which it talks. Every
+operation named t_X sends samples of a type in both directions: the server compares what arrives with its own sample and answers with that
+sample, which the client compares. So even a mistake that an echo would undo is noticed. "yes": everything passed. "no": something did not;
+the reason is below. "–": one of the two sides doesn't have this. JacORB's IDL compiler accepts neither `long double` nor labels beyond the
+sign of Java's types, and its servers can't forward. The columns without mare show what the others do among themselves. JacORB and GlassFish
+send big-endian data. Over TLS, with certificates on both sides, omniORB and JacORB pass the same as in the first table
+(`spec/orb_tls_peers_spec.lua`). With both, servers call back over the connection that the client opened, with TLS and without
+(`spec/orb_bidir_peers_spec.lua`). With omniORB everything also works over Unix sockets (`spec/orb_unix_spec.lua`).
 
-Of GlassFish's ORB there is no IDL compiler. It runs what JacORB's writes with `-generate_helper deprecated`, and needs a few things said
+There is no IDL compiler for GlassFish's ORB. It runs what JacORB's compiler writes with `-generate_helper deprecated`, and needs a few settings
 (`spec/orb_peers/glassfish`, `pairs.lua`):
 
-- On Java 17 `ORB.init` fails in gmbal, unless a class of our own, `org.glassfish.gmbal.ManagedObjectManagerFactory`, stands before gmbal's.
-- A message of more than 256,000 bytes that comes in one piece closes the connection without a word. The limit is
+- On Java 17 `ORB.init` fails in gmbal, unless a class of our own, `org.glassfish.gmbal.ManagedObjectManagerFactory`, comes before gmbal's.
+- A message of more than 256,000 bytes that comes in one piece closes the connection without any message. The limit is
   `-Dcom.sun.corba.ee.transport.ORBMaximumReadByteBufferSize=BYTES`.
-- A thread of a server whose first text was an empty string can't write a `char` from then on: UNKNOWN minor 2, by chance. The tests begin with
-  another.
-- A value's class is found by its repository id: what has the prefix `mare.test` has to lie in the Java package `mare.test`.
+- If the first text of a server's thread was an empty string, that thread sometimes can't write a `char` from then on: UNKNOWN
+  minor 2. The tests begin with another text.
+- A value's class is found by its repository id: a value with the prefix `mare.test` must be in the Java package `mare.test`.
 - A reference that is passed on is written anew, in the ORB's own byte order. Compare references with `_is_equivalent`, not as strings.
 
-This page is written by `bin/mare run spec/orb_peers/matrix.lua`; `spec/orb_interop_spec.lua` compares it with what passes.
+`bin/mare run spec/orb_peers/matrix.lua` writes this page; `spec/orb_interop_spec.lua` compares it with what passes.
 ]]
 
 local function column_names(number)
