@@ -5,10 +5,11 @@ local mare = require "mare"
 local work, begun = ...
 local PATIENCE <const> = 10
 
--- As calls fail: where the memory was missing is the other side's secret.
+-- As calls fail: NO_MEMORY is a servant's word for it; where the memory was missing for a connection is the other side's secret.
+local of_memory = { ["IDL:omg.org/CORBA/NO_MEMORY:1.0"] = true, ["IDL:omg.org/CORBA/COMM_FAILURE:1.0"] = true }
 local function exception(e)
   if type(e) ~= "table" then error(e, 0) end
-  error((e._repid == "IDL:omg.org/CORBA/COMM_FAILURE:1.0" and "not enough memory: " or "") .. tostring(e), 0)
+  error((of_memory[e._repid] and "not enough memory: " or "") .. tostring(e), 0)
 end
 
 local function attempt(f, ...)

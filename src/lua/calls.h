@@ -48,16 +48,25 @@ static inline int mr_call_moves(lua_State *L, const lua_Debug *ar) {
 }
 
 /*
- * Async-signal-safe, on the thread that runs L. A C function that a Lua function has called runs: 1, the call of the Lua function, and where that goes
- * on: mr_call_line tells the line of the call from it. 0: anything else.
+ * Async-signal-safe, on the thread that runs L. A C function runs, called by a Lua function or by C functions that one has called (a callback in C, the
+ * release of a buffer at the end of string.gsub): 1, the call of that Lua function, and where it goes on: mr_call_line tells the line of the call from it.
+ * 0: anything else.
  */
 static inline int mr_call_in_c(lua_State *L, const void **call, const void **saved) {
   if (!mr_calls) return 0;
   const raw_call *c = (const raw_call *)(const void *)((const raw_state *)L)->call;
-  if (!(c->status & RAW_CALL_C) || !c->previous || !c->previous->previous || (c->previous->status & RAW_CALL_C)) return 0;
-  *call = c->previous;
-  *saved = c->previous->saved;
+  if (!(c->status & RAW_CALL_C)) return 0;
+  do c = c->previous; while (c && (c->status & RAW_CALL_C));   /* the first one of all counts as C's */
+  if (!c) return 0;
+  *call = c;
+  *saved = c->saved;
   return 1;
+}
+
+/* Async-signal-safe likewise. L runs the Lua function of a call that mr_call_in_c gave, right after that C function, or in a hook before what follows. */
+static inline int mr_call_is_after(lua_State *L, const void *call, const void *saved) {
+  const raw_call *c = (const raw_call *)(const void *)((const raw_state *)L)->call;
+  return c == call && (c->saved == saved || c->saved == (const void *)((const uint32_t *)saved + 1));   /* an instruction has 32 bits */
 }
 
 /* The line at which ar's function was when it would have gone on at `saved`. Needs mr_calls. */

@@ -495,6 +495,7 @@ const char *mr_status_with(const mr_proc *p, int state) {
   }
   switch (atomic_load(&p->main.fiber.state)) {
     case FIBER_RUNNING: return "running";
+    case FIBER_PARKING: return p->kind == PROC_HOST ? "waiting" : "running";   /* it may not be in the queue of what it waits for yet; a host stays PARKING */
     case FIBER_READY: return "ready";
     default: return "waiting";
   }

@@ -159,12 +159,18 @@ uint32_t mr_profile_stack(mr_stacks *s, const mr_proc *p, mr_fiber *f, lua_State
 
 /* ---- CPU time ---- */
 
+/*
+ * In the signal's handler. What an earlier one has seen stands for as long as the hook has not read it: another signal may come in between, when the C
+ * function has just returned.
+ */
 void mr_profile_kicked(lua_State *L) {
   const void *call, *saved;
   mr_own *o = mr_kit_of(mr_this_thread)->own;
   if (!o) return;
+  int in_c = mr_call_in_c(L, &call, &saved);
+  if (!in_c && o->in_c.L == L && mr_call_is_after(L, o->in_c.call, o->in_c.saved)) return;
   o->in_c.L = NULL;
-  if (!mr_call_in_c(L, &call, &saved)) return;
+  if (!in_c) return;
   o->in_c.call = call;
   o->in_c.saved = saved;
   o->in_c.L = L;

@@ -65,12 +65,10 @@ void mr_worker_check(const mr_worker *w, const mr_thread *t) {
   mr_assert(t == mr_this_thread && t->worker == w && mr_worker_thread(w) == t && !atomic_load(&t->runs));
 }
 
-/* While all stops, spares leave without a word, and the list names records that are free again: see stop.c. */
 void mr_idle_check(void) {
   const mr_runtime *r = &mr_rt;
   unsigned idle = 0, spare = 0;
   mr_assert_locked(&r->ilock);
-  if (atomic_load(&r->stopping)) return;
   for (const mr_thread *t = r->idle; t; t = t->next, idle++) mr_assert(t->listed == LIST_IDLE);
   for (const mr_thread *t = r->spare; t; t = t->next, spare++) mr_assert(t->listed == LIST_SPARE);
   mr_assert(idle == atomic_load(&r->nidle) && spare == r->nspare);

@@ -67,7 +67,7 @@ void mr_run_stop(void) {
 
 /* ---- what was left behind ---- */
 
-/* No thread is there that could be in one; they may still name records that are free again. */
+/* No thread is there that could be in one. */
 static void empty_lists(void) {
   mr_runtime *r = &mr_rt;
   port_acquire(&r->ilock);

@@ -51,6 +51,21 @@ mr_thread *mr_thread_new(void) {
   return t;
 }
 
+/*
+ * (idle lock) The list of spares goes by `next`, as that of free records does: who leaves while all stops must not stay in it. The end of the scheduler
+ * may have emptied it already (stop.c).
+ */
+static void unlist_spare(mr_thread *t) {
+  mr_runtime *r = &mr_rt;
+  mr_thread **p = &r->spare;
+  if (t->listed != LIST_SPARE) return;
+  t->listed = LIST_NONE;
+  while (*p && *p != t) p = &(*p)->next;
+  if (!*p) return;
+  *p = t->next;
+  r->nspare--;
+}
+
 void mr_thread_free(mr_thread *t) {
   mr_runtime *r = &mr_rt;
   if (t == mr_this_thread) {
@@ -62,6 +77,7 @@ void mr_thread_free(mr_thread *t) {
   }
   port_acquire(&r->ilock);
   atomic_store_explicit(&t->current, NULL, memory_order_relaxed);
+  unlist_spare(t);
   t->next = retired;
   retired = t;
   port_unlock(&r->ilock);
@@ -130,10 +146,11 @@ mr_thread *mr_spare_get(void) {
   return t ? t : thread_start(NULL);
 }
 
+/* A thread that was kept in reserve may have ended meanwhile, when all stops: its record is free, and in another list. */
 void mr_spare_put(mr_thread *t) {
   mr_runtime *r = &mr_rt;
   port_acquire(&r->ilock);
-  if (t->listed == LIST_NONE) {
+  if (t->listed == LIST_NONE && atomic_load(&t->lives)) {
     t->listed = LIST_SPARE;
     t->next = r->spare;
     r->spare = t;
