@@ -238,7 +238,7 @@ static long match_frame(mr_conn *c, const char *p, size_t len, size_t *give) {
   const char *why;
   if (!c->want.n) {
     int64_t n = c->want.framing->length(p, len, &why);
-    if (n <= 0) return (long)n;
+    if (n <= 0) return n < 0 || len >= c->want.limit ? -1 : 0;   /* so long, and its length is not known yet: it is longer than the limit */
     if ((uint64_t)n > c->want.limit || (uint64_t)n > c->want.room) return -1;
     c->want.n = (size_t)n;
   }

@@ -1,0 +1,144 @@
+--[[
+mare.http: a server for HTTP/1.1. Several processes accept from one listener; each serves its connections in fibers (mare.http.worker). What a handler
+gets is in mare.http.request, what is read and written below it in src/module/http.c.
+
+A server is a plain table { listener =, workers =, plan = } of the process that started it.
+]]
+local core = require "mare.http.core"
+local mare = require "mare"
+local errors = require "mare.error"
+local request = require "mare.control.request"
+local process, channel = mare.process, mare.channel
+
+local http = {}
+
+local Server = {}
+Server.__index = Server
+Server.__name = "http server"
+Server.__stays = "a server of mare.http cannot be sent: it belongs to the process that started it"
+
+-- What a stranger may take. Seconds: `idle` between two requests, `head` for a head once it has begun, `body` for a whole body or a piece of a
+-- streamed
+-- one, `write` until a peer takes what is written, `drain` for one that is refused to read why, `grace` for requests when the server stops.
+local LIMITS = { head_bytes = 16384, fields = 100, body_bytes = 1 << 20, connections = 10000,
+                 idle = 60, head = 10, body = 60, write = 60, drain = 2, grace = 10 }
+
+local function whole(n) if math.type(n) ~= "integer" or n < 1 then return "a whole number from 1 on" end end
+local function most(n) if type(n) ~= "number" or n ~= n or n < 0 then return "a number, at least 0" end end
+local function head(n) if math.type(n) ~= "integer" or n < 64 or n > 1 << 20 then return "a whole number from 64 to 1048576" end end
+local CHECKS = { head_bytes = head, fields = whole, connections = whole }
+for name in pairs(LIMITS) do CHECKS[name] = CHECKS[name] or most end
+
+local function limits_of(given)
+  request.check(given or {}, CHECKS, "http.serve: limits")
+  local limits = {}
+  for name, usual in pairs(LIMITS) do limits[name] = given and given[name] or usual end
+  return limits
+end
+
+local OPTIONS = { workers = whole, start = "function", limits = "table", tls = function() end, log = "function", report = "function",
+  memory = function() end, backlog = whole,
+                  name = "string" }
+
+-- A process that serves; it has begun, or it raises.
+local function worker(self)
+  local plan, ready = self.plan, channel.new(1)
+  local handle = request.pass("^argument%[2%]%.", "", pcall(process.spawn, {
+    main = 'require "mare.http.worker"(...)', args = { self.listener, plan, ready }, name = plan.name, owned = true, memory = plan.memory }))
+  local which, _, err = mare.select { ready, handle }
+  if which == 2 then error(err, 0) end
+  return handle
+end
+
+--- Serves there until it is stopped. The handler is a function of a request, or the name of a module that is one; every process has its own copy.
+function http.serve(where, handler, options)
+  if type(handler) == "table" and not options then handler, options = nil, handler end
+  options = options or {}
+  request.check(options, OPTIONS, "http.serve")
+  local start = options.start
+  if (handler == nil) == (start == nil) then request.fail "http.serve: a handler is needed, or option 'start', which gives one" end
+  if handler ~= nil and type(handler) ~= "function" and type(handler) ~= "string" then
+    request.fail("http.serve: a handler is a function or the name of a module, got %s", type(handler))
+  end
+  local limits = limits_of(options.limits)
+  local listener, err, code
+  if options.tls then
+    local tls = require "mare.tls"
+    local context = options.tls
+    if type(context) == "table" then context, err, code = tls.context(context) end
+    if not context then return nil, err, code end
+    listener, err, code = tls.listen(where, { context = context, backlog = options.backlog })
+  else
+    listener, err, code = mare.net.listen(where, { backlog = options.backlog })
+  end
+  if not listener then return nil, err, code end
+  local plan = { handler = handler, start = start, limits = limits, tls = options.tls and true, log = options.log, report = options.report,
+    memory = options.memory,
+                 name = options.name or "http" }
+  local self = setmetatable({ listener = listener, plan = plan, workers = {} }, Server)
+  local unfinished <close> = setmetatable({}, { __close = function(u) if not u.done then self:stop() end end })
+  for i = 1, options.workers or process.workers() do self.workers[i] = worker(self) end
+  unfinished.done = true
+  return self
+end
+
+--- Where it listens.
+function Server:address() return self.listener:address() end
+
+-- Waits until all have ended. One that fails while the server is open gets a successor.
+function Server:wait()
+  while #self.workers > 0 do
+    local i, ok, err = mare.select(self.workers)
+    if ok or self.listener:closed() then
+      table.remove(self.workers, i)
+    else
+      io.stderr:write("mare.http: a process of the server has ended, another one takes its place: ", tostring(err), "\n")
+      mare.sleep(0.1)
+      self.workers[i] = worker(self)
+    end
+  end
+  return true
+end
+
+--- Accepts nothing more, finishes what was asked, and waits for that: at most the limit `grace`.
+function Server:stop()
+  self.listener:close()
+  return self:wait()
+end
+
+--- Serves until the program gets TERM or INT, then stops. A second signal ends the program at once.
+function Server:run()
+  local signal = require "mare.signal"
+  local term, int = assert(signal.on "TERM"), assert(signal.on "INT")
+  local waiting = mare.fiber.spawn(self.wait, self)
+  local which, ok, err = mare.select { term, int, waiting }
+  term:close()
+  int:close()
+  self.listener:close()
+  if which ~= 3 then ok, err = waiting:wait() end
+  if not ok then error(err, 0) end
+  return true
+end
+
+--- Ends the request with this status: raises an error of kind "http".
+function http.fail(status, message, fields)
+  error(errors.new { kind = "http", status = status, message = message or core.phrase(status), fields = fields }, 0)
+end
+
+--- "a=1&b=%20" -> { a = "1", b = " " }; of a name that is there more than once the first.
+http.form = require "mare.http.request".form
+http.decode = core.decode
+http.date = core.date
+
+-- An access log: a line for each request, as many servers write it, and the seconds it took.
+function http.log(stream)
+  return function(req, status, bytes, seconds)
+    local line = ('%s - - [%s] "%s %s HTTP/%s" %d %d %.6f\n'):format(tostring(req.peer), os.date("!%d/%b/%Y:%H:%M:%S +0000"), req.method, req.target,
+      req.version, status, bytes, seconds)
+    local file = stream or io.stdout
+    file:write(line)
+    file:flush()
+  end
+end
+
+return require "mare.near".guard(http)

@@ -1,0 +1,131 @@
+---@meta mare.http
+-- luacheck: ignore 212 241
+
+---A server for HTTP/1.1.
+---@class mare.httplib
+local http = {}
+
+---What a client may take; see docs/http.md.
+---@class mare.http.limits
+---@field head_bytes? integer 16384
+---@field fields? integer 100
+---@field body_bytes? number 1048576
+---@field connections? integer 10000 in each process
+---@field idle? number 60 seconds
+---@field head? number 10 seconds
+---@field body? number 60 seconds
+---@field write? number 60 seconds
+---@field drain? number 2 seconds
+---@field grace? number 10 seconds
+
+---@alias mare.http.fields table<string, string|number|(string|number)[]>
+---@alias mare.http.body string|mare.buffer|fun(): (string|mare.buffer)?
+---@alias mare.http.handler fun(request: mare.http.request): (integer|mare.http.body)?, (mare.http.body|mare.http.fields)?, mare.http.fields?
+
+---@class mare.http.options
+---@field workers? integer processes; `process.workers()`
+---@field start? fun(): mare.http.handler called in each process
+---@field tls? table|userdata a context of mare.tls, or its options
+---@field limits? mare.http.limits
+---@field log? fun(request: mare.http.request, status: integer, bytes: integer, seconds: number)
+---@field report? fun(text: string) when a handler fails
+---@field memory? number|mare.budget of each process
+---@field name? string
+---@field backlog? integer
+
+---Serves there until it is stopped. Raises what goes wrong at the start of a process.
+---@param where integer|string|table as for net.listen
+---@param handler mare.http.handler|string|mare.http.options a function, the name of a module that returns one, or options with `start`
+---@param options? mare.http.options
+---@return mare.http.server? server
+---@return string? message
+---@return string? code
+function http.serve(where, handler, options) end
+
+---Ends the request with this status.
+---@param status integer
+---@param message? string the body of the answer
+---@param fields? mare.http.fields
+function http.fail(status, message, fields) end
+
+---Reads "a=1&b=%20".
+---@param text string
+---@return table<string, string>
+---@nodiscard
+function http.form(text) end
+
+---Undoes %XX.
+---@param text string
+---@param plus? boolean a plus sign is a space
+---@return string
+---@nodiscard
+function http.decode(text, plus) end
+
+---As fields of HTTP have dates.
+---@param seconds integer since 1970
+---@return string
+---@nodiscard
+function http.date(seconds) end
+
+---An access log, for the option `log`.
+---@param file? file* stdout by default
+---@return fun(request: mare.http.request, status: integer, bytes: integer, seconds: number)
+---@nodiscard
+function http.log(file) end
+
+---@class mare.http.server
+local server = {}
+
+---@return string host
+---@return integer port
+function server:address() end
+
+---Serves until TERM or INT, then stops.
+---@return true
+function server:run() end
+
+---Accepts nothing more and waits until the requests that have begun are finished.
+---@return true
+function server:stop() end
+
+---Waits until it was stopped.
+---@return true
+function server:wait() end
+
+---@class mare.http.request
+---@field method string
+---@field target string as it came
+---@field path string decoded
+---@field raw_path string
+---@field query table<string, string>
+---@field headers table<string, string> names in lower case
+---@field version "1.1"|"1.0"
+---@field peer string
+---@field connection mare.connection
+local request = {}
+
+---The whole body.
+---@param most? integer bytes
+---@return string
+function request:body(most) end
+
+---The next piece of the body; nil at its end.
+---@param most? integer bytes
+---@return string?
+function request:read(most) end
+
+---for piece in request:pieces() do
+---@return fun(): string?
+function request:pieces() end
+
+---Sends the head of an answer whose body comes by `write`.
+---@param status? integer 200
+---@param fields? mare.http.fields
+---@param length? integer bytes that will follow
+---@return mare.http.request
+function request:start(status, fields, length) end
+
+---@param ... string|mare.buffer
+function request:write(...) end
+
+return http
