@@ -14,6 +14,9 @@ from marelab import attach, describe, format, native
 from marelab.errors import LabError
 
 
+CHUNKS = 4096 * ((192 + 1024 * 832 + 65536 * 8 + 4095) // 4096)  # tr_shared.chunk: count, taking, and at 64 the words
+
+
 class Program:
     """cases/orders.c, asleep."""
 
@@ -166,6 +169,33 @@ def test_a_launcher_that_was_killed_leaves_the_program_running_and_the_next_one_
     t = r.stop()
     assert_ordered(t)
     assert total_of(t, 605) == 9000 and total_of(t, 603) == 0
+
+
+def test_the_end_waits_for_a_thread_that_has_taken_a_region_and_not_said_so_yet(tmp_path, program):
+    """Here we are that thread, preempted at the worst place: its words come when the clock stands already."""
+    r = Recording(program.pid, tmp_path / "t")
+    program("main 50 601")
+    with open(mapping(program.pid), "r+b", buffering=0) as f:
+        fd, chunk = f.fileno(), CHUNKS
+        os.pwrite(fd, (1).to_bytes(4, "little"), chunk + 4)
+        r.process.send_signal(signal.SIGINT)
+        wait_until(lambda: recorded_by(program.pid) == 0)
+        count = int.from_bytes(os.pread(fd, 4, chunk), "little")
+        assert r.process.poll() is None and count > 50
+        os.pwrite(fd, (1 << 60 | 977 << 46 | 0x10000 >> 3).to_bytes(8, "little"), chunk + 64 + 8 * count)
+        os.pwrite(fd, (count + 1).to_bytes(4, "little") + bytes(4), chunk)
+    t = r.stop()
+    assert_ordered(t)
+    assert (total_of(t, 977), total_of(t, 601)) == (1, 50)
+
+
+def test_the_end_does_not_wait_for_one_that_is_gone(tmp_path, program):
+    r = Recording(program.pid, tmp_path / "t")
+    program("main 50 601")
+    with open(mapping(program.pid), "r+b", buffering=0) as f:
+        os.pwrite(f.fileno(), (1).to_bytes(4, "little"), CHUNKS + 4)
+    program.process.kill()
+    assert total_of(r.stop(), 601) == 50
 
 
 def test_one_records_at_a_time_and_the_other_is_told(tmp_path, program):

@@ -128,6 +128,7 @@ static void take_chunk(trace *t, uint32_t c, uint64_t owner)
 {
   copy_chunk(t, c, owner);
   if (t->skip) t->skip[c] = 0;
+  atomic_store_explicit(&t->map->chunk[c].taking, 0, memory_order_relaxed);
   atomic_store_explicit(&t->map->chunk[c].count, 0, memory_order_relaxed);
   atomic_store_explicit(&t->map->owner[c], 0, memory_order_release);
 }

@@ -171,6 +171,7 @@ static uint64_t *take_region(tr_writer *w, uint64_t address, uint64_t *at)
   uint64_t owner = atomic_load(entry), sequence, p1, p2;
   do {
     if (owner >> 44 == w->id) return at;
+    atomic_store_explicit(&w->chunk->taking, 1, memory_order_relaxed); /* who sees the region as ours sees this, too */
     sequence = ((owner & MTR_ADDRESS_MASK) + 1) & MTR_ADDRESS_MASK;
     p1 = owner >> 44 ? atomic_load(&tr_streams_->writer[owner >> 44].position) : 0;
   } while (!atomic_compare_exchange_weak(entry, &owner, (uint64_t)w->id << 44 | sequence));
@@ -232,6 +233,7 @@ static void write_group(tr_writer *w, unsigned kind, uint64_t address, unsigned 
   if (tr_map->stack_every) at = sample_stack(w, kind, size, at);
   *at++ = mtr_event(kind, address, label, size < MTR_SIZE_ESCAPE ? size : MTR_SIZE_ESCAPE);
   tr_publish(w, at);
+  atomic_store_explicit(&w->chunk->taking, 0, memory_order_release);
   if (tr_map->stack_every) w->limit = w->cur;
 }
 

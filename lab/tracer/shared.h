@@ -42,8 +42,9 @@ typedef struct tr_process {
 } tr_process;
 
 typedef struct tr_chunk {
-  _Atomic uint32_t count; /* words published */
-  uint32_t pad[15];
+  _Atomic uint32_t count;  /* words published */
+  _Atomic uint32_t taking; /* the writer has taken a region, perhaps, and has not published so */
+  uint32_t pad[14];
   uint64_t words[MTR_CHUNK_WORDS];
 } tr_chunk;
 

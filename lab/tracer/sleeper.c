@@ -19,7 +19,8 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#define SETTLED_NS 20000000 /* a thread in mid-record has ended it by then */
+#define SETTLED_NS 20000000 /* a thread in mid-record has ended it by then, but for one that was preempted */
+#define TAKERS_MS 5000      /* for that one, if it matters; a handler may have left it for good */
 
 static int refuse(const trace *t, const char *why)
 {
@@ -159,7 +160,10 @@ static uint32_t clear_chunks(trace *t)
       least = c + 1;
       continue;
     }
-    if (owner) atomic_store(&t->map->chunk[c].count, 0);
+    if (owner) {
+      atomic_store(&t->map->chunk[c].taking, 0);
+      atomic_store(&t->map->chunk[c].count, 0);
+    }
     atomic_store(&t->map->owner[c], 0);
   }
   return least;
@@ -248,9 +252,32 @@ static void give_pages_back(const trace *t)
   }
 }
 
+static int somebody_takes(const trace *t)
+{
+  for (uint32_t c = 0; c < t->usable; c++) {
+    uint64_t owner = atomic_load(&t->map->owner[c]);
+    if (tr_owner_state(owner) == TR_WRITING && t->of_slot[tr_owner_process(owner) % TR_PROCESSES] && atomic_load(&t->map->chunk[c].taking)) return 1;
+  }
+  return 0;
+}
+
+/*
+ * A thread that was preempted between taking a region and writing that down must write it: who took the region from it waits for its words, and by them for
+ * those of the owners before. Any other event under way may be left out, as nothing that it makes possible is recorded any more.
+ */
+static void wait_for_takers(trace *t)
+{
+  for (int tries = 0; tries < TAKERS_MS && somebody_takes(t); tries++) {
+    struct timespec a_bit = { 0, 1000000 };
+    nanosleep(&a_bit, NULL);
+    see_processes(t); /* it may be gone */
+  }
+}
+
 void give_back(trace *t)
 {
   wait_until_settled();
+  wait_for_takers(t);
   leave_images(t);
   set_usable(t, 0);
   t->map->launcher = 0;
