@@ -129,6 +129,11 @@ def by_patterns(text: str, found: dict[str, re.Pattern]) -> Said | None:
     return Said(rate, at, None, requests) if rate > 0 else None
 
 
+def served_nothing(text: str) -> bool:
+    """Whether a known one says so: a rate of 0."""
+    return any(s and not s.rps for s in (f(text) for f in READERS.values()))
+
+
 def read(text: str, found: dict[str, re.Pattern] | None = None) -> Said | None:
     """What a load generator said; None where nobody knows its words."""
     if found:

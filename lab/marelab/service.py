@@ -168,6 +168,8 @@ def under_load(goal: Service, process: subprocess.Popen, began: float) -> Run:
 
 
 def judge(text: str, said: loads.Said | None) -> str | None:
+    if said is None and loads.served_nothing(text):
+        return "the load says that no request was answered: the service is too slow, its address is wrong, or --ready must say when it answers"
     if said is None:
         last = (text.strip().splitlines() or ["nothing"])[-1][:200]
         return f"the load's output says no requests per second that is understood (known are {', '.join(loads.READERS)}; others by --read); it ended with: {last}"

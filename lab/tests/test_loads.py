@@ -2,7 +2,7 @@
 
 import pytest
 
-from marelab import loads
+from marelab import loads, service
 from marelab.errors import LabError
 
 WRK = """Running 1s test @ http://127.0.0.1:7801/
@@ -42,22 +42,39 @@ MEMTIER = """Type         Ops/sec     Hits/sec   Misses/sec    Avg. Latency     
 Sets         1000.00          ---          ---         0.50000         0.40000         1.50000         2.50000        70.00
 Totals      11000.00     10000.00         0.00         0.50000         0.40000         1.60000         2.60000       470.00
 """
-PGBENCH = "number of failed transactions: 0 (0.000%)\nlatency average = 1.2 ms\ntps = 812.500000 (without initial connection time)\n"
-SLAP = """	Average number of seconds to run all queries: 0.500 seconds
-	Number of clients running queries: 10
-	Average number of queries per client: 100
+PGBENCH = """pgbench (15.18 (Debian 15.18-0+deb12u1))
+transaction type: <builtin: select only>
+scaling factor: 1
+query mode: simple
+number of clients: 8
+number of threads: 1
+maximum number of tries: 1
+duration: 2 s
+number of transactions actually processed: 13653
+number of failed transactions: 0 (0.000%)
+latency average = 1.118 ms
+initial connection time = 111.541 ms
+tps = 7157.629851 (without initial connection time)
+"""
+SLAP = """Benchmark
+	Average number of seconds to run all queries: 0.625 seconds
+	Minimum number of seconds to run all queries: 0.625 seconds
+	Maximum number of seconds to run all queries: 0.625 seconds
+	Number of clients running queries: 8
+	Average number of queries per client: 50
+
 """
 
 
 @pytest.mark.parametrize("text,rps,latency", [
     (WRK, 31148.79, {"p50": 0.219, "p99": 3.73}), (AB, 5619.57, {"p50": 2, "p99": 8}), (REDIS, 16000, {"p50": 0.839, "p99": 2.023}),
     ("SET: 35714.29 requests per second, p50=0.767 msec\n", 35714.29, {"p50": 0.767}), (OHA, 5000.5, {"p50": 1, "p99": 4, "p999": 10}),
-    (MEMTIER, 11000, {"p50": 0.4, "p99": 1.6, "p999": 2.6}), (PGBENCH, 812.5, {}), (SLAP, 2000, {})],
+    (MEMTIER, 11000, {"p50": 0.4, "p99": 1.6, "p999": 2.6}), (PGBENCH, 7157.629851, {}), (SLAP, 640, {})],
     ids=["wrk", "ab", "redis", "redis -q", "oha", "memtier", "pgbench", "mysqlslap"])
 def test_rates_and_latencies_are_read(text, rps, latency):
     said = loads.read(text)
     assert said.rps == pytest.approx(rps) and said.latency == pytest.approx(latency) and said.failed is None
-    assert said.requests == {WRK: 31757, AB: 2000}.get(text)
+    assert said.requests == {WRK: 31757, AB: 2000, PGBENCH: 13653}.get(text)
 
 
 @pytest.mark.parametrize("text,failed", [(WRK.replace("Requests/sec", "  Non-2xx or 3xx responses: 17\nRequests/sec"), "17"),
@@ -66,6 +83,12 @@ def test_rates_and_latencies_are_read(text, rps, latency):
                                          (OHA + "  [503] 9 responses\n", "9 responses 503"), (PGBENCH.replace("transactions: 0", "transactions: 4"), "4")])
 def test_requests_that_failed_are_seen(text, failed):
     assert failed in loads.read(text).failed
+
+
+def test_a_load_that_got_no_answer_is_no_load_with_unknown_words():
+    silent = WRK.replace("31148.79", "0.00")
+    assert loads.read(silent) is None and loads.served_nothing(silent) and not loads.served_nothing("what is this?") and not loads.served_nothing(WRK)
+    assert "no request was answered" in service.judge(silent, None) and "is understood" in service.judge("what is this?", None)
 
 
 def test_other_words_are_read_by_regular_expressions():
