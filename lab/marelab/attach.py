@@ -16,7 +16,8 @@ EPILOG = """examples:
   mare lab attach --list                            who can be recorded
   mare lab attach --env                             the variables for a unit or a Dockerfile, instead of --start
 
-A program that was started without the tracer can't be recorded. Asleep it asks at each call whether anybody records, and takes a page of /dev/shm."""
+A program that was started without the tracer can't be recorded. While asleep, the tracer checks at each call whether anybody is recording, and takes
+a page of /dev/shm."""
 
 FOLDER = Path("/dev/shm")
 NAME = "mare-lab-asleep."
@@ -26,7 +27,7 @@ TAIL = "program"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pid", nargs="?", type=trace.positive, help="the process to record; --list shows them")
     parser.add_argument("--for", dest="seconds", type=seconds, metavar="SECONDS", help="how long (default: until Ctrl-C, or the program's end)")
-    parser.add_argument("--start", action="store_true", help="start the program that stands after --, with the tracer asleep in it")
+    parser.add_argument("--start", action="store_true", help="start the program after --, with the tracer asleep in it")
     parser.add_argument("--list", action="store_true", help="show the processes that can be recorded")
     parser.add_argument("--env", action="store_true", help="print the variables that start a program asleep, one a line")
     trace.add_recording(parser)

@@ -25,7 +25,7 @@ CODES = {"better": 0, "same": 0, "worse": 3, "undecided": 4}
 EPILOG = """  mare lab compare-builds old/service new/service -- --once requests.txt
   mare lab compare-builds old/libx.so new/libx.so -- env LD_PRELOAD={} ./program
 
-The words behind `--` are the arguments of both; where {} stands among them, they are the command, and {} is the build.
+The words after `--` are the arguments of both; if {} is among them, they are the command, and {} is the build.
 
 Exit code: 0 when B is better or the same, 3 when it is worse, 4 when that is undecided; others with --codes. 1 when a build fails, 2 for a
 mistake in the input.
@@ -42,7 +42,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--margin", type=float, default=5, metavar="PERCENT", help="differences up to this don't matter (default: 5)")
     parser.add_argument("--blocks", type=int, default=recommend.LEAST, metavar="N", help=f"at least N blocks (default, and least: {recommend.LEAST})")
     parser.add_argument("--budget", type=float, default=60, metavar="S", help="go on for up to S seconds in all while the interval is wide (default: 60)")
-    parser.add_argument("--seed", type=int, help="of the order of runs (default: from the clock)")
+    parser.add_argument("--seed", type=int, help="for the order of runs (default: from the clock)")
     parser.add_argument("--stdin", metavar="FILE", help="standard input of both (default: empty)")
     parser.add_argument("--cpus", metavar="LIST", help="run on these CPUs only, as in 0,2-3")
     parser.add_argument("--timeout", type=float, default=120, metavar="S", help="limit of one run (default: 120 s)")

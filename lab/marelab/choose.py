@@ -53,13 +53,13 @@ ENDS = "choose needs a program that ends by itself, within seconds; a service is
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--quick", action="store_true", help=f"no more blocks than must be, {recommend.LEAST} or those of --blocks; and a short trace. Of a service: two minutes in all")
+    parser.add_argument("--quick", action="store_true", help=f"only as many blocks as necessary, {recommend.LEAST} or those of --blocks; and a short trace. For a service: two minutes in all")
     parser.add_argument("--blocks", type=int, metavar="N", help=f"at least N blocks (default, and least: {recommend.LEAST})")
     parser.add_argument("--budget", type=float, default=120, metavar="S",
                         help="after these blocks, go on for up to S seconds in all while intervals are wide")
     add_run_arguments(parser)
     parser.add_argument("--no-trace", action="store_true", help="don't explain by a trace; only measure")
-    parser.add_argument("--keep-trace", action="store_true", help="leave the trace in DIR/trace; else only its description stays")
+    parser.add_argument("--keep-trace", action="store_true", help="leave the trace in DIR/trace; otherwise only its description is kept")
 
 
 def add_run_arguments(parser) -> None:
@@ -68,14 +68,14 @@ def add_run_arguments(parser) -> None:
     parser.add_argument("--response", choices=[k for k in responses.COLUMNS if k != "faults"],
                         help="what decides: wall (run time), cpu or peak (memory); of a service request (time per request), request-cpu, p50, p99, p999, peak or idle "
                              "(memory after the load). Default: wall, request")
-    parser.add_argument("--serve", metavar="CMD", help="a service instead of a program: how it is started, in the foreground")
-    parser.add_argument("--ready", metavar="CMD", help="succeeds when the service is ready (default: when it listens)")
+    parser.add_argument("--serve", metavar="CMD", help="a service instead of a program: the command that starts it in the foreground")
+    parser.add_argument("--ready", metavar="CMD", help="a command that succeeds when the service is ready (default: ready when it listens)")
     parser.add_argument("--load", metavar="CMD", help="the load: wrk, ab, oha, redis-benchmark, memtier_benchmark, pgbench, mysqlslap; others with --read")
     parser.add_argument("--read", action="append", default=[], metavar="KEY=REGEX", help="reads rps, p50, p99 or p999 (in ms) from the load's output")
-    parser.add_argument("--stop", metavar="CMD", help="ends the service (default: SIGTERM)")
-    parser.add_argument("--idle", type=float, metavar="S", help="seconds after the load, for the memory that stays (default: 1)")
+    parser.add_argument("--stop", metavar="CMD", help="a command that ends the service (default: SIGTERM)")
+    parser.add_argument("--idle", type=float, metavar="S", help="seconds to wait after the load, for the memory that stays (default: 1)")
     parser.add_argument("--margin", type=float, default=5, metavar="PERCENT", help="differences up to this don't matter (default: 5)")
-    parser.add_argument("--seed", type=int, help="of the order of runs (default: from the clock; it is written down)")
+    parser.add_argument("--seed", type=int, help="for the order of runs (default: from the clock; it is recorded)")
     parser.add_argument("--stdin", metavar="FILE", help="the program's standard input (default: empty)")
     parser.add_argument("--cpus", metavar="LIST", help="run on these CPUs only, as in 0,2-3")
     parser.add_argument("--timeout", type=float, default=120, metavar="S", help="limit of one run (default: 120 s)")

@@ -12,23 +12,23 @@ from marelab.errors import LabError, Terminated
 
 # name, module, what it does; in the order in which `--help` shows them
 COMMANDS = [
-    ("choose", "marelab.choose", "which allocator serves a program best: measures the program itself, explains, recommends"),
+    ("choose", "marelab.choose", "find the allocator that serves a program best: measures the program itself, explains, recommends"),
     ("tune", "marelab.tune", "the same with the allocators' settings: searches, proves that each took effect, confirms the winner"),
     ("apply", "marelab.apply", "write a choice's answer into a Dockerfile, a systemd unit or an environment file"),
-    ("allocators", "marelab.proof", "the allocators of the catalogue: which are here, and proof that they serve a program"),
+    ("allocators", "marelab.proof", "list the allocators of the catalogue that are here, and prove that they serve a program"),
     ("trace", "marelab.trace", "record every allocation of a program"),
-    ("attach", "marelab.attach", "record a program that runs already, for a while; it was started with the tracer asleep"),
-    ("describe", "marelab.describe", "what a trace contains: sizes, lifetimes, patterns, memory over time"),
+    ("attach", "marelab.attach", "record a running program for a while, if it was started with the tracer asleep in it"),
+    ("describe", "marelab.describe", "show what a trace contains: sizes, lifetimes, patterns, memory over time"),
     ("replay", "marelab.replay", "run a recorded trace against an allocator"),
-    ("fit", "marelab.fit", "a synthetic workload that resembles a trace, or why there is none"),
+    ("fit", "marelab.fit", "make a synthetic workload that resembles a trace, or say why there is none"),
     ("workload", "marelab.workload", "run the synthetic workload program"),
     ("study", "marelab.study", "run a designed experiment over allocators and workloads"),
-    ("analyse", "marelab.analyse", "analysis of variance, Tukey groups, paired ratios of a study"),
-    ("rank", "marelab.rank", "rankings of a study's allocators by time and memory"),
-    ("compare-builds", "marelab.builds", "two builds of a program in the same blocks, for CI: better, same, worse or undecided"),
-    ("budget", "marelab.budget", "what a program allocates may not grow: counts compared with recorded ones, for CI"),
-    ("compare", "marelab.compare", "the difference between two results"),
-    ("report", "marelab.report", "one self-contained HTML page of a result"),
+    ("analyse", "marelab.analyse", "analyse a study: analysis of variance, Tukey groups, paired ratios"),
+    ("rank", "marelab.rank", "rank a study's allocators by time and memory"),
+    ("compare-builds", "marelab.builds", "compare two builds of a program in the same blocks, for CI: better, same, worse or undecided"),
+    ("budget", "marelab.budget", "check that a program doesn't allocate more than recorded, for CI"),
+    ("compare", "marelab.compare", "show how two results differ"),
+    ("report", "marelab.report", "write one self-contained HTML page about a result"),
 ]
 
 
@@ -39,7 +39,7 @@ def available() -> list[tuple[str, str, str]]:
 def overview() -> str:
     lines = ["  mare lab choose -- ./service --its arguments    the main job", "", "usage: mare lab COMMAND [arguments]", "", "Commands are:"]
     lines += [f"  {name:<16}{what}" for name, _, what in available()]
-    lines += ["", "mare lab COMMAND --help says more.", "", "Exit codes: 0, 1 when something measured failed, 2 for a mistake in the input."]
+    lines += ["", "mare lab COMMAND --help says more.", "", "Exit codes: 0, 1 if something that was measured failed, 2 for a mistake in the input."]
     if not importlib.util.find_spec("numpy"):
         lines += ["", f"Not ready yet: {REMEDY}."]
     return "\n".join(lines)

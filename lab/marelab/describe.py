@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--process", metavar="PID[-N]", help="which process (default: the one with the most events)")
     parser.add_argument("--short", type=seconds, default=0.1, metavar="S", help="a short retention is at most this long (default 0.1)")
     parser.add_argument("--medium", type=seconds, default=1.0, metavar="S", help="a medium one at most this long (default 1)")
-    parser.add_argument("--partial", action="store_true", help="describe what a truncated trace holds whole")
+    parser.add_argument("--partial", action="store_true", help="describe the complete part of a truncated trace")
     parser.add_argument("--json", action="store_true", help="print description.json instead of text")
     parser.add_argument("--csv", metavar="DIR", help="write the tables as CSV files")
     parser.add_argument("--figures", metavar="DIR", help="write the figures as SVG files")

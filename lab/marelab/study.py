@@ -35,9 +35,9 @@ FLOOR = "bump"  # what it serves is never reused, so the guard may end it where 
 def add_arguments(parser) -> None:
     parser.add_argument("design", nargs="?", help="a design of lab/designs, or the path of a .toml file")
     parser.add_argument("-o", dest="out", metavar="DIR", help="where the results go (default: study-DESIGN)")
-    parser.add_argument("--blocks", type=int, metavar="N", help="replications beside the warm-up (default: the design's)")
+    parser.add_argument("--blocks", type=int, metavar="N", help="replications in addition to the warm-up (default: the design's)")
     parser.add_argument("--minutes", type=float, metavar="M", help="stop after the last whole block within M minutes (default: the design's)")
-    parser.add_argument("--seed", type=int, default=1, help="of orders and scripts (default: 1)")
+    parser.add_argument("--seed", type=int, default=1, help="for orders and scripts (default: 1)")
     parser.add_argument("--floor", action="store_true", help="also run an allocator that only counts up: shown as the floor, never ranked")
     parser.add_argument("--plan", action="store_true", help="only say what would be run, and what is cut")
     parser.add_argument("--rerun", type=int, metavar="ROW", help="run the ROWth run of the results in -o again and print it; nothing is recorded")

@@ -17,14 +17,14 @@ usage: mare call [options] REFERENCE OPERATION [ARGUMENT...]
 REFERENCE is IOR:..., corbaloc:..., corbaname:... or file:///path of a file that holds one. OPERATION is the name of an operation, or of an
 attribute: without an argument it is read, with one it is set. Without --idl the object's server is asked for its interface, or the interface
 repository of -ORBInitRef InterfaceRepository=REF; _is_a ID, _non_existent and _interface need no IDL at all. An argument is written as its
-type wants it: a number, a text, true, a label; structs and sequences as { x = 1, y = 2 }, { 1, 2, 3 } or in JSON; a reference as REFERENCE or
+type requires: a number, a text, true, a label; structs and sequences as { x = 1, y = 2 }, { 1, 2, 3 } or in JSON; a reference as REFERENCE or
 nil; a union as { member = value }.
 
 Options are:
   --idl FILE         loads IDL; can be repeated
   -I DIR             looks for included files there; can be repeated
   -D NAME[=VALUE]    defines a macro of the preprocessor
-  --interface NAME   the object's interface; else that of the reference, or the only one in the IDL
+  --interface NAME   the object's interface; by default that of the reference, or the only one in the IDL
   --timeout SECONDS  how long the call may take (30)
   --json             prints one JSON object: the results, or { "exception": {...} }, with its members, of a call that failed
   --pcap FILE        keeps what goes over the network, for Wireshark

@@ -18,17 +18,17 @@ local usage = [==[
   mare events push "the kettle boils"                        publishes a text
 
 usage: mare events [options]                     serves until it is interrupted or terminated
-       mare events ls                            the channels, who is connected, what waits and what was lost
+       mare events ls                            lists the channels: who is connected, what waits and what was lost
        mare events new NAME | rm NAME            makes a channel; ends one
        mare events push VALUE...                 publishes values: 42, 1.5, true, a text, { _anytype = "long", _anyval = 1 }
        mare events notify [DOMAIN/]TYPE [NAME] [FIELD=VALUE...]   publishes a structured event
        mare events listen                        prints events until it is interrupted
 
-The service asked is --at, that of --host and --port, or the one at localhost:11169; omniEvents has push, listen, new, rm.
+The service is given by --at, or by --host and --port; otherwise it is the one at localhost:11169. omniEvents has push, listen, new, rm.
 
 Options are:
   --port N           serves there (11169), 0: at any free port; with a command: asks the service there
-  --host NAME        serves at this address alone; with a command: asks the service there
+  --host NAME        serves only at this address; with a command: asks the service there
   --channel NAME     the channel (EventChannel); with a command also a reference: IOR:..., corbaloc:..., corbaname:...; serving: can be repeated
   --db FILE          keeps channels and who is connected in a file of SQLite; without it they last as long as the program
   --name NAME        serving: binds the first channel in the naming service of -ORBInitRef NameService=REF; or corbaname:...#NAME
@@ -40,10 +40,10 @@ Options are:
   --type TYPE        push: what the values are, "Mod::Alarm"
   --filter TEXT      listen: only events for which that is true, "$severity > 3 and $type_name == 'Alarm'"
   --structured       listen: prints structured events
-  --count N          listen: ends after so many events
-  --check SECONDS    listen: asks so often whether the service is there (5); after two questions in vain it ends with 1
+  --count N          listen: ends after N events
+  --check SECONDS    listen: asks every SECONDS whether the service is there (5); ends with 1 if two questions in a row fail
   --timeout SECONDS  how long each call may take (10)
-  --json             prints JSON, one object a line
+  --json             prints JSON, one object per line
   -ORBname VALUE     any option of the broker
   --help             shows this
 

@@ -18,7 +18,7 @@ Options are:
   --json           prints one JSON object for each file
   --help           shows this
 
-Each file is read for itself. Exit codes: 0, 1 if a file has errors, 2 for a mistake on the command line.
+Each file is read by itself. Exit codes: 0, 1 if a file has errors, 2 for a mistake on the command line.
 ]==]
 
 -- ---- the command line ----

@@ -17,10 +17,10 @@ that holds one; - reads one from each line of stdin.
 
 Options are:
   -x         shows object keys in hexadecimal
-  --json     prints one JSON object a line
+  --json     prints one JSON object per line
   --help     shows this
 
-Exit codes: 0, 1 if one of them is no reference, 2 for a mistake on the command line.
+Exit codes: 0, 1 if one of them is not a reference, 2 for a mistake on the command line.
 ]==]
 
 -- ---- bytes as text ----

@@ -10,12 +10,12 @@ local usage = [==[
 
 usage: mare ir [options] FILE|DIR...          serves until it is interrupted or terminated
 
-Of a folder all *.idl files are loaded, of those in it, too; one that has mistakes, or contradicts an earlier one, is told and left out. A file that
-is named itself must be correct.
+From a folder all *.idl files are loaded, also from folders in it; one that has mistakes, or contradicts an earlier one, is reported and left out. A
+file that you name yourself must be correct.
 
 Options are:
   --port N           serves there (2810), 0: at any free port
-  --host NAME        serves at this address alone
+  --host NAME        serves only at this address
   -I DIR             looks for included files there, too; can be repeated
   -D NAME[=VALUE]    defines a macro of the preprocessor
   --json             prints JSON

@@ -12,32 +12,32 @@ local words = require "mare.cli.words"
 
 local usage = [==[
   mare names --port 2809 --db names.db                       serves a naming service
-  mare names ls -r                                           what is in the one on this machine
+  mare names ls -r                                           lists what is in the one on this machine
   mare names resolve corbaname::host#trains/red.engine       the reference of a name, anywhere
 
 usage: mare names [options]                      serves until it is interrupted or terminated
-       mare names ls [-r] [NAME]                 names of a context, with / behind those that are contexts
+       mare names ls [-r] [NAME]                 lists the names of a context, with / after those that are contexts
        mare names resolve NAME                   prints the reference
        mare names bind [--replace] NAME REF      gives an object a name
-       mare names mount [--replace] NAME REF     makes a context, of another service perhaps, reachable here
+       mare names mount [--replace] NAME REF     binds a context, which may be one of another service
        mare names new NAME                       makes a context
-       mare names unbind [--force] NAME          takes a name away
-       mare names rm NAME                        ends an empty context and takes its name away
+       mare names unbind [--force] NAME          removes a name
+       mare names rm NAME                        ends an empty context and removes its name
 
-NAME is a/b.kind, or corbaname:...#a/b.kind of another service; a dot, a slash or a backslash inside of a component has a backslash before it.
+NAME is a/b.kind, or corbaname:...#a/b.kind of another service; a dot, a slash or a backslash inside a component has a backslash before it.
 REF is IOR:..., corbaloc:..., corbaname:... or file:///path.
-The service asked is --at, that of --host and --port, -ORBInitRef NameService=REF, or the one at localhost:2809.
+The service is given by --at, by --host and --port, or by -ORBInitRef NameService=REF; otherwise it is the one at localhost:2809.
 
 Options are:
   --port N           serves there (2809), 0: at any free port; with a command: asks the service there
-  --host NAME        serves at this address alone; with a command: asks the service there
+  --host NAME        serves only at this address; with a command: asks the service there
   --db FILE          keeps the names in a file of SQLite; without it they last as long as the program
   --at REF           the naming context to ask
   --timeout SECONDS  how long each call may take (10)
-  -r                 ls: what is in the contexts, too
-  --replace          bind, mount: instead of what has the name
-  --force            unbind: also a context that has names, which may be lost with it
-  --json             prints JSON, one object a line
+  -r                 ls: also lists what is in the contexts
+  --replace          bind, mount: replaces what has the name
+  --force            unbind: even a context that has names; these may be lost with it
+  --json             prints JSON, one object per line
   -ORBname VALUE     any option of the broker
   --help             shows this
 

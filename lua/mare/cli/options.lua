@@ -34,9 +34,9 @@ usage: mare run [-w N] script.lua [args]     runs a script, see mare run --help
        mare names [ls|resolve|bind...]       a naming service, and looking into one, see mare names --help
        mare events [ls|push|listen...]       event channels, and publishing and listening, see mare events --help
        mare profile show FILE                where a program's time or memory went, see mare profile --help
-       mare trace FILE.rings|PID [-o FILE]   what a traced program has left, or has so far, see mare trace --help
+       mare trace FILE.rings|PID [-o FILE]   the trace of a program that was killed or still runs, see mare trace --help
        mare lab COMMAND [args]               the memory laboratory, see mare lab --help
-       mare completion bash|zsh|fish         what a shell needs to complete these, see mare completion --help
+       mare completion bash|zsh|fish         completion of all this for your shell, see mare completion --help
        mare help [COMMAND], mare version
        mare [options] [script.lua [args]]    as lua does
 
@@ -50,7 +50,7 @@ Options are:
   -E         ignore environment variables
   -W         turn warnings on
   --strict   end with 1 if a process or fiber failed and nobody waited for it
-  --observe  open the program to mare top from its start (mare top PID opens it, too)
+  --observe  let mare top look into the program from its start (mare top PID does so, too)
   --metrics ADDRESS   serve numbers for Prometheus at host:port, :port or unix:/path
   --profile, --heap-profile, --trace, --seed   as for mare run; see mare run --help
   --         stop handling options
@@ -70,15 +70,15 @@ Runs the script as the main process and ends when every process has ended. 'scri
 Options are:
   -w N       use N workers (default: the CPUs this program may use)
   --strict   end with 1 if a process or fiber failed and nobody waited for it
-  --observe  open the program to mare top from its start (mare top PID opens it, too)
+  --observe  let mare top look into the program from its start (mare top PID does so, too)
   --metrics ADDRESS   serve numbers for Prometheus at host:port, :port (every interface) or unix:/path
   --profile FILE            writes where all processes' CPU time went, at the end, however the program ends
-  --profile-rate HZ         samples a second (default 200)
+  --profile-rate HZ         samples per second (default 200)
   --heap-profile FILE       writes which functions allocated memory, and what of that was in use at the end
-  --heap-profile-rate N     a sample about every N bytes (default 65536; 1: every allocation)
+  --heap-profile-rate N     one sample about every N bytes (default 65536; 1: every allocation)
              FILE.pb.gz, FILE.pb and FILE.pprof are for pprof; any other name: folded stacks (flamegraph.pl, speedscope)
   --trace FILE       records what runs where and when, for ui.perfetto.dev and chrome://tracing
-  --trace-size SIZE  the newest of it that fits into SIZE, as 64M (default 256M)
+  --trace-size SIZE  keeps the newest records that fit into SIZE, such as 64M (default 256M)
   --seed N   a run that can be repeated: one worker, a virtual clock, all choices drawn from N; see docs/replay.md
   --seed N:LIST   with these choices, as mare explore prints them
   -e stat, -i, -l mod, -l g=mod, -E, -W, --    as for mare; see mare --help
@@ -93,14 +93,15 @@ usage.explore = [==[
 
 usage: mare explore [options] test.lua [args]
 
-Runs the test as mare run --seed does, with seed after seed. A run fails if its exit code is not 0: after an error, a failed assertion, a failure that
-nobody waited for, a deadlock; or if it takes too long. The first that fails is made as short as it can be, shown, and how to run it again is printed.
+Runs the test as mare run --seed does, with one seed after the other. A run fails if its exit code is not 0, because of an error, a failed
+assertion, a failure that nobody waited for, or a deadlock; or if it takes too long. The first schedule that fails is shortened as far as
+possible and shown, with the command that runs it again.
 
 Options are:
   --runs N         how many schedules are tried (1000)
   --seed S         the first seed (1); the others follow
   --timeout T      seconds of CPU time after which a run counts as failed (10)
-  --jobs N         so many runs at a time (the CPUs this program may use)
+  --jobs N         how many runs at a time (the CPUs this program may use)
   --json           prints one JSON object instead of text
   -w N             what process.workers() says (4)
   -e stat, -l mod, -l g=mod, -E, -W, --    as for mare; see mare --help

@@ -8,15 +8,15 @@ local usage = [==[
 
 usage: mare profile show [options] FILE
 
-FILE is what 'mare run --profile' or 'mare run --heap-profile' has written. For each function: what was spent in it ("self"), and with
-all that it has called ("total"). Samples are estimates: what was seen once or twice says little.
+FILE is what 'mare run --profile' or 'mare run --heap-profile' has written. For each function: what was spent in it ("self"), and in it
+and everything that it has called ("total"). Samples are estimates: what was seen once or twice says little.
 
 Options are:
   -n N           shows N functions (default 20)
   --lines        one row for each line that ran, not for each function
-  --value NAME   of a heap profile: alloc_objects, alloc_space (default), inuse_objects, inuse_space
+  --value NAME   for a heap profile: alloc_objects, alloc_space (default), inuse_objects, inuse_space
   --process      one row for each process
-  --json         prints one JSON object a row
+  --json         prints one JSON object per row
   --help         shows this
 
 Exit codes: 0, 1 if FILE can't be read, 2 for a mistake on the command line.

@@ -12,10 +12,10 @@ local usage = [==[
 usage: mare top [options] [PID]
 
 Any program of yours that runs mare can be looked at, without preparation: bin/mare, plain Lua, a C program. Without PID: the only one that
-runs, else a list to choose from. In the table ? tells the keys: sort, look into a process, cancel or kill it.
+is running, or a list to choose from. In the table, ? shows the keys: to sort, to look into a process, to cancel or kill it.
 
 Options are:
-  --once         prints one table and ends; so it is also if stdout is no terminal
+  --once         prints one table and ends; also the default if stdout is not a terminal
   --json         prints one JSON object and ends
   --interval S   seconds between two looks (1)
   --sort KEY     cpu, heap, messages or id (cpu)

@@ -3,12 +3,12 @@ local core = require "mare.trace.core"
 local unknown = require "mare.cli.unknown"
 
 local usage = [==[
-  mare trace slow.json.rings              what a program that was killed has left
+  mare trace slow.json.rings              makes the trace of a program that was killed
 
 usage: mare trace FILE.rings|PID [-o FILE]
 
 A program under 'mare run --trace FILE' records into FILE.rings, and makes FILE of it when it ends. One that is killed
-leaves FILE.rings. This makes the trace of it, as it does of one that still runs, by its file or its process id.
+leaves FILE.rings. This makes the trace from that file, or of a program that still runs, given by its file or its process id.
 
 Options are:
   -o FILE    where the trace goes (default: FILE.rings without '.rings'; for a process id, trace-PID.json)
