@@ -52,13 +52,14 @@ end
 
 --- Serves there until it is stopped. The handler is a function of a request, or the name of a module that is one; every process has its own copy.
 function http.serve(where, handler, options)
-  if type(handler) == "table" and not options then handler, options = nil, handler end
+  if type(handler) == "table" and not options and not (getmetatable(handler) or {}).__call then handler, options = nil, handler end
   options = options or {}
   request.check(options, OPTIONS, "http.serve")
   local start = options.start
   if (handler == nil) == (start == nil) then request.fail "http.serve: a handler is needed, or option 'start', which gives one" end
-  if handler ~= nil and type(handler) ~= "function" and type(handler) ~= "string" then
-    request.fail("http.serve: a handler is a function or the name of a module, got %s", type(handler))
+  local kind = type(handler)
+  if handler ~= nil and kind ~= "function" and kind ~= "string" and not (kind == "table" and (getmetatable(handler) or {}).__call) then
+    request.fail("http.serve: a handler is a function, a router or the name of a module, got %s", kind)
   end
   local limits = limits_of(options.limits)
   local listener, err, code
@@ -123,6 +124,22 @@ end
 --- Ends the request with this status: raises an error of kind "http".
 function http.fail(status, message, fields)
   error(errors.new { kind = "http", status = status, message = message or core.phrase(status), fields = fields }, 0)
+end
+
+--- A router: a handler that chooses one by method and path.
+function http.router() return require "mare.http.router".new() end
+
+--- A handler: files below a folder. What is asked for is request.params.path if there is that, else the path.
+function http.files(root, options)
+  if type(root) ~= "string" or root == "" then request.fail("http.files: a folder expected, got %s", tostring(root)) end
+  request.check(options or {}, { index = "string", keep = most }, "http.files")
+  options = options or {}
+  return function(req)
+    if req.method ~= "GET" and req.method ~= "HEAD" then
+      error(errors.new { kind = "http", status = 405, message = "Method Not Allowed", fields = { Allow = "GET, HEAD" } }, 0)
+    end
+    return require "mare.http.files".answer(req, root, req.params and req.params.path or req.path, options)
+  end
 end
 
 --- "a=1&b=%20" -> { a = "1", b = " " }; of a name that is there more than once the first.

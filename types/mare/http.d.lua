@@ -48,6 +48,57 @@ function http.serve(where, handler, options) end
 ---@param fields? mare.http.fields
 function http.fail(status, message, fields) end
 
+---A handler that chooses one by method and path.
+---@return mare.http.router
+---@nodiscard
+function http.router() end
+
+---A handler: files below a folder.
+---@param folder string
+---@param options? { index?: string, keep?: number }
+---@return mare.http.handler
+---@nodiscard
+function http.files(folder, options) end
+
+---@class mare.http.router
+---@operator call(mare.http.request): any
+local router = {}
+
+---@param method string
+---@param pattern string "/users/:id", "/files/*path"
+---@param handler mare.http.handler
+---@return mare.http.router
+function router:route(method, pattern, handler) end
+
+---@param pattern string
+---@param handler mare.http.handler
+---@return mare.http.router
+function router:get(pattern, handler) end
+
+---@param pattern string
+---@param handler mare.http.handler
+---@return mare.http.router
+function router:post(pattern, handler) end
+
+---@param pattern string
+---@param handler mare.http.handler
+---@return mare.http.router
+function router:put(pattern, handler) end
+
+---@param pattern string
+---@param handler mare.http.handler
+---@return mare.http.router
+function router:patch(pattern, handler) end
+
+---@param pattern string
+---@param handler mare.http.handler
+---@return mare.http.router
+function router:delete(pattern, handler) end
+
+---@param f fun(request: mare.http.request, next: fun(request?: mare.http.request): ...): ...
+---@return mare.http.router
+function router:use(f) end
+
 ---Reads "a=1&b=%20".
 ---@param text string
 ---@return table<string, string>
@@ -102,6 +153,7 @@ function server:wait() end
 ---@field version "1.1"|"1.0"
 ---@field peer string
 ---@field connection mare.connection
+---@field params? table<string, string> of a route
 local request = {}
 
 ---The whole body.
