@@ -250,16 +250,20 @@ def listing(args) -> dict:
     """The knobs of the allocators that are here: what each is today, and what would be tried."""
     out, seen = {}, set()
     for a in allocators.select(allocators.load(args.catalogue, args.allocator), args.allocators):
-        if knobs.family(a) not in seen:
-            seen.add(knobs.family(a))
+        fam = knobs.family(a)
+        if fam is None or fam not in seen:
+            seen.add(fam)
             out[a.name] = [{"name": k.name, "now": None if k.family == "glibc" else now, "values": list(k.values), "what": k.what} for k, now in knobs.known(a)]
     return out
+
+
+NONE = "no settings that tune can prove to take effect: it takes part as it comes"
 
 
 def list_text(found: dict) -> str:
     lines = []
     for name, rows in found.items():
-        lines += [name, *(f"  {k['name']:<30} {'' if k['now'] is None else 'now ' + k['now'] + '; '}tried: {', '.join(k['values'])}\n      {k['what']}" for k in rows)]
+        lines += [name, *([] if rows else [f"  {NONE}"]), *(f"  {k['name']:<30} {'' if k['now'] is None else 'now ' + k['now'] + '; '}tried: {', '.join(k['values'])}\n      {k['what']}" for k in rows)]
     return "\n".join(lines)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from marelab import allocators, cli, knobs
+from marelab import allocators, cli, knobs, tune
 from marelab.errors import LabError
 
 ALL = {a.name: a for a in allocators.load().values()}
@@ -68,6 +68,12 @@ def test_an_allocator_is_known_by_what_it_is_not_by_its_name(tmp_path):
 def test_where_the_system_gives_no_huge_pages_they_are_not_tried():
     settings, left = knobs.singles(ALL["glibc"], "never")
     assert not any("hugetlb" in n for s in settings for n in s) and "hugetlb: the system gives no huge pages" in left[0]
+
+
+def test_an_allocator_without_knobs_says_so(capsys):
+    assert cli.main(["tune", "--list", "--allocators", "miser,mare"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said == ["miser", f"  {tune.NONE}", "mare", f"  {tune.NONE}"]
 
 
 def test_the_knobs_are_listed_with_what_they_are_now(capsys):
