@@ -11,6 +11,8 @@
 #   make bench           the measurements beside their peers (B=ring: only one; B=counts: instructions and cache lines beside their limits)
 #   make install         into PREFIX=/usr/local, below DESTDIR if that is set: the bin/mare that was built last; `make uninstall` with the same removes it
 #   make rock            mare-scm-1.src.rock, for `luarocks --lua-version 5.4 install` (TAG=v0.2.0: the rock of that version)
+#   make deb             build/mare_*.deb, a package for Debian and Ubuntu; `make deb-check` tries it in a fresh Debian (root, network)
+#   make site            the documentation as a site with a search, build/site/html (the first time from PyPI)
 #   make lint | clean | help
 #
 # Whatever is missing is installed first (Debian, Ubuntu) or named.
@@ -22,7 +24,7 @@ B ?=
 M ?= 60
 TAG ?=
 
-.PHONY: build fast demo lab test soak bench lint install uninstall rock clean help
+.PHONY: build fast demo lab test soak bench lint install uninstall rock deb deb-check site clean help
 
 build:
 	@tools/setup build
@@ -73,6 +75,17 @@ uninstall:
 
 rock:
 	@tools/rock $(TAG)
+
+deb:
+	@tools/setup deb
+	@tools/deb
+
+deb-check:
+	@tools/setup deb
+	@tools/deb-check
+
+site:
+	@tools/build-site
 
 clean:
 	@rm -rf build bin

@@ -93,6 +93,6 @@ if(has_module)
   target_link_libraries(mare_so PRIVATE core m ${CMAKE_DL_LIBS})
   target_link_options(mare_so PRIVATE -Wl,-z,nodelete)
   set_target_properties(mare_so PROPERTIES PREFIX "" OUTPUT_NAME mare)
-  install(TARGETS mare_so LIBRARY DESTINATION lib/lua/5.4)
+  install(TARGETS mare_so LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/lua/5.4)
   install(FILES lua/luaproc.lua lua/oil.lua DESTINATION share/lua/5.4)   # for plain Lua; bin/mare has them inside
 endif()

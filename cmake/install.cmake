@@ -35,10 +35,12 @@ string(REGEX REPLACE ".*\"(.*)\".*" "\\1" mare_version "${mare_version}")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/mare.h)
 
 # The prefix is known when it is installed, so both files find it from their own place.
+file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" up ${up})
 file(WRITE ${CMAKE_BINARY_DIR}/install/mare.pc
-"prefix=\${pcfiledir}/../..
+"prefix=\${pcfiledir}/${up}
 includedir=\${prefix}/include
-cpath=\${prefix}/lib/lua/5.4/?.so
+cpath=\${prefix}/${CMAKE_INSTALL_LIBDIR}/lua/5.4/?.so
 types=\${prefix}/share/mare/types
 
 Name: mare
@@ -46,18 +48,18 @@ Description: Lua processes on all cores: the C interface, a header without a lib
 Version: ${mare_version}
 Cflags: -I\${includedir}${mare_lua_flag}
 ")
-install(FILES ${CMAKE_BINARY_DIR}/install/mare.pc DESTINATION lib/pkgconfig)
+install(FILES ${CMAKE_BINARY_DIR}/install/mare.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 file(WRITE ${CMAKE_BINARY_DIR}/install/mareConfig.cmake
 "# find_package(mare), then target_link_libraries(yours PRIVATE mare::mare): the include folders of mare.h and Lua 5.4.
-get_filename_component(_mare_prefix \"\${CMAKE_CURRENT_LIST_DIR}/../../..\" ABSOLUTE)
+get_filename_component(_mare_prefix \"\${CMAKE_CURRENT_LIST_DIR}/../${up}\" ABSOLUTE)
 if(NOT TARGET mare::mare)
   add_library(mare::mare INTERFACE IMPORTED)
   target_include_directories(mare::mare INTERFACE \"\${_mare_prefix}/include\" \"${LUA_INCLUDE_54}\")
 endif()
-set(mare_CPATH \"\${_mare_prefix}/lib/lua/5.4/?.so\")
+set(mare_CPATH \"\${_mare_prefix}/${CMAKE_INSTALL_LIBDIR}/lua/5.4/?.so\")
 set(mare_TYPES \"\${_mare_prefix}/share/mare/types\")
 ")
 include(CMakePackageConfigHelpers)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/install/mareConfigVersion.cmake VERSION ${mare_version} COMPATIBILITY SameMajorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/install/mareConfig.cmake ${CMAKE_BINARY_DIR}/install/mareConfigVersion.cmake DESTINATION lib/cmake/mare)
+install(FILES ${CMAKE_BINARY_DIR}/install/mareConfig.cmake ${CMAKE_BINARY_DIR}/install/mareConfigVersion.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/mare)
