@@ -11,7 +11,7 @@ dependencies = { "lua ~> 5.4" }
 external_dependencies = { OPENSSL = { header = "openssl/ssl.h", library = "ssl" } }
 build = {
   type = "command",
-  build_command = "tools/fetch-llhttp || true; cmake -S . -B build/rock -DMARE_CONFIG=rock -DMARE_LUA_INCLUDE=$(LUA_INCDIR) -DMARE_LUA_LIB=$(LUA_LIBDIR) -DMARE_HOST_LUA=$(LUA) -DOPENSSL_ROOT_DIR=$(OPENSSL_DIR) && cmake --build build/rock --parallel 2",
+  build_command = "tools/fetch-llhttp || true; tools/fetch-yyjson || true; cmake -S . -B build/rock -DMARE_CONFIG=rock -DMARE_LUA_INCLUDE=$(LUA_INCDIR) -DMARE_LUA_LIB=$(LUA_LIBDIR) -DMARE_HOST_LUA=$(LUA) -DOPENSSL_ROOT_DIR=$(OPENSSL_DIR) && cmake --build build/rock --parallel 2",
   install_command = "cmake -DBIN=$(BINDIR) -DLIB=$(LIBDIR) -DLUA=$(LUADIR) -P cmake/rock-install.cmake",
   copy_directories = { "docs", "examples", "include", "types" },
 }

@@ -19,6 +19,7 @@ target_include_directories(core INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE
 find_package(OpenSSL 3.0 REQUIRED)
 target_link_libraries(core INTERFACE lua_headers Threads::Threads -Wl,--as-needed OpenSSL::SSL OpenSSL::Crypto)
 include(llhttp) # sets mare_llhttp
+include(yyjson) # sets mare_yyjson
 if(mare_checks)
   target_compile_definitions(core INTERFACE MR_CHECKS)
 endif()
@@ -26,7 +27,7 @@ if(MARE_CONFIG STREQUAL "tsan")
   target_compile_definitions(core INTERFACE MR_CHAOS)
 endif()
 
-set(all_sources ${embedded} ${mare_llhttp})
+set(all_sources ${embedded} ${mare_llhttp} ${mare_yyjson})
 set(objects "") # of the layers so far
 foreach(layer ${mare_layers})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${layer}/*.c)
@@ -37,7 +38,7 @@ foreach(layer ${mare_layers})
     set(has_${layer} ON)
   endif()
   if(layer STREQUAL "base")
-    list(APPEND sources ${embedded})
+    list(APPEND sources ${embedded} ${mare_yyjson})
   elseif(layer STREQUAL "io")
     list(APPEND sources ${mare_llhttp})
   endif()

@@ -187,7 +187,7 @@ if(MARE_CONFIG STREQUAL "plain")
   # The readers of what comes from outside, fuzzed for some seconds; skipped where clang has no libFuzzer.
   mare_test(fuzz.build 900 "" ${CMAKE_SOURCE_DIR}/fuzz/run --build)
   set_tests_properties(fuzz.build PROPERTIES FIXTURES_SETUP fuzz)
-  foreach(noun cdr constraint corbaloc giop idl ior ludo)
+  foreach(noun cdr constraint corbaloc giop idl ior json ludo)
     mare_test(fuzz.${noun} 1200 "" ${CMAKE_SOURCE_DIR}/fuzz/run --quick ${noun})
     set_tests_properties(fuzz.${noun} PROPERTIES FIXTURES_REQUIRED fuzz)
   endforeach()

@@ -49,6 +49,19 @@ function work.born()
   assert(joined(handle) == 1)
 end
 
+local json = require "mare.json"
+local texts = { ("[%s1]"):format(("[],"):rep(100)), '{"a":{"b":[1,2.5,null,"' .. ("x"):rep(300) .. '"]}}', ("["):rep(200) .. ("]"):rep(200) }
+local frozen = mare.freeze { names = { b = 1, a = { 2 } }, bytes = buffer.of "x" }
+function work.texts()
+  for _, text in ipairs(texts) do assert(json.encode(ok(json.decode(text))) == text or text:find "a") end
+  local longer = { ("x"):rep(3000), b = nil }
+  assert(#json.encode(longer, { indent = 2 }) == 3008 and #json.encode({ frozen, { c = 1, d = {} } }, { sorted = true }) > 40)
+  assert(json.encode(json.array { 1 }, { into = buffer.new(2000) }):len() == 2003)
+  local n = 0
+  for value in json.lines(table.concat({ texts[2], texts[2] }, "\n")) do n = n + #value.a.b end
+  assert(n == 8)
+end
+
 local names = {}
 for i = 1, 40 do names[i] = "name " .. i end
 function work.names()

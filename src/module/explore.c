@@ -236,7 +236,7 @@ static void load(lua_State *S, const char *name) {
   if (!e || mr_chunk_text(S, e->file, (const char *)e->code, e->size) != LUA_OK) lua_error(S);
 }
 
-/* module(name) -> what one of mare's own modules, that needs no other, returns */
+/* module(name) -> what one of mare's own modules, that needs no other in Lua, returns */
 static int l_module(lua_State *L) {
   load(L, luaL_checkstring(L, 1));
   lua_call(L, 0, 1);
@@ -269,6 +269,8 @@ static void copy(lua_State *S, lua_State *L, int idx) {
 static int search(lua_State *S) {
   lua_State *L = lua_touserdata(S, 1);
   luaL_openlibs(S);
+  luaL_requiref(S, "mare.json.core", luaopen_mare_json_core, 0);
+  lua_pop(S, 1);
   load(S, "mare.cli.explore");
   luaL_newlib(S, functions);
   lua_pushinteger(S, nslots);

@@ -40,6 +40,8 @@ static mr_part *part_to(lua_State *L, int idx) {
   return b ? (mr_part *)b->box.object : NULL;
 }
 
+const mr_part *mr_frozen_part(lua_State *L, int idx) { return part_to(L, idx); }
+
 static PORT_NOINLINE mr_wide_box *no_box(lua_State *L, int idx) {
   mr_check_forked(L);
   mr_box *b = lua_rawlen(L, idx) == sizeof(mr_wide_box) ? lua_touserdata(L, idx) : NULL;

@@ -183,6 +183,9 @@ mr_proc *mr_spawn_begin(lua_State *L, mr_spawn *s, int n, mr_box *handle, int *e
 /* ---- traces (trace.c) ---- */
 void mr_trace_ask(void);                       /* by the first host: one is wanted if MARE_TRACE names a file */
 
+/* ---- frozen tables (freeze.c) ---- */
+const struct mr_part *mr_frozen_part(lua_State *L, int idx);   /* of the one at idx, which holds it; NULL: it is none */
+
 /* ---- select (select.c), for others who have something to offer to it ---- */
 /* An operation rather than an object, as channel:sending makes it: its type, the object and the values. */
 void mr_operation_push(lua_State *L, const mr_waitclass *type, int n);   /* takes n values off the stack, the object first */

@@ -97,6 +97,8 @@ static int l_open(lua_State *L) {
     luaL_requiref(L, l->name, l->func, 1);
     lua_pop(L, 1);
   }
+  luaL_requiref(L, "mare.json.core", luaopen_mare_json_core, 0);
+  lua_pop(L, 1);
   lua_pushcfunction(L, l_require);
   lua_setglobal(L, "require");
   lua_getglobal(L, "require");

@@ -3,6 +3,7 @@
  * file the bytes are only counted. What programs call things is escaped, and what is no UTF-8 becomes "?": the JSON is valid whatever the records hold.
  */
 #include "observe/walk.h"
+#include "base/json.h"
 #include "port/errors.h"
 #include "port/fs.h"
 
@@ -28,11 +29,7 @@ static void add(walk *w, const char *s, size_t n) {
 #define ADD(w, literal) add(w, literal, sizeof(literal) - 1)
 static void add_text(walk *w, const char *s) { add(w, s, strlen(s)); }
 
-static void add_number(walk *w, uint64_t n) {
-  char digits[24], *p = digits + sizeof digits;
-  do *--p = (char)('0' + n % 10); while ((n /= 10) != 0);
-  add(w, p, (size_t)(digits + sizeof digits - p));
-}
+static void add_number(walk *w, uint64_t n) { w->len = (size_t)(mr_json_natural(w->buffer + w->len, n) - w->buffer); }
 
 static void add_time(walk *w) {
   uint64_t ns = (uint64_t)((double)w->now * w->rate);
@@ -42,36 +39,8 @@ static void add_time(walk *w) {
   add(w, three, sizeof three);
 }
 
-/* How many bytes of UTF-8 begin here, 0: none do. */
-static size_t sequence(const unsigned char *p, size_t n) {
-  size_t len = *p < 0x80 ? 1 : *p >= 0xc2 && *p < 0xe0 ? 2 : *p >= 0xe0 && *p < 0xf0 ? 3 : *p >= 0xf0 && *p < 0xf5 ? 4 : 0;
-  if (len == 0 || len > n) return 0;
-  for (size_t i = 1; i < len; i++)
-    if ((p[i] & 0xc0) != 0x80) return 0;
-  if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || (*p == 0xf0 && p[1] < 0x90) || (*p == 0xf4 && p[1] > 0x8f)) return 0;
-  return len;
-}
-
 /* Inside quotes. */
-static void add_escaped(walk *w, const char *s, size_t n) {
-  static const char hex[] = "0123456789abcdef";
-  for (size_t i = 0; i < n;) {
-    unsigned char c = (unsigned char)s[i];
-    size_t len = sequence((const unsigned char *)s + i, n - i);
-    if (c == '"' || c == '\\') {
-      char both[2] = { '\\', (char)c };
-      add(w, both, 2);
-    } else if (c < 0x20) {
-      char code[6] = { '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] };
-      add(w, code, sizeof code);
-    } else if (len == 0) {
-      ADD(w, "?");
-    } else {
-      add(w, s + i, len);
-    }
-    i += len ? len : 1;
-  }
-}
+static void add_escaped(walk *w, const char *s, size_t n) { w->len += mr_json_escape(w->buffer + w->len, s, n, MR_JSON_MARK); }
 
 /* The text that follows a record; the pieces are in its piece. */
 static void add_pieces(walk *w, const uint64_t *record, size_t len, int to_zero) {

@@ -15,6 +15,7 @@
 ---@field dict mare.dictlib what `require "mare.dict"` gives
 ---@field atomic mare.atomiclib what `require "mare.atomic"` gives
 ---@field freeze mare.freezelib what `require "mare.freeze"` gives
+---@field json mare.jsonlib what `require "mare.json"` gives
 ---@field net mare.netlib what `require "mare.net"` gives
 ---@field tls mare.tlslib what `require "mare.tls"` gives
 ---@field socket mare.socket what `require "mare.socket"` gives

@@ -1,32 +1,10 @@
--- mare.base.json: JSON text of values, and values of JSON text.
+-- mare.base.json: what the command line writes and mare top reads.
 --
--- A table with an element 1 or without any is an array, else an object, its keys in order. Read back, null is nil, so it leaves no field.
-local json = {}
-
-local names = { ["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r", ['"'] = '\\"', ["\\"] = "\\\\" }
-
-local function text(s)
-  if not utf8.len(s) then s = s:gsub("[\128-\255]", function(c) return utf8.char(c:byte()) end) end
-  return '"' .. s:gsub('[%c"\\]', function(c) return names[c] or ("\\u%04x"):format(c:byte()) end) .. '"'
-end
-
--- Neither infinity nor what is no number can be written.
-local function number(n) return n == n and n - n == 0 and tostring(n) or "null" end
-
-function json.text(v)
-  if type(v) == "string" then return text(v) end
-  if type(v) == "number" then return number(v) end
-  if type(v) ~= "table" then return tostring(v == nil and "null" or v) end
-  local parts = {}
-  if v[1] ~= nil or next(v) == nil then
-    for i, e in ipairs(v) do parts[i] = json.text(e) end
-    return "[" .. table.concat(parts, ",") .. "]"
-  end
-  for key in pairs(v) do parts[#parts + 1] = key end
-  table.sort(parts)
-  for i, key in ipairs(parts) do parts[i] = text(key) .. ":" .. json.text(v[key]) end
-  return "{" .. table.concat(parts, ",") .. "}"
-end
+--   json.text(value)   by the one writer of JSON there is, src/module/json_write.c: names in order, what is no number as null, bytes that are no
+--                      UTF-8 as Latin-1. A table without elements is [].
+--   json.read(text)    value | nil, what is wrong. In Lua, because a mare that was built without yyjson, and so without mare.json, has mare top
+--                      all the same. null is nil, so it leaves no field.
+local json = { text = require "mare.json.core".text }
 
 -- ---- reading ----
 
