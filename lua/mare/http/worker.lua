@@ -16,7 +16,8 @@ local type, setmetatable, xpcall, max = type, setmetatable, xpcall, math.max
 
 local handler, limits, log, secure
 local open, idle, count = {}, {}, 0
-local freed, emptied = channel.new(1), channel.new()
+local freed, emptied = channel.new(1), channel.new()     -- somebody has gone, or waits for a request, while it is crowded; all have
+local crowded = false
 
 -- Where a handler has failed; an error that is an answer needs no traceback.
 local function traced(err)
@@ -104,6 +105,7 @@ local function serve(conn)
   local head_bytes, most = limits.head_bytes, limits.fields
   repeat
     idle[conn] = true
+    if crowded then freed:try_send(true) end
     local head, method, target, bits, length = begin(conn, head_bytes, limits.idle, most)
     idle[conn] = nil
     if not head and target == "EPROTO" then head, method, target, bits, length = receive(conn, head_bytes, limits.head, most) end
@@ -133,16 +135,20 @@ local function connection(conn)
   conn:close(limits.drain)
 end
 
--- Too many: one that waits for a request goes; else the next one does when it has finished.
-local function make_room()
+-- Too many: one that waits for a request goes for the new one; if none does, the new one waits for the next that will. False: the listener is closed.
+local function make_room(listener)
+  crowded = true
   while count >= limits.connections do
     local victim = next(idle)
     if victim then
       idle[victim] = nil
       victim:shutdown "read"
     end
-    freed:receive()
+    freed:receive(0.2)
+    if listener:closed() then return false end
   end
+  crowded = false
+  return true
 end
 
 return function(listener, plan, ready)
@@ -156,9 +162,12 @@ return function(listener, plan, ready)
   end
   ready:send(true)
   for conn in listener:connections() do
+    if count >= limits.connections and not make_room(listener) then
+      conn:close(0)
+      break
+    end
     count, idle[conn] = count + 1, true
     open[conn] = fiber.spawn(connection, conn)
-    if count >= limits.connections then make_room() end
   end
   state.stopping = true
   for conn in pairs(idle) do conn:shutdown "read" end
