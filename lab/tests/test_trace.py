@@ -343,3 +343,31 @@ def test_real_programs_are_traced_whole(tmp_path, argv):
     assert t.header["status"] == 0
     assert_sound(t)
     assert sum(d["allocations"]["number"] for d in descriptions(t)) > 100
+
+
+def test_a_c_program_whose_plugin_is_in_cxx_runs_on(tmp_path):
+    """Its libstdc++ is in the plugin's scope alone, as VLC's is."""
+    (tmp_path / "plugin.cpp").write_text("""
+        #include <new>
+        static char *volatile p;
+        static int *volatile q;
+        extern "C" int work(int n) { p = new char[n]; q = new int(n); int r = p && *q; delete q; delete[] p; return r; }
+    """)
+    (tmp_path / "main.c").write_text("""
+        #include <dlfcn.h>
+        int main(int argc, char **argv) {
+          for (int i = 0; i < 2; i++) {
+            void *plugin = dlopen(argv[argc - 1], RTLD_NOW | RTLD_LOCAL);
+            int (*work)(int) = plugin ? (int (*)(int))dlsym(plugin, "work") : 0;
+            if (!work || !work(7654 + i)) return 1;
+            dlclose(plugin);
+          }
+          return 0;
+        }
+    """)
+    plugin, program = tmp_path / "plugin.so", tmp_path / "program"
+    subprocess.run(["c++", "-O1", "-fno-builtin", "-shared", "-fPIC", "-o", plugin, tmp_path / "plugin.cpp"], check=True, timeout=600)
+    subprocess.run(["cc", "-O1", "-o", program, tmp_path / "main.c", "-ldl"], check=True, timeout=600)
+    t = record(tmp_path, program, plugin)
+    assert_sound(t)
+    assert t.header["status"] == 0 and (total_of(t, 7654), total_of(t, 7655)) == (1, 1)

@@ -15,11 +15,32 @@ typedef void *(*new_aligned)(size_t, size_t);
 typedef void *(*new_aligned_nothrow)(size_t, size_t, const void *);
 typedef void (*delete_plain)(void *);
 
-static void *next(_Atomic(void *) *cache, const char *name)
+/*
+ * A C program may have loaded a plugin in C++, and libstdc++ with it, into a scope of its own (dlopen without RTLD_GLOBAL): then no library behind us has
+ * the operator, and the caller's own dependencies are searched. The library that has it stays loaded, as the caches outlive the plugin, and is asked first
+ * from then on: its operators call each other through us.
+ */
+static void *of_caller(const char *name, void *caller)
+{
+  static _Atomic(void *) library;
+  Dl_info plugin, ours, found;
+  void *scope, *f = library ? dlsym(library, name) : NULL;
+  if (f) return f;
+  if (!dladdr(caller, &plugin) || !dladdr((void *)of_caller, &ours)) return NULL;
+  if (!(scope = dlopen(plugin.dli_fname, RTLD_LAZY | RTLD_NOLOAD))) return NULL;
+  f = dlsym(scope, name);
+  if (f && dladdr(f, &found) && found.dli_fbase != ours.dli_fbase) library = dlopen(found.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  else f = NULL;
+  dlclose(scope);
+  return f;
+}
+
+static void *next(_Atomic(void *) *cache, const char *name, void *caller)
 {
   void *f = atomic_load_explicit(cache, memory_order_relaxed);
   if (!f) {
     f = dlsym(RTLD_NEXT, name);
+    if (!f) f = of_caller(name, caller);
     if (!f) abort(); /* nobody could have called an operator that no library has */
     atomic_store(cache, f);
   }
@@ -59,7 +80,7 @@ static inline void dropping(void *p, unsigned label)
 #define NEW(id, symbol, form) \
   OPERATOR(void *id(size_t n), symbol) { \
     static _Atomic(void *) cache; \
-    new_plain f = (new_plain)next(&cache, symbol); \
+    new_plain f = (new_plain)next(&cache, symbol, __builtin_return_address(0)); \
     if (tr_idle()) return f(n); \
     int outermost = label_inner(form); \
     return finish(f(n), n, form, outermost); \
@@ -67,7 +88,7 @@ static inline void dropping(void *p, unsigned label)
 #define NEW_NOTHROW(id, symbol, form) \
   OPERATOR(void *id(size_t n, const void *tag), symbol) { \
     static _Atomic(void *) cache; \
-    new_nothrow f = (new_nothrow)next(&cache, symbol); \
+    new_nothrow f = (new_nothrow)next(&cache, symbol, __builtin_return_address(0)); \
     if (tr_idle()) return f(n, tag); \
     int outermost = label_inner(form); \
     return finish(f(n, tag), n, form, outermost); \
@@ -75,7 +96,7 @@ static inline void dropping(void *p, unsigned label)
 #define NEW_ALIGNED(id, symbol, form) \
   OPERATOR(void *id(size_t n, size_t a), symbol) { \
     static _Atomic(void *) cache; \
-    new_aligned f = (new_aligned)next(&cache, symbol); \
+    new_aligned f = (new_aligned)next(&cache, symbol, __builtin_return_address(0)); \
     if (tr_idle()) return f(n, a); \
     int outermost = label_inner(form); \
     return finish(f(n, a), n, form, outermost); \
@@ -83,7 +104,7 @@ static inline void dropping(void *p, unsigned label)
 #define NEW_ALIGNED_NOTHROW(id, symbol, form) \
   OPERATOR(void *id(size_t n, size_t a, const void *tag), symbol) { \
     static _Atomic(void *) cache; \
-    new_aligned_nothrow f = (new_aligned_nothrow)next(&cache, symbol); \
+    new_aligned_nothrow f = (new_aligned_nothrow)next(&cache, symbol, __builtin_return_address(0)); \
     if (tr_idle()) return f(n, a, tag); \
     int outermost = label_inner(form); \
     return finish(f(n, a, tag), n, form, outermost); \
@@ -101,7 +122,7 @@ NEW_ALIGNED_NOTHROW(new_array_aligned_nothrow, "_ZnamSt11align_val_tRKSt9nothrow
 #define DELETE(id, symbol, form, parameters, arguments, type) \
   OPERATOR(void id parameters, symbol) { \
     static _Atomic(void *) cache; \
-    void (*f) type = (void (*) type)next(&cache, symbol); \
+    void (*f) type = (void (*) type)next(&cache, symbol, __builtin_return_address(0)); \
     if (!tr_idle()) dropping(p, form); \
     f arguments; \
     tr_self.passed_over = NULL; \
