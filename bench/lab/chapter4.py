@@ -29,23 +29,11 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from marelab import describe, env, progress, trace
+from marelab import describe, env, progress, published, recordings, trace
+from marelab.scenarios import desktop, servers
 
-# From the study's tables 4.5 to 4.23. Shares in per cent. (Of the VLC player's audio the text says 76.11 for the ten sizes where the table says
-# 76.41, of MySQL's distinct sizes 775 where the table says 755; here stand the tables.)
-COLUMNS = ("allocations", "megabytes", "mean_bytes", "distinct_sizes", "top_ten", "malloc", "realloc", "calloc", "frees", "null_frees", "short",
-           "medium", "long", "pattern")
-PUBLISHED = {name: dict(zip(COLUMNS, row)) for name, *row in [
-    ("MySQL", 467348, 686, 1467.40, 755, 87.9, 99.91, 0.06, 0.03, 493965, 11.80, 87.65, 5.31, 7.04, "peak"),
-    ("Cherokee", 31727, 14, 420.13, 114, 92.12, 87.49, 12.38, 0.14, 29017, 0.02, 85.16, 5.28, 9.56, "peak"),
-    ("Code::Blocks", 12412302, 2493, 200.92, 3806, 86.56, 92.51, 7.18, 0.31, 11001975, 2.27, 81.96, 3.74, 14.31, "growing"),
-    ("VLC audio", 138747, 335, 2410.82, 911, 76.41, 75.40, 4.71, 19.89, 120051, 2.37, 63.43, 20.57, 15.99, "peak"),
-    ("VLC video", 1513223, 1885, 1245.42, 4020, 59.27, 79.72, 5.49, 14.79, 1397594, 2.05, 49.84, 16.88, 33.28, "growing"),
-    ("Octave", 579606, 100, 172.07, 789, 70.14, 99.71, 0.08, 0.21, 464206, 0.96, 74.81, 4.49, 20.70, "growing"),
-    ("Inkscape", 12172463, 564, 46.31, 1441, 73.99, 95.61, 2.93, 1.46, 11430033, 0.11, 89.49, 4.24, 6.27, "peak"),
-    ("Lynx", 31303, 9, 268.51, 554, 50.37, 72.84, 15.72, 11.44, 14234, 0.84, 40.75, 2.27, 56.98, "growing"),
-]}
-AVERAGES = {"top_ten": 75.2, "malloc": 87.9, "realloc": 6.07, "calloc": 6.03, "short": 71.6, "medium": 7.85, "long": 20.51, "distinct_sizes": 1548}
+PUBLISHED = {p["short_name"]: p for p in published.programs().values()}
+AVERAGES = published.study()["averages"]
 SERVERS_START = 60.0  # seconds, on a busy machine
 
 
@@ -59,7 +47,6 @@ class Program:
     needs: tuple[str, ...]
     argv: Callable[[Path], list[str]]  # in a folder of its own
     drive: Callable[[Path], None] | None = None  # for a server: waits for it, sends requests, ends it
-    env: tuple[tuple[str, str], ...] = ()
 
 
 def lua(place: Path) -> list[str]:
@@ -94,14 +81,7 @@ def gcc(place: Path) -> list[str]:
 
 
 def lynx(place: Path) -> list[str]:
-    row = "<tr><td>{i}.{k}</td><td><a href='#{k}'>link {n}</a></td><td>{words}</td></tr>"
-    for page in range(5):
-        rows = ("<table>" + "".join(row.format(i=i, k=k, n=k * i, words="word " * (k % 9)) for k in range(30)) + "</table>" for i in range(60 + page))
-        text = "".join(f"<h2>{i}</h2>{t}" for i, t in enumerate(rows))
-        (place / f"p{page}.html").write_text(f"<html><body><h1>{page}</h1>{text}</body></html>")
-    keys = "".join(f"key g\n{''.join(f'key {c}{chr(10)}' for c in f'file://localhost{place}/p{page}.html')}key ^J\n" for page in range(1, 5))
-    (place / "script").write_text(keys + "key q\nkey y\n")
-    return ["lynx", "-accept_all_cookies", f"-cmd_script={place / 'script'}", f"file://localhost{place}/p0.html"]
+    return desktop.lynx(place).argv
 
 
 def wait_for(ready: Callable[[], bool], what: str) -> None:
@@ -151,29 +131,26 @@ def drive_apache(place: Path) -> None:
 
 
 def mariadb(place: Path) -> list[str]:
-    (place / "data").mkdir()
-    return ["/usr/sbin/mariadbd", "--no-defaults", f"--user={'root' if os.getuid() == 0 else os.getlogin()}", f"--datadir={place}/data",
-            "--skip-grant-tables", "--skip-networking", f"--socket={place}/s", f"--pid-file={place}/pid", "--innodb-buffer-pool-size=16M",
-            "--lc-messages-dir=/usr/share/mysql"]
+    made = servers.mysql(place)
+    (place / "load").write_text(made.load)
+    return made.argv
 
 
 def drive_mariadb(place: Path) -> None:
     wait_for(lambda: (place / "s").exists() and (place / "pid").exists(), "mariadbd")
-    subprocess.run(["mariadb-slap", "--no-defaults", f"--socket={place}/s", "--user=root", "--auto-generate-sql",
-                    "--auto-generate-sql-load-type=mixed", "--concurrency=50",
-                    "--number-of-queries=1800", "--create-schema=slap"], check=True, capture_output=True)
+    subprocess.run(["sh", str(place / "load")], check=True, capture_output=True)
     end_server(place)
 
 
 PROGRAMS = [
-    Program("mariadbd", "MySQL", "50 clients of mariadb-slap, 36 queries each (as the study's, over generated tables)", ("mariadbd", "mariadb-slap"),
+    Program("mariadbd", "MySQL", "50 clients of mariadb-slap, 36 operations each on a video rental (as the study's)", ("mariadbd", "mariadb-slap"),
             mariadb, drive_mariadb),
     Program("apache2", "Cherokee", "ab, 20 clients, 4000 requests of one page; its busiest forked child", ("apache2", "ab"), apache, drive_apache),
     Program("gcc", None, "the compiler proper, -O2 on 300 functions", ("gcc",), gcc),
     Program("python3", None, "JSON written, read and searched; pymalloc serves its small objects itself", ("/usr/bin/python3",), python),
     Program("lua5.4", None, "tables and strings (bench/lab/tables.lua)", ("lua5.4",), lua),
     Program("sqlite3", None, "300,000 rows in memory: insert, index, group, delete, 3000 queries", ("sqlite3",), sqlite),
-    Program("lynx", "Lynx", "five pages in one session, from disk", ("lynx",), lynx, env=(("TERM", "vt100"), ("LINES", "40"), ("COLUMNS", "100"))),
+    Program("lynx", "Lynx", "five pages in one session, from disk", ("lynx",), lynx),
 ]
 
 
@@ -195,8 +172,7 @@ def traced(program: Program, place: Path) -> dict:
     driver = threading.Thread(target=drive) if program.drive else None
     if driver:
         driver.start()
-    t = trace.record(argv, place / "trace", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300,
-                     env=os.environ | dict(program.env))
+    t = trace.record(argv, place / "trace", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300)
     if driver:
         driver.join()
     if problems:
@@ -205,21 +181,6 @@ def traced(program: Program, place: Path) -> dict:
     if t.header["status"] not in (0, -signal.SIGTERM):
         raise RuntimeError(f"{program.name} ended with status {t.header['status']}")
     return d
-
-
-def measures(d: dict) -> dict:
-    a, f, r = d["allocations"], d["frees"], d["retention"]
-    return {"allocations": a["number"], "megabytes": a["megabytes"], "mean_bytes": a["mean"], "distinct_sizes": a["distinct_sizes"],
-            "top_ten": 100 * a["top_ten_share"], **{k: 100 * a["routines"][k]["share"] for k in ("malloc", "realloc", "calloc", "aligned")},
-            "frees": f["number"], "null_frees": 100 * f["null_share"], **{k: 100 * r[k]["share"] for k in ("short", "medium", "long")},
-            "never_freed": 100 * r["never_freed"]["share"], "pattern": d["pattern"]["name"], "seconds": d["seconds"],
-            "live_peak_mb": d["live"]["peak_bytes"] / 1e6, "impossible_steps": d["order"]["impossible_steps"]}
-
-
-def mean_of(runs: list[dict]) -> dict:
-    out = {k: float(np.mean([r[k] for r in runs])) for k in runs[0] if k != "pattern"}
-    patterns = [r["pattern"] for r in runs]
-    return out | {"pattern": max(sorted(set(patterns)), key=patterns.count)}
 
 
 # ---- tables ----
@@ -349,11 +310,11 @@ def main() -> None:
             for i in range(args.replications):
                 with tempfile.TemporaryDirectory(prefix="mare-lab-chapter4-", dir="/var/tmp") as place:
                     d = traced(p, Path(place).resolve())
-                runs.setdefault(p.name, []).append(measures(d))
+                runs.setdefault(p.name, []).append(recordings.measures(d))
                 if i == 0:
                     draw_program(args.out / f"{p.name}.svg", p, d)
                 bar.update(1)
-    found = {n: mean_of(r) for n, r in runs.items()}
+    found = {n: recordings.mean_of(r) for n, r in runs.items()}
     draw_comparison(args.out, found)
     what = {p.name: {"like": p.like, "what": p.what, "mean": found[p.name], "runs": runs[p.name]} for p in chosen if p.name in found}
     result = {"replications": args.replications, "programs": what, "machine": env.machine()}

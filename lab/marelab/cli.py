@@ -23,6 +23,8 @@ COMMANDS = [
     ("fit", "marelab.fit", "make a synthetic workload that resembles a trace, or say why there is none"),
     ("workload", "marelab.workload", "run the synthetic workload program"),
     ("study", "marelab.study", "run a designed experiment over allocators and workloads"),
+    ("scenario", "marelab.scenario", "record the published study's programs, or choose an allocator for one"),
+    ("paper", "marelab.paper", "print the published study's tables, made again from your own results, beside the published ones"),
     ("analyse", "marelab.analyse", "analyse a study: analysis of variance, Tukey groups, paired ratios"),
     ("rank", "marelab.rank", "rank a study's allocators by time and memory"),
     ("compare-builds", "marelab.builds", "compare two builds of a program in the same blocks, for CI: better, same, worse or undecided"),

@@ -9,16 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marelab import output, results
+from marelab import output, published, results
 from marelab.errors import LabError
 from marelab.stats import paired
 
-# As printed in the study: 30 replications, 648 treatments, 32 processors. Difference to the first in per cent.
-PUBLISHED = {
-    "5.4": {"Jemalloc": 0.0, "TCMalloc": 33.06, "Hoard": 239.8, "Ptmalloc3": 496.8, "Miser": 510.4, "Ptmalloc2": 530.7},
-    "5.5": {"Hoard": 0.0, "Ptmalloc2 / Ptmalloc3": 340.0, "Miser": 344.0, "TCMalloc": 363.0, "Jemalloc": 403.0},
-    "5.6": {"Ptmalloc2 / Ptmalloc3": 0.0, "Miser": 1.41, "TCMalloc": 2.35, "Hoard": 4.71, "Jemalloc": 10.6},
-}
 DEFECTS = [
     "Its appendices C and D hold p values that contradict their own F: in table C.3, F = 21,950.1 with p = 0.09. With one degree of freedom "
     "that F has p < 10^-300, so \"AL does not matter for time\" is unsupported.",
@@ -92,7 +86,7 @@ def rank(r: results.Results, by: str | None = None) -> dict:
             tables.append({"response": name, "column": column, "factor": factor, "level": str(level), "number": number,
                            **ranking(r.cube(column, factor, level), r.allocators)})
     return {"kind": "ranking", "version": 1, "of": str(r.place), "allocators": r.allocators, "notes": r.notes, "tables": tables,
-            "published": PUBLISHED if as_study else None, "defects": DEFECTS if as_study else None}
+            "published": published.rankings() if as_study else None, "defects": DEFECTS if as_study else None}
 
 
 def heading(t: dict) -> str:
@@ -109,9 +103,9 @@ def text(a: dict) -> str:
             percent = "-" if line["place_by_mean"] == 1 else f"{line['percent']:+.1f} %"
             ratio = f"{line['ratio']:.3f}" + (f" [{line['low']:.3f}, {line['high']:.3f}]" if line["low"] is not None else "")
             lines.append(f"  #{line['place']:<5} {line['allocator']:<16} {ratio:<24} {line['mean']:>12.6g} {percent:>13} {'#' + str(line['place_by_mean']):>12}")
-        published = (a["published"] or {}).get(t["number"])
-        if published:
-            lines.append("  published: " + ", ".join(f"{n} {'-' if not p else f'+{p:g} %'}" for n, p in published.items()))
+        theirs = (a["published"] or {}).get(t["number"])
+        if theirs:
+            lines.append("  published: " + ", ".join(f"{n} {'-' if not p else f'+{p:g} %'}" for n, p in theirs.items()))
     lines += ["", ("Table 5.7. " if a["published"] else "") + "All together"]
     for t in a["tables"]:
         where = f" ({t['factor']} = {t['level']})" if t["factor"] else ""
