@@ -131,6 +131,7 @@ static void open_state(void) {
   preload("mare.orb.cdr", luaopen_mare_orb_cdr);
   preload("mare.near", luaopen_mare_near);
   preload("mare.ludo.core", luaopen_mare_ludo_core);
+  preload("mare.json", luaopen_mare_json);
   lua_getglobal(L, "package");
   lua_getfield(L, -1, "searchers");
   lua_pushcfunction(L, l_embedded);
