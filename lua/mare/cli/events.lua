@@ -52,12 +52,7 @@ Exit codes: 0, 1 if it failed, 2 for a mistake on the command line.
 
 local PORT = 11169
 
-local function mistake(message) return unknown.mistake("events", nil, message) end
-
-local function fail(message)
-  io.stderr:write("mare events: ", tostring(message), "\n")
-  return 1
-end
+local mistake, fail = words.told "events"
 
 -- ---- the command line ----
 
@@ -372,19 +367,13 @@ local function check(o, verb)
   if o.port == 0 then return "no service is asked at port 0" end
 end
 
-return function(...)
-  local o, err = words.read({ ... }, takes, flags, long)
-  if not o then return mistake(err) end
-  if o.help then
-    io.stdout:write(usage)
-    return 0
-  end
+return words.command(usage, mistake, { takes = takes, flags = flags, long = long }, function(o)
   local verb = o.words[1]
   if verb == "serve" then
     verb = nil
     if o.words[2] then return mistake(("serve takes no '%s'"):format(o.words[2])) end
   end
-  err = check(o, verb)
+  local err = check(o, verb)
   if err then return mistake(err) end
   return verb and ask(o, verb) or serve(o)
-end
+end)

@@ -9,7 +9,6 @@ local json = require "mare.base.json"
 local learn = require "mare.orb.repository.learn"
 local naming = require "mare.cli.naming"
 local read = require "mare.orb.repository.read"
-local unknown = require "mare.cli.unknown"
 local words = require "mare.cli.words"
 local write = require "mare.orb.idl.write"
 
@@ -33,7 +32,7 @@ Options are:
 Exit codes: 0, 1 if it failed, 2 for a mistake on the command line.
 ]==]
 
-local function mistake(text) return unknown.mistake("idl from", usage, text) end
+local mistake, fail = words.told("idl from", usage)
 
 local takes = {
   ["--idl"] = words.list "idl", ["-I"] = words.list "include", ["--repository"] = words.text "repository", ["--timeout"] = words.timeout,
@@ -136,13 +135,7 @@ local function reach(broker, ref)
   error({ text = naming.words(object, ref) }, 0)
 end
 
-return function(...)
-  local o, err = words.read({ ... }, takes, flags, long)
-  if not o then return mistake(err) end
-  if o.help then
-    io.stdout:write(usage)
-    return 0
-  end
+return words.command(usage, mistake, { takes = takes, flags = flags, long = long }, function(o)
   o.timeout = o.timeout or 30
   if #o.words ~= 1 then return mistake(#o.words == 0 and "no reference" or ("one reference, not '%s', too"):format(o.words[2])) end
   for _, path in ipairs(o.idl or {}) do
@@ -158,6 +151,5 @@ return function(...)
     return 0
   end
   if type(text) == "table" and text.mistake then return mistake(text.mistake) end
-  io.stderr:write("mare idl from: ", type(text) == "table" and not text._repid and text.text or tostring(text), "\n")
-  return 1
-end
+  return fail(type(text) == "table" and not text._repid and text.text or text)
+end)

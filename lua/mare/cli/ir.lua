@@ -2,7 +2,6 @@
 local folder = require "mare.cli.folder"
 local json = require "mare.base.json"
 local serving = require "mare.cli.serving"
-local unknown = require "mare.cli.unknown"
 local words = require "mare.cli.words"
 
 local usage = [==[
@@ -27,12 +26,7 @@ Exit codes: 0, 1 if it failed, 2 for a mistake on the command line.
 
 local PORT = 2810
 
-local function mistake(text) return unknown.mistake("ir", usage, text) end
-
-local function fail(text)
-  io.stderr:write("mare ir: ", tostring(text), "\n")
-  return 1
-end
+local mistake, fail = words.told("ir", usage)
 
 local takes = {
   ["--port"] = words.port, ["--host"] = words.text "host", ["-I"] = words.list "include",
@@ -82,13 +76,7 @@ local function announce(o, broker, files)
   io.stdout:flush()
 end
 
-return function(...)
-  local o, err = words.read({ ... }, takes, flags, long)
-  if not o then return mistake(err) end
-  if o.help then
-    io.stdout:write(usage)
-    return 0
-  end
+return words.command(usage, mistake, { takes = takes, flags = flags, long = long }, function(o)
   if #o.words == 0 then return mistake "no file and no folder" end
   local broker, wrong = serving.broker(o, PORT)
   if not broker then return mistake(wrong) end
@@ -106,4 +94,4 @@ return function(...)
   announce(o, broker, files)
   serving.wait(broker)
   return 0
-end
+end)

@@ -44,12 +44,7 @@ Options are:
 Exit codes: 0, 1 if it failed, 2 for a mistake on the command line.
 ]==]
 
-local function mistake(text) return unknown.mistake("names", nil, text) end
-
-local function fail(text)
-  io.stderr:write("mare names: ", tostring(text), "\n")
-  return 1
-end
+local mistake, fail = words.told "names"
 
 -- ---- the command line ----
 
@@ -349,15 +344,10 @@ local function check(o, verb)
   return strange(o, verb) or address(o)
 end
 
-return function(...)
-  local o, err = words.read({ ... }, takes, flags, long)
-  if not o then return mistake(err) end
-  if o.help then
-    io.stdout:write(usage)
-    return 0
-  end
+return words.command(usage, mistake, { takes = takes, flags = flags, long = long }, function(o)
   local verb = o.words[1]
+  local err
   if verb then err = check(o, verb) else err = strange(o) end
   if err then return mistake(err) end
   return verb and ask(o, verb) or serve(o)
-end
+end)

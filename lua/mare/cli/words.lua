@@ -8,6 +8,17 @@ local unknown = require "mare.cli.unknown"
 
 local words = {}
 
+--- How a command says what is wrong with its words, and what went wrong otherwise: mistake(text), fail(text), each gives the exit code. With `usage`
+--- a mistake shows its lines, too.
+function words.told(command, usage)
+  local function mistake(text) return unknown.mistake(command, usage, text) end
+  local function fail(text)
+    io.stderr:write("mare ", command, ": ", tostring(text), "\n")
+    return 1
+  end
+  return mistake, fail
+end
+
 --- A number that is not below `least`, or nil.
 function words.number(text, least)
   local n = tonumber(text)
@@ -79,6 +90,17 @@ function words.read(argv, takes, flags, long)
     end
   end
   return o
+end
+
+--- A command of such a line: --help, or what run(o) does, which gives the exit code.
+function words.command(usage, mistake, line, run)
+  return function(...)
+    local o, err = words.read({ ... }, line.takes, line.flags, line.long)
+    if not o then return mistake(err) end
+    if not o.help then return run(o) end
+    io.stdout:write(usage)
+    return 0
+  end
 end
 
 return words
