@@ -5,6 +5,7 @@
 #   runs under: mare|lua|host  a spec for one of them only; host = plain Lua without mare, once
 #   needs: plain             not under a sanitizer
 #   needs: plain or asan     not under the other one; likewise plain or tsan
+#   needs: llhttp            (or yyjson) skipped, and shown as that, where mare is built without it: without a network. A page says so in a comment
 set(supervise ${CMAKE_BINARY_DIR}/support/supervise)
 foreach(program supervise terminal)
   add_executable(${program} ${CMAKE_SOURCE_DIR}/spec/support/${program}.c)
@@ -43,7 +44,8 @@ if(MARE_CONFIG STREQUAL "tsan" AND EXISTS /proc/sys/vm/mmap_rnd_bits)
   endif()
 endif()
 
-# mare_head(path): reads what the first lines say into head_limit, head_when, head_under, and head_skip: not in this configuration
+# mare_head(path): reads what the first lines say into head_limit, head_when, head_under, head_skip: not in this configuration, and head_lacks:
+# what mare is built without
 macro(mare_head path default)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
   file(STRINGS ${path} head_lines LIMIT_COUNT 12)
@@ -51,6 +53,12 @@ macro(mare_head path default)
   set(head_when "")
   set(head_under "")
   set(head_skip OFF)
+  set(head_lacks "")
+  foreach(part llhttp yyjson)
+    if("${head_lines}" MATCHES "needs: ${part}" AND NOT mare_has_${part})
+      set(head_lacks ${part})
+    endif()
+  endforeach()
   if("${head_lines}" MATCHES "time limit: ([0-9]+) s")
     if(CMAKE_MATCH_1 GREATER head_limit)
       set(head_limit ${CMAKE_MATCH_1})
@@ -75,6 +83,11 @@ endmacro()
 # The supervisor ends a test at its limit and shows where its threads are; CTest's own limit is only behind it. CTest starts what costs most first;
 # what a test took last time is known only where it ran before, so the longest say so.
 function(mare_test name limit when)
+  if(head_lacks)
+    add_test(NAME ${name} COMMAND sh -c "echo 'mare is built without ${head_lacks}; tools/fetch-${head_lacks} brings it'; exit 77")
+    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
+    return()
+  endif()
   math(EXPR outer "${limit} + 30")
   add_test(NAME ${name} COMMAND ${launcher} ${supervise} -t ${limit} -b -T -- ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${outer} ENVIRONMENT "${test_env}" SKIP_RETURN_CODE 77)
@@ -170,10 +183,12 @@ if(TARGET mare)
     file(GLOB documents CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/docs/*.md)
     foreach(path ${documents})
       get_filename_component(noun ${path} NAME_WE)
+      mare_head(${CMAKE_SOURCE_DIR}/${path} 600)
       mare_test(doc.${noun} 600 "" ${MARE_HOST_LUA} tools/run-doc.lua ${path})
     endforeach()
   endif()
 endif()
+set(head_lacks "")
 if(MARE_CONFIG STREQUAL "plain")
   mare_test(lint 600 "" ${CMAKE_SOURCE_DIR}/tools/lint)
   mare_test(train 600 "" ${CMAKE_SOURCE_DIR}/tools/train ${CMAKE_BINARY_DIR}/bin/mare) # what `make fast` is compiled by
@@ -187,10 +202,12 @@ if(MARE_CONFIG STREQUAL "plain")
   # The readers of what comes from outside, fuzzed for some seconds; skipped where clang has no libFuzzer.
   mare_test(fuzz.build 900 "" ${CMAKE_SOURCE_DIR}/fuzz/run --build)
   set_tests_properties(fuzz.build PROPERTIES FIXTURES_SETUP fuzz)
-  foreach(noun cdr constraint corbaloc giop idl ior json ludo)
+  foreach(noun cdr constraint corbaloc giop http idl ior json ludo)
+    mare_head(${CMAKE_SOURCE_DIR}/fuzz/${noun}.lua 1200)
     mare_test(fuzz.${noun} 1200 "" ${CMAKE_SOURCE_DIR}/fuzz/run --quick ${noun})
     set_tests_properties(fuzz.${noun} PROPERTIES FIXTURES_REQUIRED fuzz)
   endforeach()
+  set(head_lacks "")
   # The laboratory: built once (the first time with a Python environment of its own), for its tests and its page.
   mare_test(lab.build 1200 "" ${CMAKE_SOURCE_DIR}/tools/build-lab)
   mare_test(lab.tests 2400 first ${CMAKE_SOURCE_DIR}/tools/test-lab)

@@ -3,6 +3,7 @@
 --     curl -X PUT -d 'buy milk' http://localhost:8080/notes/1 ; curl http://localhost:8080/notes/1
 --   mare run examples/web.lua try           asks itself, on any free port, and ends
 -- test: try
+-- needs: llhttp
 -- expect: PUT /notes/1 -> 201
 -- expect: GET /notes/1 -> 200 buy milk
 -- expect: GET /notes/2 -> 404 there is no note 2

@@ -1,5 +1,6 @@
 -- HTTP: a request with its body out of bytes that may be anything. What is taken says one thing only: read as a whole and in pieces its body is
 -- the same.
+-- needs: llhttp
 local core = require "mare.http.core"
 local request = require "mare.http.request"
 request.limits = { head_bytes = 512, body_bytes = 256, body = 1, drain = 1 }

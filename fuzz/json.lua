@@ -1,5 +1,6 @@
 -- JSON: texts that may be anything. What is read is written, and reads as the same again; what is refused has a place. The first byte chooses
 -- options.
+-- needs: yyjson
 local json = require "mare.json"
 local options = {
   {}, { duplicates = "first" }, { duplicates = "error" }, { big = "string" }, { big = "error" }, { null_as_nil = true }, { depth = 3 },

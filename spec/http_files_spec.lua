@@ -1,5 +1,6 @@
 -- mare.http's router and its files, with requests that come from no connection: what they return is looked at.
 -- runs under: mare
+-- needs: llhttp
 -- needs: plain
 local mare = require "mare"
 local http = require "mare.http"

@@ -1,4 +1,5 @@
 -- Heads of requests as mare.http takes and refuses them, byte by byte; heads of answers; no connection.
+-- needs: llhttp
 local core = require "mare.http.core"
 
 local KEEP, OLD, IN_CHUNKS, WAITS, CHANGES = core.KEEP, core.OLD, core.IN_CHUNKS, core.WAITS, core.CHANGES

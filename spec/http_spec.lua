@@ -1,4 +1,5 @@
 -- mare.http as well-behaved and other clients see it: real sockets, one server for most of it.
+-- needs: llhttp
 -- runs under: mare
 local mare = require "mare"
 local http, net = require "mare.http", require "mare.net"

@@ -1,5 +1,6 @@
 -- mare.json: values to text and back, what is refused and where, lines, hostile texts and tables.
 -- needs: plain or asan
+-- needs: yyjson
 local mare = require "mare"
 local json = require "mare.json"
 local encode, decode = json.encode, json.decode

@@ -101,8 +101,8 @@ describe("a misspelt field", function()
       assert.is_nil(object[1])
       assert.is_nil(object[false])
     end
-    assert.is_nil(rawget(mare, "http"))
-    assert.is_false(pcall(function() return mare.http end))
+    assert.is_nil(rawget(mare, "ftp"))
+    assert.is_false(pcall(function() return mare.ftp end))
     local seen = {}
     for name in pairs(net) do seen[name] = true end
     assert.is_true(seen.listen)

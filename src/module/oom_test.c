@@ -96,7 +96,9 @@ int main(int argc, char **argv) {
   luaL_requiref(L, "mare.orb.giop.core", luaopen_mare_orb_giop_core, 0);
   luaL_requiref(L, "mare.orb.core", luaopen_mare_orb_core, 0);
   luaL_requiref(L, "mare.ludo.core", luaopen_mare_ludo_core, 0);
+#ifdef MARE_YYJSON
   luaL_requiref(L, "mare.json", luaopen_mare_json, 0);
+#endif
   luaL_requiref(L, "mare.tls.core", luaopen_mare_tls_core, 0);
   luaL_requiref(L, "mare.trace.core", luaopen_mare_trace_core, 0);
   luaL_requiref(L, "mare.collective.core", luaopen_mare_collective_core, 0);
