@@ -96,6 +96,7 @@ int main(int argc, char **argv) {
   luaL_requiref(L, "mare.orb.giop.core", luaopen_mare_orb_giop_core, 0);
   luaL_requiref(L, "mare.orb.core", luaopen_mare_orb_core, 0);
   luaL_requiref(L, "mare.ludo.core", luaopen_mare_ludo_core, 0);
+  luaL_requiref(L, "mare.json.core", luaopen_mare_json_core, 0);
 #ifdef MARE_YYJSON
   luaL_requiref(L, "mare.json", luaopen_mare_json, 0);
 #endif
