@@ -342,7 +342,7 @@ static const struct { const char *name; int value; } bits[] = { { "KEEP", HTTP_K
 int luaopen_mare_http_core(lua_State *L) {
   mr_host_ensure(L);
   if (!mr_http_built())
-    return luaL_error(L, "mare.http is not in this build, as llhttp was not there: run tools/fetch-llhttp in mare's sources, then build again");
+    return luaL_error(L, "this mare was built without llhttp, which mare.http needs: run tools/fetch-llhttp in mare's sources, then build again");
   luaL_newlib(L, functions);
   for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
     lua_pushinteger(L, bits[i].value);
