@@ -132,6 +132,7 @@ static void open_state(void) {
   preload("mare.near", luaopen_mare_near);
   preload("mare.ludo.core", luaopen_mare_ludo_core);
   preload("mare.json", luaopen_mare_json);
+  preload("mare.json.core", luaopen_mare_json_core);
   preload("mare.http.core", luaopen_mare_http_core);
   lua_getglobal(L, "package");
   lua_getfield(L, -1, "searchers");
