@@ -63,6 +63,7 @@ describe("heads of requests", function()
     expect(505, "GET / HTTP/1.2", "Host: me")
     expect(505, "GET / HTTP/0.9", "Host: me")
     expect(505, "PRI * HTTP/2.0")
+    expect(400, "DESCRIBE rtsp://me/ RTSP/1.0", "Host: me")
     expect(417, "GET / HTTP/1.1", "Host: me", "Expect: a miracle")
     for _, first in ipairs { "GET / HTTX/1.1", "GET  / HTTP/1.1", "GET /  HTTP/1.1", "GET / a HTTP/1.1", "GET\t/ HTTP/1.1",
       "GET /a#b HTTP/1.1", "GET / HTTP/1.1 ",
@@ -116,6 +117,18 @@ describe("heads of answers", function()
     assert.is_false((pcall(core.head, 200, KEEP, "a\r\nb")))
     assert.is_false((pcall(core.head, 99, KEEP)))
     assert.is_false((pcall(core.head, 200, KEEP, nil, -1)))
+  end)
+
+  it("are not written where a finaliser changes the fields meanwhile", function()
+    local value, fields = ("x"):rep(3000), {}
+    local function change() fields.A = ("y"):rep(10000) end
+    for _ = 1, 300 do
+      fields.A = value
+      for _ = 1, 5 do setmetatable({}, { __gc = change }) end
+      local ok, text = pcall(core.head, 200, KEEP, nil, nil, fields)
+      if ok then assert.equal("", (text:gsub("^HTTP/1.1 200 OK\r\nA: [xy]+\r\nDate: [^\r]+\r\n\r\n$", "")))
+      else assert.matches("the fields have changed", text) end
+    end
   end)
 
   it("are dated", function()

@@ -229,9 +229,11 @@ end)
 
 describe("limits of mare.http", function()
   it("end what takes too long", function()
-    local server = serve(handler, { limits = { idle = 0.1, head = 0.1, body = 0.1, drain = 0.1 } })
+    local server = serve(handler, { limits = { idle = 0.1 } })
     local idle <close> = connect(server)
     assert.same({ nil, "EOF" }, { answer(idle) })
+    server:stop()
+    server = serve(handler, { limits = { head = 0.1, body = 0.1, drain = 0.1 } })
     for _, text in ipairs { "GET", "GET / HTTP/1.1\r\nHost: me\r\n", get("/echo", "Content-Length: 5\r\n", "POST") .. "1234",
       chunked("/length", "5\r\nhell"), chunked("/echo", "") } do
       local conn <close> = connect(server)
@@ -253,6 +255,40 @@ describe("limits of mare.http", function()
     conn:write(get "/")
     begun:receive()
     server:stop()                                    -- waits for it: for ever, but for `write`
+  end)
+
+  -- A process of its own sends what `text` says again and again, behind `first`, and reads what comes.
+  local function with_flood(first, text, f)
+    local server, stop, begun = serve(handler), mare.channel.new(1), mare.channel.new(1)
+    local port = select(2, server:address())
+    local flood = mare.process.spawn(function()
+      local m = require "mare"
+      local conn = assert(m.net.connect("127.0.0.1", port))
+      m.fiber.spawn(function() while conn:read() do end end)
+      conn:write(first)
+      repeat
+        conn:write(text)
+        begun:try_send(true)
+      until stop:try_receive()
+      conn:close()
+    end)
+    begun:receive(LIMIT)
+    f(server)
+    stop:send(true)
+    assert.is_true((flood:wait(LIMIT)))
+    server:stop()
+  end
+
+  it("leave others their turn beside a client that sends without an end", function()
+    for _, flood in ipairs { { "", get("/hello"):rep(1000) }, { chunked("/length", ""), ("1\r\nx\r\n"):rep(1000) } } do
+      with_flood(flood[1], flood[2], function(server)
+        for _ = 1, 5 do
+          local conn <close> = connect(server)
+          conn:write(get "/hello")
+          assert.equal("hello", answer(conn).body)
+        end
+      end)
+    end
   end)
 
   it("let an idle connection go for a new one", function()
@@ -315,6 +351,29 @@ describe("a server of mare.http", function()
     assert.is_nil((answer(hanging)))
     assert.is_true((stopping:wait(LIMIT)))
     assert.is_nil((net.connect("127.0.0.1", 1)))
+  end)
+
+  it("is waited for by as many as want, each until all its processes have ended", function()
+    local gate, begun = mare.channel.new(8), mare.channel.new(8)
+    local server = serve(function()
+      begun:send(true)
+      return gate:receive()
+    end, { workers = 2, limits = { grace = LIMIT } })
+    local conns, processes = {}, table.move(server.workers, 1, 2, 1, {})
+    for i = 1, 8 do
+      conns[i] = connect(server)
+      conns[i]:write(get "/")
+    end
+    for _ = 1, 8 do begun:receive(LIMIT) end
+    local waiting, stopping = mare.fiber.spawn(server.wait, server), mare.fiber.spawn(server.stop, server)
+    mare.fiber.yield()
+    processes[1]:kill()
+    assert.same({ nil, "timeout" }, { stopping:wait(0.1) })
+    for _ = 1, 8 do gate:send "x" end
+    assert.is_true((stopping:wait(LIMIT)))
+    assert.is_true((waiting:wait(LIMIT)))
+    assert.is_true((processes[2]:wait(0)))
+    for _, conn in ipairs(conns) do conn:close() end
   end)
 
   it("uses all its processes, each with what `start` gives it, and logs", function()

@@ -2,7 +2,7 @@
 mare.http: a server for HTTP/1.1. Several processes accept from one listener; each serves its connections in fibers (mare.http.worker). What a handler
 gets is in mare.http.request, what is read and written below it in src/module/http.c.
 
-A server is a plain table { listener =, workers =, plan = } of the process that started it.
+A server is a plain table { listener =, workers =, seen =, plan = } of the process that started it; `seen` are workers that get a successor.
 ]]
 local core = require "mare.http.core"
 local mare = require "mare"
@@ -76,7 +76,7 @@ function http.serve(where, handler, options)
   local plan = { handler = handler, start = start, limits = limits, tls = options.tls and true, log = options.log, report = options.report,
     memory = options.memory,
                  name = options.name or "http" }
-  local self = setmetatable({ listener = listener, plan = plan, workers = {} }, Server)
+  local self = setmetatable({ listener = listener, plan = plan, workers = {}, seen = {} }, Server)
   local unfinished <close> = setmetatable({}, { __close = function(u) if not u.done then self:stop() end end })
   for i = 1, options.workers or process.workers() do self.workers[i] = worker(self) end
   unfinished.done = true
@@ -86,16 +86,32 @@ end
 --- Where it listens.
 function Server:address() return self.listener:address() end
 
--- Waits until all have ended. One that fails while the server is open gets a successor.
+local function place_of(list, handle)
+  for i, h in ipairs(list) do
+    if h == handle then return i end
+  end
+end
+
+-- Waits until all have ended. One that fails while the server is open gets a successor. Several fibers may wait, one in `stop`: the list may have
+-- changed meanwhile, and the first of them that sees an end has it to do.
 function Server:wait()
-  while #self.workers > 0 do
-    local i, ok, err = mare.select(self.workers)
+  local workers, seen = self.workers, self.seen
+  while #workers > 0 do
+    local known = table.move(workers, 1, #workers, 1, {})
+    local i, ok, err = mare.select(known)
+    local handle = known[i]
     if ok or self.listener:closed() then
-      table.remove(self.workers, i)
-    else
+      local at = place_of(workers, handle)
+      if at then table.remove(workers, at) end
+    elseif seen[handle] then
+      mare.sleep(0.1)
+    elseif place_of(workers, handle) then
+      seen[handle] = true
+      local _ <close> = setmetatable({}, { __close = function() seen[handle] = nil end })
       io.stderr:write("mare.http: a process of the server has ended, another one takes its place: ", tostring(err), "\n")
       mare.sleep(0.1)
-      self.workers[i] = worker(self)
+      local successor = not self.listener:closed() and worker(self)
+      if successor then workers[place_of(workers, handle) or #workers + 1] = successor end
     end
   end
   return true
@@ -150,7 +166,8 @@ http.date = core.date
 -- An access log: a line for each request, as many servers write it, and the seconds it took.
 function http.log(stream)
   return function(req, status, bytes, seconds)
-    local line = ('%s - - [%s] "%s %s HTTP/%s" %d %d %.6f\n'):format(tostring(req.peer), os.date("!%d/%b/%Y:%H:%M:%S +0000"), req.method, req.target,
+    local target = req.target:gsub('["\\]', { ['"'] = "\\x22", ["\\"] = "\\x5C" })       -- it must not end where the client wants
+    local line = ('%s - - [%s] "%s %s HTTP/%s" %d %d %.6f\n'):format(tostring(req.peer), os.date("!%d/%b/%Y:%H:%M:%S +0000"), req.method, target,
       req.version, status, bytes, seconds)
     local file = stream or io.stdout
     file:write(line)

@@ -176,6 +176,7 @@ int mr_httphead_read(const char *p, size_t len, int most, mr_httphead *h) {
   if (!end) return 400;
   if (err != HPE_PAUSED || !r.complete) return refused(err, &r, line, end);
   if (parser.http_major != 1 || parser.http_minor > 1) return 505;
+  if (!is_version(line, end)) return 400;      /* llhttp knows RTSP, too */
   const char *space = memchr(line, ' ', (size_t)(end - line));
   if (!space || h->target.p != space + 1 || !h->target.len || h->target.p + h->target.len + 9 != end || memchr(h->target.p, '#', h->target.len)) return 400;
   h->method = (mr_slice_of){ line, (size_t)(space - line) };

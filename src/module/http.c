@@ -2,13 +2,14 @@
  * http: mare.http.core - heads of HTTP/1 for Lua: requests taken from a connection, their fields, heads of answers. What they mean is lua/mare/http's
  * matter.
  *
- * A head is made in two rounds of one function: the first counts its bytes and raises what is wrong with the fields, the second writes them. So nothing
- * that came from a program gets into an answer without being looked at.
+ * A head is made in two rounds of one function: the first counts its bytes, the second raises what is wrong with the fields, and writes them. So nothing
+ * that came from a program gets into an answer without being looked at. A finaliser may change the fields in between: then the answer is refused.
  */
 #include "module/net.h"
 #include "module/buflib.h"
 #include "io/httphead.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +29,8 @@ static int parsed(lua_State *L) {
   size_t len;
   mr_httphead h;
   const char *p = lua_tolstring(L, -1, &len);
-  int status = mr_httphead_read(p, len, (int)lua_tointeger(L, 4), &h);
+  lua_Integer most = lua_tointeger(L, 4);
+  int status = mr_httphead_read(p, len, most < INT_MAX ? (int)most : INT_MAX, &h);
   if (status) {
     lua_pushnil(L);
     lua_pushinteger(L, status);
@@ -170,10 +172,10 @@ static const char *now(lua_State *L) {
   return m->text;
 }
 
-typedef struct writer { char *p; size_t n; int dated, kinded; } writer;    /* p: NULL counts */
+typedef struct writer { char *p; size_t n, room; int dated, kinded; } writer;    /* p: NULL counts */
 
 static inline void put(writer *w, const char *s, size_t n) {
-  if (w->p) memcpy(w->p + w->n, s, n);
+  if (w->p && w->n + n <= w->room) memcpy(w->p + w->n, s, n);
   w->n += n;
 }
 
@@ -197,7 +199,7 @@ static void put_field(lua_State *L, writer *w, const char *name, size_t len) {
   if (!lua_isstring(L, -1)) luaL_error(L, "the field '%s' is a %s; strings, numbers and lists of them can be sent", name, luaL_typename(L, -1));
   lua_pushvalue(L, -1);
   const char *value = lua_tolstring(L, -1, &n);
-  if (!w->p) check_value(L, name, value, n);
+  if (w->p) check_value(L, name, value, n);
   put(w, name, len);
   PUT(w, ": ");
   put(w, value, n);
@@ -217,7 +219,7 @@ static void put_fields(lua_State *L, writer *w, int table) {
     size_t len;
     if (lua_type(L, -2) != LUA_TSTRING) luaL_error(L, "a field's name is a string, this one is a %s", luaL_typename(L, -2));
     const char *name = lua_tolstring(L, -2, &len);
-    if (!w->p) check_name(L, name, len);
+    check_name(L, name, len);
     if (is_word(name, len, "date")) w->dated = 1;
     if (is_word(name, len, "content-type")) w->kinded = 1;
     if (lua_istable(L, -1)) {
@@ -260,7 +262,7 @@ static void put_head(lua_State *L, writer *w, const char *date) {
   }
   if (!w->kinded && !lua_isnil(L, KIND)) {
     const char *kind = lua_tolstring(L, KIND, &n);
-    if (!w->p) check_value(L, "content-type", kind, n);
+    if (w->p) check_value(L, "content-type", kind, n);
     PUT(w, "Content-Type: ");
     put(w, kind, n);
     PUT(w, "\r\n");
@@ -297,9 +299,9 @@ static int l_head(lua_State *L) {
   writer w = { .p = NULL };
   put_head(L, &w, date);
   size_t total = w.n;
-  w = (writer){ .p = total <= sizeof small ? small : lua_newuserdatauv(L, total, 0) };
+  w = (writer){ .p = total <= sizeof small ? small : lua_newuserdatauv(L, total, 0), .room = total };
   put_head(L, &w, date);
-  mr_assert(w.n == total);
+  if (w.n != total) return luaL_error(L, "the fields have changed while they were written");
   lua_pushlstring(L, w.p, w.n);
   return 1;
 }

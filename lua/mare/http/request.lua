@@ -2,20 +2,20 @@
 mare.http.request: a request as its handler sees it: what was asked, its body, and the answer as it is written.
 
 Fields that begin with _ are this module's. Of the body: _rest bytes are left of it, or of the chunk that is being read; _done when it was read to its
-end. Of the answer: _began once its head is written; _sent bytes of its body are; _chunked, _left how that is framed. _broken: the stream is out of
-step,
-so the connection ends with this request; _gone: nobody reads the answer.
+end; _reads counts the reads of it. Of the answer: _began once its head is written; _sent bytes of its body are; _chunked, _left how that is
+framed. _broken: the stream is out of step, so the connection ends with this request; _gone: nobody reads the answer.
 ]]
 local core = require "mare.http.core"
 local mare = require "mare"
 local errors = require "mare.error"
 
 local KEEP, OLD, IN_CHUNKS, WAITS = core.KEEP, core.OLD, core.IN_CHUNKS, core.WAITS
-local head_of, decode, clock = core.head, core.decode, mare.clock
+local head_of, decode, clock, yield = core.head, core.decode, mare.clock, mare.fiber.yield
 local type, rawset, min, max = type, rawset, math.min, math.max
 local TEXT = "text/plain; charset=utf-8"
 local SMALL, SLICE, DRAINED = 1024, 1 << 18,
   1 << 16        -- bytes: joined to its head; written at once; of an unread body that are read for the next request
+local TURN, PARTS = 64, 256                      -- reads until others have a turn; chunks of a whole body until they are joined
 
 local request = {}
 local methods, lazy = {}, {}
@@ -125,8 +125,11 @@ local function next_chunk(self, due)
   if self._rest == 0 then trailer(self, due) end
 end
 
--- Exactly so many bytes.
+-- Exactly so many bytes. Of a body that comes faster than it is read no read would wait.
 local function bytes(self, n, due)
+  local reads = (self._reads or 0) + 1
+  self._reads = reads
+  if reads % TURN == 0 then yield() end
   local data, message = self.connection:read(n, max(0, due - clock()))
   if not data or #data < n then unread(self, message or "closed") end
   self._rest = self._rest - n
@@ -172,14 +175,16 @@ function methods:body(most)
   if self.length and self.length > most then broken(self, 413, ("a body has at most %d bytes here"):format(most)) end
   local due = clock() + request.limits.body
   begin_body(self)
-  local parts, n = {}, 0
+  local parts, few, n = {}, {}, 0
   if not self._done and self.bits & IN_CHUNKS == 0 then parts[1] = bytes(self, self._rest, due) end
   while not self._done do
     if self._rest == 0 then next_chunk(self, due) end
     n = n + self._rest
     if n > most then broken(self, 413, ("a body has at most %d bytes here"):format(most)) end
-    if not self._done then parts[#parts + 1] = bytes(self, self._rest, due) end
+    if not self._done then few[#few + 1] = bytes(self, self._rest, due) end
+    if #few == PARTS then parts[#parts + 1], few = table.concat(few), {} end     -- of chunks of one byte a list would be many times the body
   end
+  parts[#parts + 1] = table.concat(few)
   self._body = table.concat(parts)
   return self._body
 end

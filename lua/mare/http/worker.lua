@@ -9,7 +9,7 @@ local core = require "mare.http.core"
 local mare = require "mare"
 local errors = require "mare.error"
 local request = require "mare.http.request"
-local fiber, channel, clock = mare.fiber, mare.channel, mare.clock
+local fiber, channel, clock, yield = mare.fiber, mare.channel, mare.clock, mare.fiber.yield
 local begin, receive = core.begin, core.receive
 local class, state, answer, finish, settled = request.class, request.state, request.answer, request.finish, request.settled
 local type, setmetatable, xpcall, max = type, setmetatable, xpcall, math.max
@@ -18,6 +18,7 @@ local handler, limits, log, secure
 local open, idle, count = {}, {}, 0
 local freed, emptied = channel.new(1), channel.new()     -- somebody has gone, or waits for a request, while it is crowded; all have
 local crowded = false
+local TURN = 16                                          -- requests of a connection, none of which had to be waited for, until others have a turn
 
 -- Where a handler has failed; an error that is an answer needs no traceback.
 local function traced(err)
@@ -102,7 +103,7 @@ end
 local function serve(conn)
   conn:timeout(limits.write)
   if secure and not conn:handshake(limits.head) then return end
-  local head_bytes, most = limits.head_bytes, limits.fields
+  local head_bytes, most, turns = limits.head_bytes, limits.fields, 0
   repeat
     idle[conn] = true
     if crowded then freed:try_send(true) end
@@ -121,6 +122,8 @@ local function serve(conn)
     if log then log(req, req.status or 0, req._sent or 0, clock() - start) end
     local on = settled(req)
     if req._gone then return conn:close(0) end
+    turns = turns + 1
+    if on and (turns % TURN == 0 or conn:buffered() > 0) then yield() end
     if not on and (req._broken or not req._done and (req.length or bits & core.IN_CHUNKS ~= 0)) then linger(conn) end
   until not on
 end
