@@ -58,6 +58,7 @@ describe("heads of requests", function()
     local function expect(status, first, ...) assert.equal(status, status_of(lines(first, ...)), first) end
     expect(501, "FOO / HTTP/1.1", "Host: me")
     expect(501, "get / HTTP/1.1", "Host: me")
+    expect(501, "CONNECT me:443 HTTP/1.1", "Host: me:443")
     expect(501, "POST / HTTP/1.1", "Host: me", "Transfer-Encoding: gzip")
     expect(505, "GET / HTTP/2.0", "Host: me")
     expect(505, "GET / HTTP/1.2", "Host: me")

@@ -187,6 +187,10 @@ describe("mare.http", function()
     assert.same({ "not read", "close" }, { a.body, a.fields.connection })
   end)
 
+  it("takes no status that an answer can't have", function()
+    assert.error_matches(function() http.fail(50) end, "http_spec.lua:%d+: http.fail: a status is a whole number from 200 to 999, got 50")
+  end)
+
   it("refuses what is no HTTP, with the status that says why", function()
     for text, status in pairs {
       ["\22\3\1\0\1"] = 400, ["GET / HTTP/1.1\nHost: me\n\n"] = 400, [get("/", "A : b\r\n")] = 400, [get("/", nil, "BREW")] = 501,

@@ -18,8 +18,7 @@ Server.__name = "http server"
 Server.__stays = "a server of mare.http cannot be sent: it belongs to the process that started it"
 
 -- What a stranger may take. Seconds: `idle` between two requests, `head` for a head once it has begun, `body` for a whole body or a piece of a
--- streamed
--- one, `write` until a peer takes what is written, `drain` for one that is refused to read why, `grace` for requests when the server stops.
+-- streamed one, `write` until a peer takes what is written, `drain` for one that is refused to read why, `grace` for requests when the server stops.
 local LIMITS = { head_bytes = 16384, fields = 100, body_bytes = 1 << 20, connections = 10000,
                  idle = 60, head = 10, body = 60, write = 60, drain = 2, grace = 10 }
 
@@ -37,8 +36,7 @@ local function limits_of(given)
 end
 
 local OPTIONS = { workers = whole, start = "function", limits = "table", tls = function() end, log = "function", report = "function",
-  memory = function() end, backlog = whole,
-                  name = "string" }
+                  memory = function() end, backlog = whole, name = "string" }
 
 -- A process that serves; it has begun, or it raises.
 local function worker(self)
@@ -74,8 +72,7 @@ function http.serve(where, handler, options)
   end
   if not listener then return nil, err, code end
   local plan = { handler = handler, start = start, limits = limits, tls = options.tls and true, log = options.log, report = options.report,
-    memory = options.memory,
-                 name = options.name or "http" }
+                 memory = options.memory, name = options.name or "http" }
   local self = setmetatable({ listener = listener, plan = plan, workers = {}, seen = {} }, Server)
   local unfinished <close> = setmetatable({}, { __close = function(u) if not u.done then self:stop() end end })
   for i = 1, options.workers or process.workers() do self.workers[i] = worker(self) end
@@ -139,6 +136,9 @@ end
 
 --- Ends the request with this status: raises an error of kind "http".
 function http.fail(status, message, fields)
+  if math.type(status) ~= "integer" or status < 200 or status > 999 then
+    error(("http.fail: a status is a whole number from 200 to 999, got %s"):format(tostring(status)), 2)
+  end
   error(errors.new { kind = "http", status = status, message = message or core.phrase(status), fields = fields }, 0)
 end
 

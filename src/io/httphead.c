@@ -179,6 +179,7 @@ int mr_httphead_read(const char *p, size_t len, int most, mr_httphead *h) {
   if (!is_version(line, end)) return 400;      /* llhttp knows RTSP, too */
   const char *space = memchr(line, ' ', (size_t)(end - line));
   if (!space || h->target.p != space + 1 || !h->target.len || h->target.p + h->target.len + 9 != end || memchr(h->target.p, '#', h->target.len)) return 400;
+  if (parser.method == HTTP_CONNECT) return 501;   /* no tunnels: a proxy before us would take a 200 for an open one */
   h->method = (mr_slice_of){ line, (size_t)(space - line) };
   if (parser.http_minor == 0) h->bits |= HTTP_OLD;
   else if (!r.hosts) return 400;
