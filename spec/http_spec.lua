@@ -188,7 +188,7 @@ describe("mare.http", function()
   end)
 
   it("takes no status that an answer can't have", function()
-    assert.error_matches(function() http.fail(50) end, "http_spec.lua:%d+: http.fail: a status is a whole number from 200 to 999, got 50")
+    assert.error_matches(function() http.fail(50) end, "^http.fail: a status is a whole number from 200 to 999, got 50")
   end)
 
   it("refuses what is no HTTP, with the status that says why", function()
