@@ -1,6 +1,10 @@
 -- HTTP: a request with its body out of bytes that may be anything. What is taken says one thing only: read as a whole and in pieces its body is
 -- the same.
 -- needs: llhttp
+package.loaded.mare = { clock = os.clock, fiber = { yield = function() end } }       -- all that is needed of processes, and of their errors
+package.loaded["mare.error"] = {
+  new = function(e) return e end, is = function(e, kind) return type(e) == "table" and e.kind == kind end,
+}
 local core = require "mare.http.core"
 local request = require "mare.http.request"
 request.limits = { head_bytes = 512, body_bytes = 256, body = 1, drain = 1 }

@@ -222,10 +222,14 @@ local function offering()
   return broker
 end
 
-local caller
+local caller, was_short
 function work.callbacks()
   caller = caller or offering()
-  attempt(talk, caller)
+  local done, e = pcall(talk, caller)
+  -- Where memory was missing in the run before, the other side may end the connection, and only now: the next call makes a new one.
+  if not done and was_short and type(e) == "table" and e._repid == "IDL:omg.org/CORBA/COMM_FAILURE:1.0" then done, e = pcall(talk, caller) end
+  was_short = not done
+  if not done then exception(e) end
 end
 
 function work.offers()                           -- the connection is new
