@@ -82,6 +82,23 @@ static int is_shared(const char *name) {
   return 0;
 }
 
+/*
+ * Each allocation fails in turn; how many, or -1: more descriptors are open than before. Services that other works have begun open connections when it is
+ * time for them, as to ask whether a consumer is there: that happens once, but what leaks leaks each time.
+ */
+static long fail_all(lua_State *L, const char *name) {
+  long n = 0;
+  lua_gc(L, LUA_GCCOLLECT);
+  int before = descriptors();
+  /* Where every further allocation fails, not even Lua's own clean-up runs to its end in a fiber that serves others. */
+  for (once = is_shared(name); once < 2; once++) n += each_allocation(L, name);
+  once = 0;
+  lua_gc(L, LUA_GCCOLLECT);
+  lua_gc(L, LUA_GCCOLLECT);
+  for (int i = 0; i < 1500 && descriptors() > before; i++) port_sleep(10000000);   /* some are closed by another thread */
+  return descriptors() <= before ? n : -1;
+}
+
 int main(int argc, char **argv) {
   lua_State *L = mr_lua_newstate(allocate, NULL);
   luaL_openlibs(L);
@@ -122,16 +139,9 @@ int main(int argc, char **argv) {
       if (status != LUA_OK) fprintf(stderr, "%s, with memory: %s\n", name, luaL_tolstring(L, -1, NULL));
       CHECK(status == LUA_OK);
     }
-    lua_gc(L, LUA_GCCOLLECT);
-    int before = descriptors();
-    long n = 0;
-    /* Where every further allocation fails, not even Lua's own clean-up runs to its end in a fiber that serves others. */
-    for (once = is_shared(name); once < 2; once++) n += each_allocation(L, name);
-    once = 0;
-    lua_gc(L, LUA_GCCOLLECT);
-    lua_gc(L, LUA_GCCOLLECT);
-    for (int i = 0; i < 6000 && descriptors() > before; i++) port_sleep(10000000);   /* some are closed by another thread */
-    CHECK(descriptors() <= before);
+    long n = fail_all(L, name);
+    if (n < 0) n = fail_all(L, name);
+    CHECK(n >= 0);
     printf("%s: %ld allocations\n", name, n);
     fflush(stdout);
   }
