@@ -131,6 +131,11 @@ local function arrived(list, n, before)
   if not list[n] then error("not enough memory: an event is discarded", 0) end
 end
 
+-- An event that is lost is counted, perhaps a moment later and in the next run: the one after it arrives.
+local function attempt_twice(f)
+  if not pcall(f) then attempt(f) end
+end
+
 local number = 0
 local function push_all()
   number = number + 1
@@ -147,13 +152,13 @@ end
 
 function work.channels()
   fresh "channels"
-  attempt(push_all)
+  attempt_twice(push_all)
   connected()
 end
 
 function work.filters()                          -- an event for those whose filter lets it through
   fresh "filters"
-  attempt(function()
+  attempt_twice(function()
     number = number + 1
     local n, before = number, figures().discarded
     notify:push_structured_event { header = { fixed_header = { event_type = { domain_name = "d", type_name = "t" }, event_name = "n" },
