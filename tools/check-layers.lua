@@ -23,39 +23,36 @@ local lua_functions = {
 }
 local os_macros = { "__linux__", "__APPLE__", "_WIN32", "__FreeBSD__", "__unix__", "_GNU_SOURCE" }
 
-local bad = 0
-local function complain(path, line, text)
-  io.stderr:write(("%s:%d: %s\n"):format(path, line, text))
-  bad = bad + 1
-end
+local checking = dofile((arg[0]:match "^(.*/)" or "") .. "checking.lua")
+local complain = checking.complain
 
 local function check_include(path, n, folder, line)
   local own = line:match('^%s*#%s*include%s*"([^"]+)"')
   if own and not public[own] then
     local other = own:match("^([^/]+)/")
     if not other then
-      complain(path, n, ('"%s": write the folder, "%s/%s"'):format(own, folder, own))
+      complain({ path, n }, ('"%s": write the folder, "%s/%s"'):format(own, folder, own))
     elseif not ranks[other] then
-      complain(path, n, ('"%s": no layer is called %s'):format(own, other))
+      complain({ path, n }, ('"%s": no layer is called %s'):format(own, other))
     elseif other ~= folder and ranks[other] >= ranks[folder] then
-      complain(path, n, ('%s may not include "%s": layer %s is not above it'):format(folder, own, other))
+      complain({ path, n }, ('%s may not include "%s": layer %s is not above it'):format(folder, own, other))
     end
   end
 end
 
 local function check_no_lua(path, n, line)
   local header = line:match('^%s*#%s*include%s*"(lua/[^"]+)"')
-  if header then complain(path, n, ('src/run may not include "%s"'):format(header)) end
+  if header then complain({ path, n }, ('src/run may not include "%s"'):format(header)) end
 end
 
 local function check_system(path, n, line)
   local header = line:match("^%s*#%s*include%s*<([^>]+)>")
   for _, pattern in ipairs(header and os_headers or {}) do
-    if header:find(pattern) then complain(path, n, ("<%s> belongs to src/port"):format(header)) end
+    if header:find(pattern) then complain({ path, n }, ("<%s> belongs to src/port"):format(header)) end
   end
   if line:find("^%s*#%s*%a*if") or line:find("^%s*#%s*define") then
     for _, macro in ipairs(os_macros) do
-      if line:find(macro, 1, true) then complain(path, n, macro .. " belongs to src/port") end
+      if line:find(macro, 1, true) then complain({ path, n }, macro .. " belongs to src/port") end
     end
   end
 end
@@ -63,16 +60,16 @@ end
 -- Comments may speak of anything.
 local function check_lua(path, n, line)
   local header = line:match("^%s*#%s*include%s*<([^>]+)>")
-  if lua_headers[header] then complain(path, n, ('<%s>: include "lua/compat.h"'):format(header)) end
+  if lua_headers[header] then complain({ path, n }, ('<%s>: include "lua/compat.h"'):format(header)) end
   for name in line:gsub("/%*.-%*/", ""):gsub("^%s*/?%* .*", ""):gsub("/[/*].*", ""):gmatch("[%a_][%w_]*") do
-    if lua_functions[name] then complain(path, n, ("%s: call %s, of lua/compat.h"):format(name, lua_functions[name])) end
+    if lua_functions[name] then complain({ path, n }, ("%s: call %s, of lua/compat.h"):format(name, lua_functions[name])) end
   end
-  if line:find("LUA_GCCOUNT[^;]*[=!]= *%-1") then complain(path, n, "LUA_GCCOUNT: call mr_lua_in_finaliser, of lua/compat.h") end
+  if line:find("LUA_GCCOUNT[^;]*[=!]= *%-1") then complain({ path, n }, "LUA_GCCOUNT: call mr_lua_in_finaliser, of lua/compat.h") end
 end
 
 local function check(path)
   local folder, name = path:match("([^/]+)/([^/]+)$")
-  if not ranks[folder] then return complain(path, 1, "no layer is called " .. tostring(folder)) end
+  if not ranks[folder] then return complain({ path, 1 }, "no layer is called " .. tostring(folder)) end
   local free = folder == "port" or (folder == "module" and name == "main.c") or name:find("_test%.c$")
   local n = 0
   for line in io.lines(path) do
@@ -87,4 +84,4 @@ end
 local list = assert(io.popen(("find '%s' -name '*.[ch]' | LC_ALL=C sort"):format(src)))
 for path in list:lines() do check(path) end
 list:close()
-os.exit(bad == 0)
+checking.finish()

@@ -5,18 +5,9 @@
 -- Blocks of code, and code between backticks, hold no links.
 local root = arg[1] or "."
 
-local bad = 0
-local function complain(path, n, text)
-  io.stderr:write(("%s:%d: %s\n"):format(path, n, text))
-  bad = bad + 1
-end
-
-local function lines_of(command)
-  local list <close> = assert(io.popen("cd '" .. root .. "' && " .. command))
-  local all = {}
-  for line in list:lines() do all[#all + 1] = line end
-  return all
-end
+local checking = dofile((arg[0]:match "^(.*/)" or "") .. "checking.lua")
+local complain = checking.complain
+local function lines_of(command) return checking.lines_of(root, command) end
 
 local function exists(path) return os.rename(root .. "/" .. path, root .. "/" .. path) ~= nil end
 
@@ -66,9 +57,9 @@ local function check(path, n, link)
   local target, anchor = link:match("^([^#]*)#?(.*)$")
   local file = target == "" and path or beside(path, target)
   if not exists(file) then
-    complain(path, n, "there is no " .. file)
+    complain({ path, n }, "there is no " .. file)
   elseif anchor ~= "" and file:find("%.md$") and not anchors_of[file][anchor] then
-    complain(path, n, ("%s has no heading #%s"):format(file, anchor))
+    complain({ path, n }, ("%s has no heading #%s"):format(file, anchor))
   end
 end
 
@@ -78,5 +69,5 @@ for _, path in ipairs(documents) do
     for link in line:gsub("`[^`]*`", "``"):gmatch("%]%(([^%s()]+)%)") do check(path, n, link) end
   end)
 end
-if #documents == 0 then complain(root, 0, "there are no documents") end
-os.exit(bad == 0)
+if #documents == 0 then complain(root, "there are no documents") end
+checking.finish()

@@ -7,18 +7,9 @@
 -- In other rows a name without a folder is of the folder of the path before it: `src/io/run.c`, `child.c`.
 local root = arg[1] or "."
 
-local bad = 0
-local function complain(where, text)
-  io.stderr:write(("%s: %s\n"):format(where, text))
-  bad = bad + 1
-end
-
-local function lines_of(command)
-  local list <close> = assert(io.popen("cd '" .. root .. "' && " .. command))
-  local all = {}
-  for line in list:lines() do all[#all + 1] = line end
-  return all
-end
+local checking = dofile((arg[0]:match "^(.*/)" or "") .. "checking.lua")
+local complain = checking.complain
+local function lines_of(command) return checking.lines_of(root, command) end
 
 local files = lines_of "find src lua -type f \\( -name '*.[ch]' -o -name '*.def' -o -name '*.lua' \\) | LC_ALL=C sort"
 local exists, named = {}, {}
@@ -120,4 +111,4 @@ for _, path in ipairs(files) do
   if not named[path] and not path:find("_test%.c$") then complain(path, "ARCHITECTURE.md does not name it") end
 end
 for _, path in ipairs(lines_of "ls README.md CONTRIBUTING.md docs/*.md docs/internals/*.md 2>/dev/null") do read_document(path) end
-os.exit(bad == 0)
+checking.finish()
