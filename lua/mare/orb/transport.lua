@@ -101,11 +101,14 @@ local function open(self, address, host, port, minor, deadline, tls)
     return nil, "the broker is closed", "EBADF"
   end
   self.opened = self.opened + 1
-  local l = link_over(self, sock, address, offer)
+  local fine, l = pcall(link_over, self, sock, address, offer)
+  if not fine then
+    sock:close(0)
+    error(l, 0)
+  end
   self.links[address] = l
   if options.unused and not self.sweeping then
-    self.sweeping = true
-    fiber.spawn { name = "orb idle connections", main = sweep, args = { self }, daemon = true }
+    self.sweeping = pcall(fiber.spawn, { name = "orb idle connections", main = sweep, args = { self }, daemon = true })   -- or with the next one
   end
   return l
 end
