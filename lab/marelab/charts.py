@@ -5,7 +5,7 @@ Colours are numbers of the page's palette; times are in seconds, memory in bytes
 
 import csv
 
-from marelab import plots, responses, results, sites
+from marelab import leaks, plots, responses, results, sites
 
 POINTS = 400  # of a line
 INK = 10  # the number of the page's own ink, for what belongs to no allocator
@@ -126,7 +126,8 @@ def of_choice(r: results.Results) -> dict:
         made["live"] = None if made["memory"] else live(d)
     found = e.get("sites")
     if found and "left_out" not in found:
-        made["sites"] = {k: found[k] for k in ("names", "total")} | {k: {"nodes": found[k]["nodes"]} for k in ("up", "down")}
+        made["sites"] = {"names": found["names"], "total": found["total"][:leaks.LATE]} | {k: {"nodes": [n[:2 + leaks.LATE] for n in found[k]["nodes"]]}
+                                                                                           for k in ("up", "down")}
     return {k: v for k, v in made.items() if v}
 
 

@@ -26,8 +26,11 @@
     threads                 list: number, tid, allocations, bytes, frees, frees_of_others
     memory                  anonymous_peak_bytes, malloc_share (live peak over it; null if unknown), note (text or null)
     order                   impossible_steps, relaxed_waits: both 0 unless the trace is damaged or a ring
-    stacks                  list, when stacks were sampled: number, bytes (both estimates of the whole), at_peak (of these bytes, those that lived at the peak), samples,
-                            frames (list of text)
+    stacks                  list, when stacks were sampled: number, bytes (both estimates of the whole), at_peak (of these bytes, those that lived at the peak),
+                            never_freed, never_freed_bytes, samples, frames (list of text)
+    never_freed             null without stacks; else number, bytes, late (share of the blocks that was allocated in the second half of the operations),
+                            every (each block that was looked at stands for so many), and places, those with the most bytes first: name (function
+                            and file), callers (list), number, bytes, share (of these bytes), late
     grid                    blocks by size and lifetime, in classes that double: never (the class of what is never freed); operations, milliseconds, kinds
                             (0 to 3: short, medium, long, never freed): lists of [class of size, class of lifetime, number, bytes]; class k is what is above 2^(k-1)
                             and at most 2^k
@@ -36,9 +39,10 @@
 import argparse
 import csv
 import sys
+import tempfile
 from pathlib import Path
 
-from marelab import format, native, output, pattern, programs, stacks, units
+from marelab import format, leaks, native, output, pattern, programs, stacks, units
 from marelab.errors import LabError
 
 APART = 4 << 20  # bytes between what malloc sees and what the program has, from which on it is said
@@ -104,7 +108,10 @@ def describe(trace: format.Trace, process: str | None = None, short: float = 0.1
     arguments = [str(image.file), "--every", str(every), "--short", str(round(short * 1000)), "--medium", str(round(medium * 1000))]
     arguments += ["--partial"] if partial else []
     arguments += ["--joint", str(joint)] if joint else []
-    measured = native.answer("describe", *arguments)
+    with tempfile.TemporaryDirectory(prefix="mare-lab-") as scratch:
+        by_stack = Path(scratch) / "sites"
+        measured = native.answer("describe", *arguments, "--sites", str(by_stack))
+        left = leaks.of_stacks(image, by_stack, every) if measured["stacks"] else None
     known = {
         "version": 1,
         "trace": {"folder": str(trace.folder), **{k: h.get(k) for k in ("command", "complete", "attached", "status", "limit_reached", "ring_events",
@@ -117,6 +124,7 @@ def describe(trace: format.Trace, process: str | None = None, short: float = 0.1
     d["pattern"] = pattern.classify(d["births"])
     d["memory"] = memory(image, d["live"]["peak_bytes"])
     d["stacks"] = stacks.named(d["stacks"], image.maps)
+    d["never_freed"] = left
     return d
 
 
@@ -165,6 +173,7 @@ def text(d: dict) -> str:
         ("pattern", f"{d['pattern']['name']}: {d['pattern']['reason']}"),
         ("live memory", f"at most {live['peak_bytes'] / 1e6:,.3f} MB in {live['peak_blocks']:,} blocks, after {live['peak_seconds']:.2f} s"),
     ]
+    rows += left(d)
     rows += notes(d)
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {what}" for name, what in rows)
@@ -172,6 +181,15 @@ def text(d: dict) -> str:
 
 def labels(l: dict) -> str:
     return f" (of these {l['new']:,} by C++ new, {l['new_array']:,} by new[])" if l["new"] or l["new_array"] else ""
+
+
+def left(d: dict) -> list[tuple[str, str]]:
+    """The places of what was not freed, where stacks were sampled."""
+    f = d["never_freed"]
+    if not f or not f["places"]:
+        return []
+    said = leaks.KEPT + (f"; one allocation in {f['every']:,} was looked at, and each of 32 KiB and more" if f["every"] > 1 else "")
+    return [*(("not freed" if i == 0 else "", line) for i, line in enumerate(leaks.lines(f))), ("", said)]
 
 
 def notes(d: dict) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from scipy import stats
 
-from marelab import (allocators, analyse, describe, design, fit, format, measure, memory, output, pattern, progress, replay, results, service, sites, study, trace,
+from marelab import (allocators, analyse, describe, design, fit, format, leaks, measure, memory, output, pattern, progress, replay, results, service, sites, study, trace,
                      units, workload)
 from marelab.allocators import Allocator
 from marelab.errors import LabError
@@ -44,7 +44,7 @@ def explain(goal: Target, used: list[Allocator], place: Path, result: dict, quic
     output.save(place / "description.json", description, None)
     e = {"description": description, "sentences": sentences(description), "problem": None, "replay": None, "fit": None, "study": None}
     e["sites"] = allocating(goal, description, place / "sites", limit, timeout)
-    e["sentences"] += site_sentences(e["sites"])
+    e["sentences"] += site_sentences(e["sites"]) + left_sentences(description, e["sites"])
     if is_service(goal):
         return e
     e["memory"] = watched(goal, used, result)
@@ -103,6 +103,10 @@ def site_sentences(found: dict) -> list[str]:
         if first:
             out.append(what + " " + "; ".join(f"{sites.spoken(r)}: {units.share(r['shares'][k])}" for r in first) + ".")
     return out
+
+
+def left_sentences(description: dict, found: dict) -> list[str]:
+    return leaks.sentences(description, None if "left_out" in found else found) if description["allocations"]["number"] else []
 
 
 def further(e: dict, recorded, used: list[Allocator], place: Path, result: dict) -> None:

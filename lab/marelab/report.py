@@ -8,7 +8,7 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from marelab import analyse, answer, charts, env, output, paste, plots, rank, responses, results, units
+from marelab import analyse, answer, charts, env, leaks, output, paste, plots, rank, responses, results, units
 
 TEMPLATES = Path(__file__).with_name("templates")
 EPILOG = "Writes DIR/report.html, or the file named with -o. The page needs no network and no other file.\n"
@@ -94,7 +94,7 @@ def explained(result: dict) -> dict | None:
     if not e:
         return None
     e = {"problem": None, "sentences": [], "description": None, "replay": None, "fit": None, "study": None, "figures": {}, "classes": [], "places": [],
-         "found": None, **e}  # steps that were not come to
+         "found": None, "left": [], **e}  # steps that were not come to
     d = e.get("description")
     if not d:
         return e
@@ -102,7 +102,7 @@ def explained(result: dict) -> dict | None:
     if d.get("sizes", {}).get("size"):
         figures["sizes"] = plots.sizes(d["sizes"]["size"], d["sizes"]["number"])
     found = e.get("sites")
-    return {**e, "figures": figures, "classes": charts.classes(d), "places": charts.places(found),
+    return {**e, "figures": figures, "classes": charts.classes(d), "places": charts.places(found), "left": leaks.table(found or {}), "when": leaks.when(d),
             "found": found if found and "left_out" not in found else None}
 
 

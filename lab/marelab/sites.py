@@ -1,8 +1,8 @@
 """Where a program allocates: the stacks of a trace (lab/reader/sites.h) as two trees of functions, bounded whatever the program is.
 
-`down` begins with the program's first function, `up` with the one that called the allocator. A node is [name, parent, allocations, bytes, live at peak]: name an
-index into `names`, parent one into the tree (-1: none), which is always less than the node's own; each number is that of the node with all that is
-below it. A tree keeps the MOST nodes with the largest share of anything; what is below the others is folded into one node per parent, whose name is -1, so sums
+`down` begins with the program's first function, `up` with the one that called the allocator. A node is [name, parent, allocations, bytes, live at peak, blocks never
+freed, their bytes, how many of them were late]: name an index into `names`, parent one into the tree (-1: none), which is always less than the node's
+own; each number is that of the node with all that is below it, and all of them in this order are NUMBERS. A tree keeps the MOST nodes with the largest share of anything; what is below the others is folded into one node per parent, whose name is -1, so sums
 stay whole. Calls of a function by itself are one node. While it is made a tree has up to MADE nodes, the largest stacks first; what is left of the
 others is folded where their last node is.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from marelab import format, native, stacks, symbols
 
+NUMBERS = 6
 MOST, MADE = 1200, 500_000
 FOLDED = -1  # the name of a node that stands for several
 DEPTH = 64  # frames that the tracer takes
@@ -22,15 +23,15 @@ NOWHERE = "places beyond the first 100 000"
 TOP, LEAST = 8, 0.001  # rows of the table, and the share that one must have of something
 
 
-def read(path: Path) -> tuple[list[tuple[int, int, int]], list[list[int]], int]:
+def read(path: Path) -> tuple[list[tuple[int, ...]], list[list[int]], int]:
     """Numbers and addresses of all stacks, and the number of samples."""
     numbers, addresses, samples = [], [], 0
     with open(path) as f:
         for line in f:
             words = line.split()
-            numbers.append((int(words[0]), int(words[1]), int(words[2])))
-            samples += int(words[3])
-            addresses.append([int(w, 16) for w in words[4:]])
+            numbers.append(tuple(map(int, words[:NUMBERS])))
+            samples += int(words[NUMBERS])
+            addresses.append([int(w, 16) for w in words[NUMBERS + 1:]])
     return numbers, addresses, samples
 
 
@@ -43,6 +44,15 @@ def of_trace(trace: format.Trace) -> dict | None:
         numbers, addresses, samples = read(file)
     if not numbers:
         return None
+    made, namer = named(image, numbers, addresses)
+    return made | {
+        "every": every, "samples": samples, "stacks": len(numbers), "peak": measured["live"]["peak_bytes"],
+        "cut": sum(len(one) >= DEPTH for one in addresses), "limit": bool(trace.header["limit_reached"]),
+        "nameless": sorted(Path(f).name for f in namer.files if symbols.nameless(f))}
+
+
+def named(image: format.Image, numbers: list[tuple[int, ...]], addresses: list[list[int]]) -> tuple[dict, stacks.Namer]:
+    """The trees of these stacks."""
     namer = stacks.Namer(image.maps)
     found = namer.names({a for one in addresses for a in one})
     names, index = [], {}
@@ -58,13 +68,10 @@ def of_trace(trace: format.Trace) -> dict | None:
     for one in addresses:
         path = [known[a] for i, a in enumerate(one) if i == 0 or known[a] != known[one[i - 1]]]
         paths.append(path + [deeper] if len(one) >= DEPTH else path or [nowhere])
-    return trees(names + [DEEPER, NOWHERE], paths, numbers) | {
-        "every": every, "samples": samples, "stacks": len(numbers), "peak": measured["live"]["peak_bytes"],
-        "cut": sum(len(one) >= DEPTH for one in addresses), "limit": bool(trace.header["limit_reached"]),
-        "nameless": sorted(Path(f).name for f in namer.files if symbols.nameless(f))}
+    return trees(names + [DEEPER, NOWHERE], paths, numbers), namer
 
 
-def trees(names: list[str], paths: list[list[int]], numbers: list[tuple[int, int, int]]) -> dict:
+def trees(names: list[str], paths: list[list[int]], numbers: list[tuple[int, ...]]) -> dict:
     """`paths` are innermost first."""
     up = tree(paths, numbers)
     down = tree([p[::-1] for p in paths], numbers)
@@ -73,13 +80,14 @@ def trees(names: list[str], paths: list[list[int]], numbers: list[tuple[int, int
     for t in (up, down):
         for n in t["nodes"]:
             n[0] = place.get(n[0], -1)
-    return {"names": [names[k] for k in used], "total": [sum(n[i] for n in numbers) for i in range(3)], "up": up, "down": down}
+    return {"names": [names[k] for k in used], "total": [sum(column) for column in zip(*numbers)], "up": up, "down": down}
 
 
-def tree(paths: list[list[int]], numbers: list[tuple[int, int, int]]) -> dict:
+def tree(paths: list[list[int]], numbers: list[tuple[int, ...]]) -> dict:
     """All nodes first, each with what ends there; sums go up to the parents afterwards, which always come before their children."""
     known: dict[tuple[int, int], int] = {}
-    parent, name, values = [-1], [-1], [[0, 0, 0]]
+    each = range(len(numbers[0]))
+    parent, name, values = [-1], [-1], [[0] * len(each)]
 
     def below(at: int, step: int) -> int:
         if (at, step) not in known and len(name) > MADE:
@@ -88,7 +96,7 @@ def tree(paths: list[list[int]], numbers: list[tuple[int, int, int]]) -> dict:
             known[at, step] = len(name)
             parent.append(at)
             name.append(step)
-            values.append([0, 0, 0])
+            values.append([0] * len(each))
         return known[at, step]
 
     whole = [max(sum(column), 1) for column in zip(*numbers)]
@@ -98,12 +106,12 @@ def tree(paths: list[list[int]], numbers: list[tuple[int, int, int]]) -> dict:
             at = below(at, step)
             if name[at] == FOLDED:
                 break
-        for i in range(3):
+        for i in each:
             values[at][i] += numbers[k][i]
     children: dict[int, list[int]] = {}
     for node in range(len(name) - 1, 0, -1):
         children.setdefault(parent[node], []).append(node)
-        for i in range(3):
+        for i in each:
             values[parent[node]][i] += values[node][i]
     return kept(name, values, children)
 
@@ -130,7 +138,7 @@ def kept(name: list[int], values: list[list[int]], children: dict[int, list[int]
     for _, node, place in heap:
         waiting.setdefault(place, []).append(node)
     for place, several in waiting.items():
-        nodes.append([FOLDED, place, *(sum(values[n][i] for n in several) for i in range(3))])
+        nodes.append([FOLDED, place, *(sum(values[n][i] for n in several) for i in range(len(whole)))])
     return {"nodes": nodes, "folded": sum(map(len, waiting.values()))}
 
 

@@ -172,7 +172,7 @@ static void be_born(ms_measures *m, const rd_event *e, unsigned routine, uint32_
   m->live_blocks++;
   m->threads[thread].allocations++;
   m->threads[thread].bytes += e->size;
-  if (e->frames) need(m, st_born(m->sites, e));
+  if (e->frames) need(m, st_born(m->sites, e, m->operations));
 }
 
 static void allocate(ms_measures *m, const rd_event *e, unsigned routine, uint32_t thread)
@@ -285,9 +285,11 @@ void ms_event(ms_measures *m, const rd_event *e)
 void ms_end(ms_measures *m)
 {
   for (unsigned s = 0; s <= MTR_MAX_STREAM; s++) /* killed inside a realloc: as far as anyone knows they live */
-    for (ms_pending *p = m->pending[s]; p && p->depth > 0;)
+    for (ms_pending *p = m->pending[s]; p && p->depth > 0;) {
       if (p->of[--p->depth].known) put_back(m, &p->of[p->depth].block);
+      if (p->of[p->depth].sampled) need(m, st_put_back(m->sites, &p->of[p->depth].sample));
+    }
   lv_drain(m->live, outlive, m);
   ph_end(&m->turns);
-  st_finish(m->sites);
+  st_finish(m->sites, m->operations);
 }

@@ -140,8 +140,8 @@ static void stacks(FILE *f, const ms_measures *m)
   for (size_t i = 0; i < s->count && i < 50 && s->site[i].number; i++) {
     const st_site *t = &s->site[i];
     const uint64_t *frames = s->addresses + t->frames;
-    fprintf(f, "%s\n  {\"number\": %llu, \"bytes\": %llu, \"at_peak\": %llu, \"samples\": %llu, \"addresses\": [", i ? "," : "", (ull)t->number,
-            (ull)t->bytes, (ull)t->at_peak, (ull)t->samples);
+    fprintf(f, "%s\n  {\"number\": %llu, \"bytes\": %llu, \"at_peak\": %llu, \"never_freed\": %llu, \"never_freed_bytes\": %llu, \"samples\": %llu, \"addresses\": [",
+            i ? "," : "", (ull)t->number, (ull)t->bytes, (ull)t->at_peak, (ull)t->left, (ull)t->left_bytes, (ull)t->samples);
     for (uint64_t k = 1; k <= frames[0]; k++) fprintf(f, "%s%llu", k > 1 ? ", " : "", (ull)frames[k]);
     fputs("]}", f);
   }

@@ -67,6 +67,28 @@ static void a_block_given_out_twice_is_seen(void)
   lv_free(t);
 }
 
+/* ---- sites ---- */
+
+static void what_was_not_freed_is_counted_by_site(void)
+{
+  enum { BLOCKS = 100 };
+  static uint64_t here[] = { 7, 8 }, there[] = { 9 };
+  st_sites *s = st_new();
+  lv_block taken;
+  CHECK(s);
+  s->every = 10;
+  for (uint64_t i = 0; i < BLOCKS; i++) {
+    rd_event small = { .address = 4096 + i * 64, .size = 48, .stack = here, .frames = 2 }, large = { .address = 1 << 30 | i << 20, .size = 1 << 16, .stack = there, .frames = 1 };
+    CHECK(st_born(s, &small, i * 1000) && (i % 2 || st_born(s, &large, i * 1000)));
+    if (i < 90 && st_take(s, small.address, &taken)) st_end(s, &taken);
+  }
+  CHECK(st_take(s, 4096 + 95 * 64, &taken) && st_put_back(s, &taken)); /* a realloc that fails, or never ends */
+  st_finish(s, BLOCKS * 1000);
+  CHECK(s->site[0].number == 1000 && s->site[0].left == 100 && s->site[0].left_bytes == 4800 && s->site[0].late == 100);
+  CHECK(s->site[1].number == 50 && s->site[1].left == 50 && s->site[1].left_bytes == UINT64_C(50) << 16 && s->site[1].late == 25);
+  st_free(s);
+}
+
 /* ---- counts ---- */
 
 static void classes_cover_every_value_in_order(void)
@@ -351,6 +373,7 @@ int main(void)
   table_equals_an_array();
   table_uses_32_bytes_a_block();
   a_block_given_out_twice_is_seen();
+  what_was_not_freed_is_counted_by_site();
   classes_cover_every_value_in_order();
   a_curve_keeps_the_last_value_of_each_step();
   counts_sort_and_refuse_beyond_their_limit();

@@ -100,11 +100,11 @@ static void note_peak(const st_sites *s, st_site *site)
   site->noted = s->peak;
 }
 
-int st_born(st_sites *s, const rd_event *e)
+int st_born(st_sites *s, const rd_event *e, uint64_t operations)
 {
   st_site *site = site_of(s, e->stack, e->frames);
   if (!site) return 0;
-  lv_block old, b = { .address = e->address, .size = e->size, .operation = (uint64_t)(site - s->site) };
+  lv_block old, b = { .address = e->address, .size = e->size, .operation = (uint64_t)(site - s->site), .bytes = operations / ST_OPERATIONS };
   uint64_t many = weight(s, e->size);
   int fresh = lv_add(s->live, &b, &old);
   if (fresh < 0) return 0;
@@ -142,9 +142,23 @@ static int by_falling_number(const void *a, const void *b)
   return x->number != y->number ? (x->number < y->number) - (x->number > y->number) : (x->hash > y->hash) - (x->hash < y->hash);
 }
 
-void st_finish(st_sites *s)
+typedef struct st_leaving { st_sites *sites; uint64_t half; } st_leaving;
+
+static void leave(void *data, const lv_block *b)
 {
+  const st_leaving *l = data;
+  st_site *site = &l->sites->site[b->operation];
+  uint64_t many = weight(l->sites, b->size);
+  site->left += many;
+  site->left_bytes += b->size * many;
+  if (b->bytes * ST_OPERATIONS >= l->half) site->late += many;
+}
+
+void st_finish(st_sites *s, uint64_t operations)
+{
+  st_leaving leaving = { s, operations / 2 };
   for (size_t i = 0; i < s->count; i++) note_peak(s, &s->site[i]);
+  lv_drain(s->live, leave, &leaving); /* before sites are sorted: blocks know them by number */
   qsort(s->site, s->count, sizeof *s->site, by_falling_number);
 }
 
@@ -153,7 +167,8 @@ void st_write(FILE *f, const st_sites *s)
   for (size_t i = 0; i < s->count && s->site[i].number; i++) {
     const st_site *t = &s->site[i];
     const uint64_t *frames = s->addresses + t->frames;
-    fprintf(f, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, t->number, t->bytes, t->at_peak, t->samples);
+    const uint64_t of[] = { t->number, t->bytes, t->at_peak, t->left, t->left_bytes, t->late, t->samples };
+    for (size_t k = 0; k < sizeof of / sizeof *of; k++) fprintf(f, k ? " %" PRIu64 : "%" PRIu64, of[k]);
     for (uint64_t k = 1; k <= frames[0]; k++) fprintf(f, " %" PRIx64, frames[k]);
     fputc('\n', f);
   }

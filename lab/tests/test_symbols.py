@@ -144,7 +144,8 @@ def test_what_lived_at_the_peak_is_that_of_the_trace(tmp_path):
     """Every allocation is looked at, so all sums are exact, also over realloc, threads and the end."""
     t = record(tmp_path, "lua5.4", "-e", "local t = {} for i = 1, 3000 do t[i % 700] = { i, tostring(i):rep(i % 50) } end", stacks=1)
     d, s = describe.describe(t), sites.of_trace(t)
-    assert s["total"] == [d["allocations"]["number"], d["allocations"]["bytes"], d["live"]["peak_bytes"]] and s["samples"] == s["total"][0]
+    assert s["total"][:3] == [d["allocations"]["number"], d["allocations"]["bytes"], d["live"]["peak_bytes"]] and s["samples"] == s["total"][0]
+    assert s["total"][3:5] == [d["live"]["end_blocks"], d["live"]["end_bytes"]]
     top = sites.table(s)[0]
     assert top["number"] <= s["total"][0] and 0.3 < top["shares"][0] <= 1 and top["name"]
 

@@ -222,7 +222,8 @@ function grid(box, spec) {
 function flame(box, spec) {
   const bar = html("div", { className: "bar" }, box), place = html("div", { className: "flame" }, box), says = html("p", { className: "note" }, box);
   let direction = "down", measure = 1, at = -1, wanted = "";
-  choice(bar, "Width", [[0, "allocations"], [1, "bytes"], [2, "in use at the peak"]], measure, v => { measure = Number(v); draw(); });
+  const kinds = [["allocations", count], ["bytes", size], ["in use at the peak", size], ["blocks not freed at the end", count], ["not freed at the end", size]].slice(0, spec.total.length);
+  choice(bar, "Width", [0, 1, 2, 4].filter(k => k < 3 || spec.total[k] > 0).map(k => [k, kinds[k][0]]), measure, v => { measure = Number(v); draw(); });
   choice(bar, "Top row", [["down", "where the program begins"], ["up", "who calls the allocator"]], direction, v => { direction = v; at = -1; draw(); });
   const search = html("input", { type: "search", placeholder: "Find a function", oninput: () => { wanted = search.value.toLowerCase(); draw(); } }, bar);
   search.setAttribute("aria-label", "Find a function");
@@ -243,12 +244,12 @@ function flame(box, spec) {
     const value = i => i < 0 ? spec.total[measure] : nodes[i][2 + measure];
     const put = (i, x, w, depth, above) => {
       deepest = Math.max(deepest, depth);
-      const text = i < 0 ? `all ${["allocations", "bytes", "bytes in use at the peak"][measure]}` : name(nodes[i]), hit = wanted && i >= 0 && text.toLowerCase().includes(wanted);
+      const text = i < 0 ? `all ${measure < 2 ? "" : "bytes "}${kinds[measure][0]}` : name(nodes[i]), hit = wanted && i >= 0 && text.toLowerCase().includes(wanted);
       const g = make("g", { class: i < 0 || nodes[i][0] < 0 ? "box fold" : hit ? "box hit" : `box f${hue(text)}`, "data-node": i }, svg);
       make("rect", { x: x.toFixed(2), y: depth * h + 0.5, width: Math.max(w - 0.6, 0.4).toFixed(2), height: h - 1, rx: 2, "fill-opacity": above ? 0.55 : 1 }, g);
       const room = Math.floor((w - 8) / 6.7), label = short(text);
       if (room > 2) make("text", { x: (x + 4).toFixed(2), y: depth * h + 14 }, g, label.length > room ? label.slice(0, room - 1) + "…" : label);
-      g.onpointermove = event => tell(event, [text, ...[["allocations", count], ["bytes", size], ["in use at the peak", size]].map(([what, f], k) => {
+      g.onpointermove = event => tell(event, [text, ...kinds.map(([what, f], k) => {
         const v = i < 0 ? spec.total[k] : nodes[i][2 + k];
         return `${what}: ${f(v)}, ${share(v / (spec.total[k] || 1))}`;
       })]);
