@@ -175,6 +175,26 @@ describe("decode", function()
     assert.is_false(ok)
     assert.matches("memory", tostring(err))
   end)
+  it("says where a short text goes wrong, however much it would take to read it", function()
+    for n = 200, 300 do
+      for _, unit in ipairs { "[", "[[],", '{"":', '["",', "[0," } do
+        local text = unit:rep(n):sub(1, n)
+        local value, message = decode(text)
+        assert.is_nil(value)
+        assert.equal(("line 1, column %d: the text ends too early"):format(n + 1), message)
+      end
+    end
+  end)
+  it("takes at most 40 times the text's size of memory", function()
+    local n = 200000
+    local function decodes(text)
+      local p = mare.process.spawn { main = function(sealed) return require "mare.json".decode(sealed) ~= nil end,
+                                     args = { mare.buffer.new(text):seal() }, memory = 40 * n + 200000 }
+      return select(2, assert(p:wait()))
+    end
+    assert.is_false(decodes(("["):rep(n)))
+    for _, unit in ipairs { "[0],", "{},", "[],", '{"a":0},' } do assert.is_true(decodes("[" .. unit:rep(n // #unit) .. "0]")) end
+  end)
 end)
 
 describe("lines", function()
@@ -209,5 +229,9 @@ describe("lines", function()
     assert.equal("no luck", select(2, pcall(all, function() return nil, "no luck" end)))
     assert.matches("got table", select(2, pcall(all, function() return {} end)))
     assert.equal('1=["18446744073709551616"]', all("[18446744073709551616]", { big = "string" }))
+  end)
+  it("never gives nil, which would end the loop", function()
+    assert.equal("1=null 2=[]", all("null\n[null]", { null_as_nil = true }))
+    assert.equal('1="-" 2=["-"]', all("null\n[null]", { null = "-" }))
   end)
 end)

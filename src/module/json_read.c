@@ -3,7 +3,7 @@
  *
  * yyjson checks the whole text first and leaves a row of its values in the order of the text, members' names among them; then they become Lua values, one
  * after the other, without recursion. Its memory is a place on the C stack where the text is short, else the state's own, so it counts in the process's
- * limits; it is given back however that ends. A text of n bytes needs 13 n at most.
+ * limits; it is given back however that ends. A text of n bytes needs 13 n at most; one that is no JSON may need 26 n until that is seen.
  */
 #include "module/json.h"
 
@@ -301,6 +301,7 @@ int mr_json_read(lua_State *L, const char *text, size_t length, size_t line, con
   if (length > SHORT) return read_long(&r);
   if (!yyjson_alc_pool_init(&r.alc, place, sizeof place)) mr_raise(L, MR_ENOMEM);
   parse(&r, &err);
+  if (!r.doc && err.code == YYJSON_READ_ERROR_MEMORY_ALLOCATION) return read_long(&r);   /* a text that is not right may need more: "[[[[" */
   return r.doc ? build(&r) : refuse_text(&r, &err);
 }
 
