@@ -40,6 +40,7 @@ struct rd_reader {
   rd_stream **streams; /* by id; NULL where there is none */
   rd_stream **heap;    /* by time, 1-based */
   rd_stream **stack;   /* waiting for the one above */
+  uint64_t *window;    /* a chunk beside the streams' own, to look ahead */
 };
 
 int rd_fail(rd_error *e, const char *path, uint64_t byte, const char *what); /* gives -1 */

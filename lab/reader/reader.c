@@ -106,18 +106,16 @@ static uint64_t scan_words(const rd_stream *s, const uint64_t *words, uint32_t i
   return found;
 }
 
+/* The window may span chunks: a thread that was preempted between its two looks at B's position finds B thousands of words further. */
 static uint64_t look_into_window(rd_reader *r, const rd_stream *s, const rd_stream *b)
 {
-  uint64_t piece[WINDOW];
   int over = 0;
   uint64_t found = scan_words(s, b->words, b->at, b->n, b->base, 0, &over);
   for (uint32_t next = b->next; !over && next < b->count; next++) {
     const rd_entry *c = &b->entries[next];
     uint64_t base = (uint64_t)c->index * r->header.chunk_words;
-    uint32_t n = c->words < WINDOW ? c->words : WINDOW;
-    if (base >= s->window_end || !rd_read_at(r->fd, piece, n * 8, c->offset)) break;
-    found = scan_words(s, piece, 0, n, base, found, &over);
-    if (n < c->words) break;
+    if (base >= s->window_end || !rd_read_at(r->fd, r->window, c->words * 8, c->offset)) break;
+    found = scan_words(s, r->window, 0, c->words, base, found, &over);
   }
   return found;
 }
@@ -203,7 +201,11 @@ rd_reader *rd_open(const char *path, int partial, rd_error *e)
   r->stack = calloc(MTR_MAX_STREAM + 2, sizeof *r->stack);
   if (!r->path || !r->streams || !r->heap || !r->stack) rd_fail(e, path, 0, "out of memory");
   else if (r->fd < 0 || fstat(r->fd, &info) != 0) snprintf(e->text, sizeof e->text, "%s: %s", path, strerror(errno));
-  else if (rd_index(r, (uint64_t)info.st_size, partial, e) == 0 && start(r, e) == 0) return r;
+  else if (rd_index(r, (uint64_t)info.st_size, partial, e) == 0) {
+    r->window = malloc(r->header.chunk_words * sizeof *r->window);
+    if (!r->window) rd_fail(e, path, 0, "out of memory");
+    else if (start(r, e) == 0) return r;
+  }
   rd_close(r);
   return NULL;
 }
@@ -222,6 +224,7 @@ void rd_close(rd_reader *r)
   free(r->streams);
   free(r->heap);
   free(r->stack);
+  free(r->window);
   free(r);
 }
 

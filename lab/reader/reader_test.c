@@ -199,6 +199,25 @@ static void what_was_on_its_way_comes_first_too(void)
   ms_free(m);
 }
 
+/* Who took the region was preempted between its looks at positions 5 and 5000: the malloc between them, two chunks on, comes first. */
+static void what_came_between_two_distant_looks_comes_first(void)
+{
+  enum { SEEN = 5000, AT = 2 * MTR_CHUNK_WORDS + 700 };
+  static uint64_t one[3 * MTR_CHUNK_WORDS];
+  const uint64_t head[] = { mtr_word(MTR_TIME, 9000), region(BLOCK, 1), from(0, 0, 0), 0, mtr_event(MTR_MALLOC, BLOCK + 64, 0, 24) };
+  for (uint32_t i = 0; i < 3 * MTR_CHUNK_WORDS; i++) one[i] = mtr_event(MTR_FREE, 0, 0, 0);
+  memcpy(one, head, sizeof head);
+  one[AT] = mtr_event(MTR_MALLOC, BLOCK, 0, 24);
+  const uint64_t two[] = { mtr_word(MTR_TIME, 1000), region(BLOCK, 2), from(1, 5, SEEN), SEEN, mtr_event(MTR_FREE, BLOCK, 0, 0) };
+  FILE *f = begin();
+  for (uint32_t c = 0; c < 3; c++) put(f, 1, c, one + c * MTR_CHUNK_WORDS, MTR_CHUNK_WORDS);
+  put(f, 2, 0, two, 5);
+  fclose(f);
+  ms_measures *m = measure(NULL);
+  CHECK(m->impossible == 0 && m->unknown == 0 && m->never.number == 1);
+  ms_free(m);
+}
+
 /* Back and forth a thousand times over one address, each time with the times the wrong way round. */
 static void a_block_handed_round_is_always_in_order(void)
 {
@@ -379,6 +398,7 @@ int main(void)
   counts_sort_and_refuse_beyond_their_limit();
   a_region_taken_over_waits_for_its_last_owner();
   what_was_on_its_way_comes_first_too();
+  what_came_between_two_distant_looks_comes_first();
   a_block_handed_round_is_always_in_order();
   reallocs_nest_fail_and_free();
   big_sizes_alignments_and_stacks_are_read();
