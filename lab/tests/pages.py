@@ -3,12 +3,12 @@
 import csv
 import json
 import random
-import re
+import select
 import shlex
 import shutil
 import subprocess
+import time
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
 from traces import Writer
@@ -69,17 +69,86 @@ def made(place: Path, found: dict, program: str = "prog") -> Path:
     return place / "report.html"
 
 
-def seen(page: Path, script: str, width: int = 1000):
-    """What the script, whose value is JSON, finds in the page when all is drawn."""
-    browser = next((b for b in map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")) if b), None)
-    if not browser:
-        pytest.skip("no Chromium here: tools/setup test")
-    copy = page.with_name("scripted.html")
-    step = f"setTimeout(() => {{ let found; try {{ found = (() => {{ {script} }})(); }} catch (e) {{ found = 'failed: ' + e.stack; }} " \
-           "document.body.dataset.found = encodeURIComponent(JSON.stringify(found)); }, 100);"
-    copy.write_text(page.read_text().replace("</body>", f"<script>{step}</script></body>"))
-    r = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900", "--virtual-time-budget=3000", f"--user-data-dir={page.parent}/browser",
-                        "--dump-dom", copy.as_uri()], capture_output=True, text=True, timeout=120)
-    said = re.search(r'data-found="([^"]*)"', r.stdout)
-    assert said, r.stderr
-    return json.loads(unquote(said[1]))
+class Browser:
+    """Chromium without a window, driven through its DevTools pipe: JSON messages, each ended by a NUL. One browser looks at several pages, one after another."""
+
+    LIMIT = 120  # seconds for one answer, or until a page is drawn
+
+    def __init__(self, folder: Path):
+        program = next((b for b in map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")) if b), None)
+        if not program:
+            pytest.skip("no Chromium here: tools/setup test")
+        self.stderr = folder / "stderr"
+        with open(self.stderr, "wb") as err:  # its pipe is descriptors 3 and 4
+            self.process = subprocess.Popen(["sh", "-c", 'exec "$@" 3<&0 4>&1 </dev/null >/dev/null', "sh", program, "--headless", "--no-sandbox", "--disable-gpu",
+                                             "--disable-dev-shm-usage", "--no-first-run", "--remote-debugging-pipe", f"--user-data-dir={folder}/profile"],
+                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, bufsize=0)
+        self.got, self.last = b"", 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        try:
+            self.process.stdin.close()  # the end of the pipe is the end of the browser
+            self.process.wait(60)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self.process.stdout.close()
+
+    def fail(self, why: str):
+        raise AssertionError(f"{why}; the browser (status {self.process.poll()}) said: {self.stderr.read_text(errors='replace')[-2000:]}")
+
+    def message(self, deadline: float) -> dict:
+        while b"\0" not in self.got:
+            if not select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))[0]:
+                self.fail("no answer in time")
+            more = self.process.stdout.read(1 << 16)
+            if not more:
+                self.fail("it ended")
+            self.got += more
+        text, _, self.got = self.got.partition(b"\0")
+        return json.loads(text)
+
+    def answer(self, method: str, session: str | None = None, **parameters) -> dict:
+        """The answer to a command, which may be an error; what is told of its own accord meanwhile is not needed."""
+        self.last += 1
+        deadline, words = time.monotonic() + self.LIMIT, {"id": self.last, "method": method, "params": parameters} | ({"sessionId": session} if session else {})
+        try:
+            self.process.stdin.write(json.dumps(words).encode() + b"\0")
+        except BrokenPipeError:
+            self.fail("it ended")
+        while (m := self.message(deadline)).get("id") != self.last:
+            pass
+        return m
+
+    def call(self, method: str, session: str | None = None, **parameters) -> dict:
+        m = self.answer(method, session, **parameters)
+        if "error" in m or m["result"].get("errorText"):
+            self.fail(f"{method}: {m}")
+        return m["result"]
+
+    def run(self, session: str, script: str):
+        """What a JavaScript function with this body returns."""
+        r = self.call("Runtime.evaluate", session, expression=f"(() => {{ {script} }})()", returnByValue=True)
+        if "exceptionDetails" in r:
+            self.fail(f"{r['exceptionDetails'].get('exception', {}).get('description')} in {script}")
+        return r["result"].get("value")
+
+    def seen(self, page: Path, script: str, width: int = 1000):
+        """What the script, whose value is JSON, finds in the page when all is drawn: charts are, once the browser has told them their width."""
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.call("Emulation.setDeviceMetricsOverride", session, width=width, height=900, deviceScaleFactor=1, mobile=False)
+        self.call("Page.navigate", session, url=page.as_uri())
+        deadline = time.monotonic() + self.LIMIT
+        drawn = f"""location.href === {json.dumps(page.as_uri())} && document.readyState === 'complete' && innerWidth === {width} &&
+                    [...document.querySelectorAll('.chart')].every(c => c.querySelector('svg'))"""
+        while (m := self.answer("Runtime.evaluate", session, expression=drawn)).get("result", {}).get("result", {}).get("value") is not True:  # an error between two pages
+            if time.monotonic() > deadline:
+                self.fail(f"{page} was not drawn: {m}; it has {self.run(session, 'return document.documentElement.outerHTML.slice(-1000);')}")
+            time.sleep(0.05)
+        found = self.run(session, script)
+        self.call("Target.closeTarget", targetId=target)
+        return found

@@ -1,7 +1,7 @@
 """The page of a choice as a reader meets it, in a browser: hover, zoom, a phone's width, numbers; and that it stays small."""
 
 import pytest
-from pages import made, seen, stacks
+from pages import Browser, made, stacks
 
 from marelab import plots, sites, units
 
@@ -14,7 +14,13 @@ def page(tmp_path_factory):
     return made(tmp_path_factory.mktemp("page") / "out", stacks(300))
 
 
-def test_hovering_tells_numbers_with_their_units(page):
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory):
+    with Browser(tmp_path_factory.mktemp("browser")) as browser:
+        yield browser.seen
+
+
+def test_hovering_tells_numbers_with_their_units(page, seen):
     found = seen(page, POINT + """
         const out = {}, line = document.querySelector('[data-key=memory] svg'), box = line.getBoundingClientRect();
         at(line, 'pointermove', box.left + box.width / 2, box.top + 40);
@@ -29,7 +35,7 @@ def test_hovering_tells_numbers_with_their_units(page):
     assert "blocks of " in found["cell"] and "of all blocks" in found["cell"] and ("Freed after" in found["cell"] or "Never freed" in found["cell"])
 
 
-def test_a_click_zooms_into_a_function_and_a_drag_into_a_part_of_the_run(page):
+def test_a_click_zooms_into_a_function_and_a_drag_into_a_part_of_the_run(page, seen):
     found = seen(page, POINT + """
         const out = {}, all = () => [...document.querySelectorAll('[data-key=sites] .box')], wide = g => g.querySelector('rect').width.baseVal.value;
         const second = all().find(g => g.dataset.node !== '-1' && wide(g) < wide(all()[0]) / 2), node = second.dataset.node;
@@ -50,7 +56,7 @@ def test_a_click_zooms_into_a_function_and_a_drag_into_a_part_of_the_run(page):
     assert "100\u00a0%" in found["ticks"] and "100\u00a0%" not in found["closer"] and found["whole"] == found["ticks"]
 
 
-def test_the_allocators_callers_can_stand_on_top_and_functions_be_found(page):
+def test_the_allocators_callers_can_stand_on_top_and_functions_be_found(page, seen):
     found = seen(page, """
         const out = {}, labels = () => [...document.querySelectorAll('[data-key=sites] .box text')].map(t => t.textContent);
         const press = word => [...document.querySelectorAll('[data-key=sites] button')].find(b => b.textContent === word).click();
@@ -63,13 +69,13 @@ def test_the_allocators_callers_can_stand_on_top_and_functions_be_found(page):
     assert found["hits"] > 0 and "“f7 ” in their name" in found["said"] and "%" in found["said"]
 
 
-def test_on_a_phone_nothing_is_wider_than_the_page(page):
+def test_on_a_phone_nothing_is_wider_than_the_page(page, seen):
     found = seen(page, """return [innerWidth, document.documentElement.scrollWidth,
         ...[...document.querySelectorAll('figure svg')].map(s => s.getBoundingClientRect().right)];""", width=390)
     assert all(x <= found[0] + 1 for x in found[1:]), found
 
 
-def test_the_script_writes_numbers_as_the_rest_of_the_page(page):
+def test_the_script_writes_numbers_as_the_rest_of_the_page(page, seen):
     values = {"count": [0, 7, 999, 1000, 1234567], "size": [0, 1, 1023, 1024, 1536, 10 << 20, 123456789, 1 << 40], "share": [0, 1, 0.5, 0.0001, 0.9999, 0.05, 0.123, 0.9951],
               "seconds": [0, 1e-7, 1.234e-5, 0.0123, 0.9996, 1, 12.345, 123.4]}
     found = seen(page, f"const v = {values}; return Object.fromEntries(Object.keys(v).map(k => [k, v[k].map(mareUnits[k])]));")
@@ -84,7 +90,7 @@ def test_numbers_of_sentences_are_set_in_one_way(page):
 HOSTILE = "</script><img src=x onerror=alert(1)> (p)"
 
 
-def test_what_a_program_calls_itself_and_its_functions_is_text(tmp_path):
+def test_what_a_program_calls_itself_and_its_functions_is_text(tmp_path, seen):
     found = stacks(30)
     found["names"] = [HOSTILE for _ in found["names"]]
     page = made(tmp_path / "out", found, program=HOSTILE)
@@ -112,7 +118,7 @@ def check(found: dict, allocations: int, size: int, folded: int) -> None:
             assert sum(n[0] == sites.FOLDED for n in several) <= 1
 
 
-def test_a_hundred_thousand_places_are_folded_and_no_sum_is_lost(tmp_path):
+def test_a_hundred_thousand_places_are_folded_and_no_sum_is_lost(tmp_path, seen):
     found = stacks(100_000)
     check(found, 5_000_050_000, 500_005_000_000, folded=1000)
     page = made(tmp_path / "out", found)
