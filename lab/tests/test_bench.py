@@ -11,8 +11,9 @@ from marelab.stats import paired
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 sys.path.append(str(BENCH))
-from harness import archive, report, stats  # noqa: E402
+from harness import archive, pictures, report, stats  # noqa: E402
 from harness.model import Experiment, Finding, ratio  # noqa: E402
+from harness.rows import experiments  # noqa: E402
 
 
 def test_a_figures_interval_is_that_of_paired_log_ratios():
@@ -63,6 +64,23 @@ def test_the_page_says_what_its_figures_are(tmp_path):
     text = report.markdown([(experiment, run, results, list(archive.figures(experiment, run)))], None)
     assert "mean [95 % interval]" in text and "| ring | go 1 | hops | 2M | 2M | 2M |" in text
     assert report.plot(results, str(tmp_path / "plot.svg"), "title") and (tmp_path / "plot.svg").exists()
+
+
+def test_pictures_show_the_newest_run_of_each_question_also_where_mare_loses(tmp_path):
+    def run(date, mine):
+        taken = [{"mare 1": {"spawn": mine + i / 1000}, "go 1": {"spawn": 0.25}, "erlang 1": {"spawn": 0.625}} for i in range(5)]
+        return archive.Run({"command": "bench/run", "machine": {"date": date, "system": "a machine"}, "runs": {"spawn": taken}, "failures": {}})
+
+    paths = pictures.publish([run("2026-02-01", 0.5), run("2026-01-01", 3.0)], str(tmp_path))
+    assert [Path(path).name for path in paths] == ["overview.svg", "processes.svg"]  # of the others no figure is known
+    for path in paths:
+        text = Path(path).read_text()
+        assert all(word in text for word in ("less is better", ">0.502 µs<", ">0.25 µs<", ">0.625 µs<", "a machine; 2026-02-01")) and "more is better" not in text
+
+
+def test_pictures_ask_for_programs_that_are_measured():
+    known = {e.name: e.commands for e in experiments({"mare": 1, "go": 1, "erlang": 1})}
+    assert all(bar.label in known[panel.experiment] for panels in pictures.PICTURES.values() for panel in panels for bar in panel.bars)
 
 
 @pytest.mark.parametrize("script", ["run", "orb/run"])
