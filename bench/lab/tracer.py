@@ -1,4 +1,4 @@
-"""What tracing costs, and describing: nanoseconds per event with a core free and with none, and with the tracer asleep, a table-heavy Lua script (heaptrack beside it, where it
+"""What tracing costs, and describing: nanoseconds per event with a core free and with none, and with the tracer asleep, its start-up, a table-heavy Lua script (heaptrack beside it, where it
 is here), bytes per event, and the time and memory of describing a hundred million events. For a quiet machine; every figure is the median of
 alternated rounds.
 
@@ -7,6 +7,7 @@ alternated rounds.
 
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -68,6 +69,27 @@ def wall(argv: list[str], **options) -> float:
     return time.perf_counter() - start
 
 
+def start(folder: Path, rounds: int) -> dict:
+    """What a program of nothing takes longer under the tracer: to its end, and in CPU time of all that is started for it."""
+    bare, plain, cpu_plain, with_tracer, cpu_traced = ["true"], [], [], [], []
+
+    def cpu() -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    for _ in range(5 * rounds):
+        before = cpu()
+        plain.append(wall(bare))
+        between = cpu()
+        began = time.perf_counter()
+        traced(folder, bare)
+        with_tracer.append(time.perf_counter() - began)
+        cpu_plain.append(between - before)
+        cpu_traced.append(cpu() - between)
+    return {"seconds": statistics.median(with_tracer) - statistics.median(plain), "least_seconds": min(with_tracer) - min(plain),
+            "cpu_seconds": statistics.mean(cpu_traced) - statistics.mean(cpu_plain)}
+
+
 def script(folder: Path, rounds: int) -> dict:
     """CPU of the script itself would hide what a busy second core costs it: wall time, from its start to its end."""
     argv = ["lua5.4", str(HERE / "tables.lua")]
@@ -103,7 +125,7 @@ def main() -> None:
         folder = Path(place) / "t"
         result = {"load": os.getloadavg()[0], "rounds": rounds,
                   "per_event": [per_event(folder, rounds, threads, pinned) for threads, pinned in ((1, False), (1, True), (2, False))],
-                  "asleep": asleep(rounds),
+                  "asleep": asleep(rounds), "start": start(folder, rounds),
                   "lua": script(folder, rounds), "describe": hundred_million(folder)}
     result["machine"] = env.machine()
     print(json.dumps(result, indent=1))

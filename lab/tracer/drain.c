@@ -155,6 +155,7 @@ int drain(trace *t)
     full++;
   }
   mind_limit(t, used);
+  t->used = used;
   return full;
 }
 

@@ -22,11 +22,15 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-static _Atomic int interrupted, asked_to_end;
+enum { LOOK_US = 5000, SHORT_US = 50000 }; /* between two looks at processes; a program that is over by then gets no more chunks than it needs */
+
+static _Atomic int interrupted, asked_to_end, somebody_ended = 1;
+static struct sigaction child_before;
 static pid_t program;
 
 static void on_interrupt(int signal) { (void)signal; interrupted = 1; }
 static void on_term(int signal) { (void)signal; asked_to_end = 1; }
+static void on_child(int signal) { (void)signal; somebody_ended = 1; }
 
 static void die(const char *what)
 {
@@ -84,6 +88,7 @@ static void become_program(trace *t)
   signal(SIGQUIT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
   signal(SIGXFSZ, SIG_DFL);
+  sigaction(SIGCHLD, &child_before, NULL); /* it may have been ignored */
   execvp(t->o->command[0], t->o->command);
   int error = errno;
   fprintf(stderr, "mare lab: trace: can't start %s: %s\n", t->o->command[0], strerror(error));
@@ -97,6 +102,8 @@ static void catch_signals(void)
   sigaction(SIGQUIT, &a, NULL);
   a.sa_handler = on_term; /* attached, as an interrupt */
   sigaction(SIGTERM, &a, NULL);
+  a = (struct sigaction){ .sa_handler = on_child, .sa_flags = SA_RESTART | SA_NOCLDSTOP };
+  sigaction(SIGCHLD, &a, &child_before);
   signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error of write, as a full disk is */
 }
 
@@ -114,6 +121,7 @@ static int reap(trace *t)
 {
   int status;
   pid_t pid;
+  if (!atomic_exchange(&somebody_ended, 0)) return 1;
   while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
     if (pid != program) continue;
     t->status = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
@@ -148,15 +156,17 @@ static void watch(trace *t)
   for (;;) {
     int full = drain(t);
     if (t->o->stack_every) see_arrivals(t); /* they wait for it */
+    if (t->used * 4 >= t->usable) widen(t);
     uint64_t now = now_us();
+    if (!reap(t)) return;
     if (now >= next_look) {
-      if (!reap(t)) return;
+      if (trace_us(t) > SHORT_US) widen(t);
       see_processes(t);
       mind_signals(t);
       if (t->waiting && interrupted) return;
       explain_waiting(t, now);
       grow(t);
-      next_look = now + 5000;
+      next_look = now + LOOK_US;
     }
     if (!full) {
       struct timespec a_bit = { 0, 1000000 };

@@ -45,6 +45,8 @@ typedef struct trace {
   tr_shared *map;
   char path[64];            /* of the mapping */
   uint32_t usable;          /* as in the mapping, which the program could overwrite */
+  uint32_t used;            /* chunks that were not free when they were last looked at */
+  int no_room;              /* for more chunks in the file system */
   uint64_t base_us;         /* when this trace began, by the mapping's clock */
   uint32_t *skip;           /* attached: per chunk, the words of earlier sessions */
   image *images;
@@ -72,7 +74,8 @@ int start_clock(trace *t);
 void stop_clock(trace *t);
 uint32_t reserve_first(const trace *t, uint32_t least); /* chunks; 0: there is no room */
 void set_usable(trace *t, uint32_t chunks);
-void grow(trace *t);
+void widen(trace *t); /* some more chunks, until the usual number is there */
+void grow(trace *t);  /* beyond it, while threads wait for one */
 
 /* sleeper.c */
 int take_over(trace *t);             /* the mapping of o->attach; 0 with words on stderr */

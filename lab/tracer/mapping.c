@@ -1,6 +1,7 @@
 /*
  * The mapping's life: made in /dev/shm (or TMPDIR where that is too small), its pages reserved before anybody writes to them, so that a full file
- * system is an error here and not a SIGBUS in the program. Files of launchers that were killed are removed by the next one. The clock has a thread
+ * system is an error here and not a SIGBUS in the program. The system clears each page that is reserved, so a program starts with few of them, and the
+ * rest follows in slices while it runs. Files of launchers that were killed are removed by the next one. The clock has a thread
  * of its own.
  */
 #define _GNU_SOURCE
@@ -17,6 +18,7 @@
 #include <sys/mman.h>
 
 #define PREFIX "mare-lab-trace."
+#define SLICE 64 /* chunks that are reserved at a time: a third of a millisecond */
 
 int mapping_fd = -1;
 static pthread_t clock_thread;
@@ -59,16 +61,25 @@ static uint32_t most_chunks(const trace *t)
   return most > TR_CHUNKS ? TR_CHUNKS : most < 64 ? 64 : (uint32_t)most;
 }
 
-/* Half the first chunks will do, and half of that; less than a mebibyte won't. */
-static uint32_t reserve(const trace *t, int fd, uint32_t least)
+static uint32_t usual_chunks(const trace *t) { return most_chunks(t) < TR_FIRST_CHUNKS / 2 ? most_chunks(t) : TR_FIRST_CHUNKS / 2; }
+
+/* Half as many will do, and half of that; less than a mebibyte won't. */
+static uint32_t reserve(int fd, uint32_t wanted, uint32_t least)
 {
-  uint32_t first = most_chunks(t) < TR_FIRST_CHUNKS / 2 ? most_chunks(t) : TR_FIRST_CHUNKS / 2;
-  for (uint32_t chunks = first > least ? first : least; chunks >= 64 && chunks >= least; chunks /= 2)
+  for (uint32_t chunks = wanted > least ? wanted : least; chunks >= 64 && chunks >= least; chunks /= 2)
     if (posix_fallocate(fd, 0, chunk_end(chunks)) == 0) return chunks;
   return 0;
 }
 
-uint32_t reserve_first(const trace *t, uint32_t least) { return reserve(t, mapping_fd, least); }
+uint32_t reserve_first(const trace *t, uint32_t least) { return reserve(mapping_fd, usual_chunks(t), least); }
+
+static int reserve_more(trace *t, uint32_t chunks)
+{
+  if (posix_fallocate(mapping_fd, chunk_end(t->usable), chunk_end(chunks) - chunk_end(t->usable)) != 0) return 0;
+  t->map->reserved = chunks;
+  set_usable(t, chunks);
+  return 1;
+}
 
 static int make_in(trace *t, const char *folder)
 {
@@ -77,7 +88,8 @@ static int make_in(trace *t, const char *folder)
   unlink(t->path);
   int fd = open(t->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return 0;
-  uint32_t chunks = ftruncate(fd, sizeof(tr_shared)) == 0 ? reserve(t, fd, 0) : 0;
+  uint32_t wanted = usual_chunks(t) < TR_CHUNKS_AT_ONCE ? usual_chunks(t) : TR_CHUNKS_AT_ONCE;
+  uint32_t chunks = ftruncate(fd, sizeof(tr_shared)) == 0 ? reserve(fd, wanted, 0) : 0;
   void *p = chunks ? mmap(NULL, sizeof(tr_shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
   if (p == MAP_FAILED) {
     close(fd);
@@ -104,6 +116,12 @@ int make_mapping(trace *t)
 
 void drop_mapping(trace *t) { unlink(t->path); }
 
+void widen(trace *t)
+{
+  uint32_t usual = usual_chunks(t), more = t->usable + SLICE < usual ? t->usable + SLICE : usual;
+  if (t->usable < usual && !t->no_room) t->no_room = !reserve_more(t, more);
+}
+
 /* More chunks: when threads wait for one, up to a quarter of a gigabyte to bridge a slow disk, beyond it only if as many threads hold one each. */
 void grow(trace *t)
 {
@@ -111,9 +129,7 @@ void grow(trace *t)
   if (!atomic_load(&t->map->waiting) || more == usable) return;
   for (uint32_t i = 0; i < usable; i++) writing += tr_owner_state(atomic_load(&t->map->owner[i])) == TR_WRITING;
   if ((usable >= 4 * TR_FIRST_CHUNKS || more > most_chunks(t)) && writing < usable / 2) return;
-  if (posix_fallocate(mapping_fd, chunk_end(usable), chunk_end(more) - chunk_end(usable)) != 0) return;
-  t->map->reserved = more;
-  set_usable(t, more);
+  (void)reserve_more(t, more);
 }
 
 static void *tick(void *data)
@@ -137,7 +153,12 @@ int start_clock(trace *t)
   uint64_t now = now_us() - t->map->began_us;
   atomic_store(&t->map->clock, now ? now : 1);
   atomic_store(&clock_on, 1);
-  if (pthread_create(&clock_thread, NULL, tick, t) == 0) return 1;
+  sigset_t all, before; /* signals are for the thread that watches: one ends its pause */
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int failed = pthread_create(&clock_thread, NULL, tick, t);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (!failed) return 1;
   atomic_store(&t->map->clock, TR_STOPPED);
   return 0;
 }

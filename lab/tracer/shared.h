@@ -24,6 +24,7 @@
 #define TR_PROCESSES 1024u
 #define TR_CHUNKS 65536u      /* room in the mapping; `usable` says how many may be taken */
 #define TR_FIRST_CHUNKS 4096u /* 64 MiB: a third of a second of the fastest program */
+#define TR_CHUNKS_AT_ONCE 128u /* 2 MiB: what is there when the program starts, as reserving more would make it wait for milliseconds */
 #define TR_STOPPED UINT64_MAX /* the clock's value once nothing is recorded any more */
 
 enum tr_process_state { TR_NOBODY, TR_ARRIVING, TR_ALIVE };
