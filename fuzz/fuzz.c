@@ -134,6 +134,7 @@ static void open_state(void) {
   preload("mare.json", luaopen_mare_json);
   preload("mare.json.core", luaopen_mare_json_core);
   preload("mare.http.core", luaopen_mare_http_core);
+  preload("mare.http.frames", luaopen_mare_http_frames);
   lua_getglobal(L, "package");
   lua_getfield(L, -1, "searchers");
   lua_pushcfunction(L, l_embedded);

@@ -62,6 +62,20 @@ work.texts = json and function()
   assert(n == 8)
 end
 
+local frames = require "mare.http.frames"
+local masked = "\x81\xfe\x08\0\0\0\0\0" .. ("x"):rep(2048) .. "\x89\x82\1\1\1\1hi"
+function work.frames()
+  with({ ok(net.listen("127.0.0.1:0")) }, function(things)
+    local host, port = things[1]:address()
+    things[2] = ok(net.connect(host, port, { timeout = PATIENCE }))
+    things[3] = ok(things[1]:accept(PATIENCE))
+    ok(things[2]:write(masked))
+    assert(#ok(frames.receive(things[3], 4096, PATIENCE)) == 2048)
+    assert(ok(frames.receive(things[3], 4096, PATIENCE)) == "ih")
+    assert(frames.accept(("A"):rep(22) .. "==") == "ICX+Yqv66kxgM0FcWaLWlFLwTAI=" and #frames.head(1, 5, "hello") == 7)
+  end)
+end
+
 local names = {}
 for i = 1, 40 do names[i] = "name " .. i end
 function work.names()

@@ -17,9 +17,13 @@
 
 static int64_t length(const char *p, size_t len, const char **why) { return mr_httphead_length(p, len, why); }
 
-/* One of which a part has come is not waited for: the time it may take is another than that until it begins. */
+/*
+ * One of which a part has come is not waited for: the time it may take is another than that until it begins. An empty line, which some clients send
+ * behind a body, is no part of it yet.
+ */
 static int64_t length_at_once(const char *p, size_t len, const char **why) {
   int64_t n = mr_httphead_length(p, len, why);
+  if (n == 0 && len <= 2 && memcmp(p, "\r\n", len) == 0) return 0;
   if (n == 0) *why = "a part of it has come";
   return n ? n : -1;
 }
@@ -85,13 +89,10 @@ static int l_parse(lua_State *L) {
 }
 
 static void push_lower(lua_State *L, mr_slice_of s) {
-  char text[256];
-  if (s.len > sizeof text) {
-    lua_pushlstring(L, s.p, s.len);
-    return;
-  }
+  luaL_Buffer b;
+  char *text = luaL_buffinitsize(L, &b, s.len);
   for (size_t i = 0; i < s.len; i++) text[i] = s.p[i] >= 'A' && s.p[i] <= 'Z' ? (char)(s.p[i] + 32) : s.p[i];
-  lua_pushlstring(L, text, s.len);
+  luaL_pushresultsize(&b, s.len);
 }
 
 /* fields(head) -> { [name in lower case] = value }; of a name that is there more than once the values are joined, as RFC 9110 says */
@@ -276,6 +277,7 @@ static void put_head(lua_State *L, writer *w, const char *date) {
   }
   if (!(bits & HTTP_KEEP)) PUT(w, "Connection: close\r\n");
   else if (bits & HTTP_OLD) PUT(w, "Connection: keep-alive\r\n");
+  if (status == 101 || status == 426) PUT(w, "Connection: Upgrade\r\n");       /* what the field Upgrade says is for this connection */
   PUT(w, "\r\n");
   if (lua_isnil(L, BODY)) return;
   const char *body = lua_tolstring(L, BODY, &n);

@@ -117,6 +117,7 @@ int main(int argc, char **argv) {
   luaL_requiref(L, "mare.json", luaopen_mare_json, 0);
 #endif
   luaL_requiref(L, "mare.tls.core", luaopen_mare_tls_core, 0);
+  luaL_requiref(L, "mare.http.frames", luaopen_mare_http_frames, 0);
   luaL_requiref(L, "mare.trace.core", luaopen_mare_trace_core, 0);
   luaL_requiref(L, "mare.collective.core", luaopen_mare_collective_core, 0);
   luaL_requiref(L, "observed", mr_observed_open, 0);

@@ -180,4 +180,54 @@ function request:start(status, fields, length) end
 ---@param ... string|mare.buffer
 function request:write(...) end
 
+---Makes a websocket of the connection, which is closed when the handler returns. Raises where the request asks for none.
+---@param options? mare.http.websocket.options
+---@return mare.http.websocket
+---@nodiscard
+function request:websocket(options) end
+
+---@class mare.http.websocket.options
+---@field origin? string|string[]|fun(origin: string, request: mare.http.request): any "same", "any", or whose pages may connect
+---@field protocols? string[] best first
+---@field message_bytes? integer the limit body_bytes
+---@field ping? number seconds without a sign of life, 30
+---@field fields? mare.http.fields of the answer 101
+
+---@class mare.http.websocket
+---@field code integer|false of the close; false: it is open
+---@field reason string|false
+---@field protocol string|false
+---@field request mare.http.request
+local ws = {}
+
+---The next message and its kind; nil, "closed" and the code; nil, "timeout".
+---@param seconds? number
+---@return string? message
+---@return string kind "text" or "binary"; what is wrong
+---@return integer? code
+function ws:receive(seconds) end
+
+---for message, kind in ws:messages() do
+---@return fun(): string?, ("text"|"binary")?
+function ws:messages() end
+
+---@param data string|mare.buffer
+---@param kind? "text"|"binary"
+---@return true? sent
+---@return string? message
+---@return integer? code
+function ws:send(data, kind) end
+
+---@param data? string at most 125 bytes
+---@return true? sent
+---@return string? message
+---@return integer? code
+function ws:ping(data) end
+
+---@param code? integer 1000
+---@param reason? string at most 123 bytes
+---@return true? closed nil: the client did not answer
+---@return string? message
+function ws:close(code, reason) end
+
 return http

@@ -20,7 +20,7 @@ local TURN, PARTS = 64, 256                      -- reads until others have a tu
 local request = {}
 local methods, lazy = {}, {}
 request.limits = nil                             -- of the server of this process, as mare.http.worker sets them
-request.state = { stopping = false }
+request.state = { stopping = false, leaving = {} }          -- leaving: what is done for who doesn't know that the server stops, in a fiber each
 
 local function field(self, key)
   local method = methods[key]
@@ -191,6 +191,7 @@ end
 
 -- After the answer: is the stream at the beginning of the next request? What was not read of a body is, if it is short.
 function request.settled(self)
+  if self._after then self._after() end
   if self._broken or self.bits & KEEP == 0 or request.state.stopping then return false end
   if self._done or not self.length and self.bits & IN_CHUNKS == 0 then return true end
   local fine, left, due = pcall(function()
@@ -289,6 +290,9 @@ function methods:write(...)
   parts[parts.n + 1] = "\r\n"
   send(self, ("%x\r\n"):format(n), table.unpack(parts, 1, parts.n + 1))
 end
+
+--- The connection becomes one of WebSocket.
+function methods:websocket(options) return require "mare.http.websocket".open(self, options) end
 
 -- The end of an answer that was begun.
 function request.finish(self)

@@ -109,6 +109,7 @@ local function serve(conn)
     if crowded then freed:try_send(true) end
     local head, method, target, bits, length = begin(conn, head_bytes, limits.idle, most)
     idle[conn] = nil
+    if not head and method == "timeout" then return end      -- nobody has asked anything
     if not head and target == "EPROTO" then head, method, target, bits, length = receive(conn, head_bytes, limits.head, most) end
     if not method or not head then
       local status = head and target or refused(conn, method, target)
@@ -174,6 +175,7 @@ return function(listener, plan, ready)
   end
   state.stopping = true
   for conn in pairs(idle) do conn:shutdown "read" end
+  for _, leave in pairs(state.leaving) do fiber.spawn(leave) end
   if count == 0 then return end
   emptied:receive(limits.grace)
   for conn, serving in pairs(open) do
