@@ -4,7 +4,7 @@ import json
 import subprocess
 
 import pytest
-from pages import made, seen
+from pages import made
 from tracing import record
 
 from marelab import cli, explain, leaks, report, sites
@@ -72,7 +72,7 @@ def stacks(numbers: int) -> dict:
     return sites.trees(names, paths, [v[:numbers] for v in values]) | {"every": 1, "samples": 14_001, "stacks": 3, "peak": 0, "cut": 0, "limit": False, "nameless": []}
 
 
-def test_the_page_has_a_table_and_a_width_for_it(tmp_path):
+def test_the_page_has_a_table_and_a_width_for_it(tmp_path, seen):
     page = made(tmp_path / "out", stacks(6))
     found = seen(page, """
         const out = {}, boxes = () => [...document.querySelectorAll('[data-key=sites] .box')], buttons = [...document.querySelectorAll('[data-key=sites] button')];

@@ -1,7 +1,7 @@
 """The page of a choice as a reader meets it, in a browser: hover, zoom, a phone's width, numbers; and that it stays small."""
 
 import pytest
-from pages import Browser, made, stacks
+from pages import made, stacks
 
 from marelab import plots, sites, units
 
@@ -12,12 +12,6 @@ POINT = "const at = (e, type, x, y) => e.dispatchEvent(new PointerEvent(type, { 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     return made(tmp_path_factory.mktemp("page") / "out", stacks(300))
-
-
-@pytest.fixture(scope="module")
-def seen(tmp_path_factory):
-    with Browser(tmp_path_factory.mktemp("browser")) as browser:
-        yield browser.seen
 
 
 def test_hovering_tells_numbers_with_their_units(page, seen):
