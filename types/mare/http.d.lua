@@ -186,6 +186,38 @@ function request:write(...) end
 ---@nodiscard
 function request:websocket(options) end
 
+---Makes the answer a stream of server-sent events, which ends when the handler returns.
+---@param options? { keep_alive?: number, fields?: mare.http.fields }
+---@return mare.http.events
+---@nodiscard
+function request:events(options) end
+
+---@class mare.http.event
+---@field data? string
+---@field event? string its type
+---@field id? string|integer
+---@field retry? number seconds
+
+---@class mare.http.events
+---@field last string|false the id of the last event that the client has seen
+---@field gone mare.channel closed when nobody reads any more
+---@field request mare.http.request
+local stream = {}
+
+---@param event string|mare.http.event
+---@return true? sent
+---@return string? message
+function stream:send(event) end
+
+---@param text? string one line
+---@return true? sent
+---@return string? message
+function stream:comment(text) end
+
+---Sends what comes through the channel, until it is closed or nobody reads.
+---@param channel mare.channel
+function stream:follow(channel) end
+
 ---@class mare.http.websocket.options
 ---@field origin? string|string[]|fun(origin: string, request: mare.http.request): any "same", "any", or whose pages may connect
 ---@field protocols? string[] best first

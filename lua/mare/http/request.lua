@@ -294,6 +294,9 @@ end
 --- The connection becomes one of WebSocket.
 function methods:websocket(options) return require "mare.http.websocket".open(self, options) end
 
+--- The answer becomes a stream of events.
+function methods:events(options) return require "mare.http.events".open(self, options) end
+
 -- The end of an answer that was begun.
 function request.finish(self)
   if not self._streams or self.method == "HEAD" then return end
