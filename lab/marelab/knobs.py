@@ -7,7 +7,8 @@ word is taken for it but the allocator's own, asked in a process that has the sa
 - jemalloc: `mallctl("opt.NAME")`, and its complaints about what it can't read;
 - mimalloc: the list of its options with MIMALLOC_VERBOSE=1;
 - tcmalloc: its numeric properties;
-- tbbmalloc: what it prints with TBB_VERSION=1.
+- tbbmalloc: what it prints with TBB_VERSION=1;
+- scudo: it ends a program whose setting has a value that it can't read, and names settings that it doesn't know; that it would is seen by one that nobody knows.
 """
 
 import difflib
@@ -57,9 +58,22 @@ def table() -> tuple[Knob, ...]:
     return tuple(Knob(k["family"], k["name"], k["kind"], tuple(k["values"]), k["what"]) for k in data["knob"])
 
 
+@functools.cache
+def without() -> dict[str, tuple[str, str]]:
+    """The families that have no knobs: what only they define, and why there are none."""
+    data, _ = toml.read(TABLE)
+    return {w["family"]: (w["mark"], w["why"]) for w in data["without"]}
+
+
+def why_none(a: Allocator) -> str | None:
+    """Why an allocator has no knobs, where that is known."""
+    return without().get(family(a) or "", (None, None))[1]
+
+
 # ---- how they are set ----
 
-MARKS = {"jemalloc": "mallctl", "mimalloc": "mi_version", "tcmalloc": "MallocExtension_GetNumericProperty"}  # what only they define
+MARKS = {"jemalloc": "mallctl", "mimalloc": "mi_version", "tcmalloc": "MallocExtension_GetNumericProperty", "scudo": "__scudo_print_stats"}  # what only they define
+SIGNS = {"GLIBC_TUNABLES": ":", "MALLOC_CONF": ",", "SCUDO_OPTIONS": ":"}  # between the settings of one variable
 
 
 def family(a: Allocator) -> str | None:
@@ -67,7 +81,8 @@ def family(a: Allocator) -> str | None:
     if not a.library:
         return "glibc"
     path = os.path.realpath(a.library)
-    found = next((f for f, symbol in MARKS.items() if elf.defines(path, symbol)), None)
+    marks = MARKS | {f: mark for f, (mark, _) in without().items()}
+    found = next((f for f, symbol in marks.items() if elf.defines(path, symbol)), None)
     return found or ("tbbmalloc" if "tbbmalloc" in os.path.basename(path) else None)
 
 
@@ -77,6 +92,8 @@ def environment(fam: str, values: Mapping[str, str]) -> dict[str, str]:
         return {"GLIBC_TUNABLES": ":".join(f"{n}={v}" for n, v in values.items())}
     if fam == "jemalloc":
         return {"MALLOC_CONF": ",".join(f"{n}:{v}" for n, v in values.items())}
+    if fam == "scudo":
+        return {"SCUDO_OPTIONS": ":".join(f"{n}={v}" for n, v in values.items())}
     prefix = {"mimalloc": "MIMALLOC_", "tcmalloc": "TCMALLOC_", "tbbmalloc": "TBB_MALLOC_"}[fam]
     return {prefix + n.upper(): v for n, v in values.items()}
 
@@ -89,6 +106,8 @@ def parse(env: Mapping[str, str]) -> list[tuple[str, str, str]]:
             found += [("glibc", *pair(p, "=")) for p in text.split(":") if p]
         elif variable == "MALLOC_CONF":
             found += [("jemalloc", *pair(p, ":")) for p in text.split(",") if p]
+        elif variable == "SCUDO_OPTIONS":
+            found += [("scudo", *pair(p, "=")) for p in re.split(r"[\s,:]+", text) if p]
         else:
             m = re.fullmatch(r"(MIMALLOC|TCMALLOC|TBB_MALLOC)_(\w+)", variable)
             if m:
@@ -109,7 +128,7 @@ def with_settings(a: Allocator, values: Mapping[str, str]) -> Allocator:
     """The allocator with these knobs, as a treatment of its own; what its catalogue entry sets stays."""
     settings = dict(a.env)
     for variable, text in environment(family(a), values).items():
-        both = {"GLIBC_TUNABLES": ":", "MALLOC_CONF": ","}.get(variable)
+        both = SIGNS.get(variable)
         settings[variable] = settings[variable] + both + text if both and settings.get(variable) else text
     name = f"{a.name} {' '.join(f'{label(n)}={v}' for n, v in values.items())}"
     return replace(a, name=name, env=tuple(sorted(settings.items())), what="", as_is=False)
@@ -151,6 +170,11 @@ print(json.dumps({n: ask(n) for n in sys.argv[1:]}))
 """
 
 
+ASK_SCUDO = "import ctypes; ctypes.CDLL(None).__scudo_print_stats()"
+NOBODYS = "mare_lab_asks=1"  # a setting that scudo complains about, as it doesn't know it
+UNSAID = "as it comes"  # what a setting is that was not made, where its allocator doesn't say
+
+
 def output_of(words: list[str], env: Mapping[str, str]) -> tuple[str, str]:
     r = subprocess.run(words, env=dict(env), capture_output=True, text=True, errors="replace", timeout=60, stdin=subprocess.DEVNULL)
     return r.stdout, r.stderr
@@ -171,6 +195,8 @@ def ask(a: Allocator, names: tuple[str, ...]) -> Seen:
         said = "".join(output_of(["/bin/ls", "/"], env | {"TBB_VERSION": "1"}))
         m = re.search(r"huge pages\s+(not )?requested", said)
         return Seen({"use_huge_pages": "0" if m[1] else "1"} if m else {}, ())
+    if fam == "scudo":
+        return ask_scudo(env, names)
     script = {"jemalloc": ASK_JEMALLOC, "tcmalloc": ASK_TCMALLOC}.get(fam)
     if not script:
         return Seen({}, ())
@@ -180,6 +206,35 @@ def ask(a: Allocator, names: tuple[str, ...]) -> Seen:
         return Seen({n: v for n, v in json.loads(said).items() if v is not None}, complaints)
     except ValueError:
         return Seen({}, complaints or tuple(err.strip().splitlines()[-1:]))
+
+
+def ask_scudo(env: Mapping[str, str], names: tuple[str, ...]) -> Seen:
+    """The sizes of its quarantine are in its statistics. For other settings its complaints have to do."""
+    options = env.get("SCUDO_OPTIONS", "")
+    made = {n: v for f, n, v in parse({"SCUDO_OPTIONS": options}) if f == "scudo"}
+    probes = {k.name: k.values[0] for k in table() if k.family == "scudo" and k.name in names and k.name not in made}
+    said = "".join(output_of([sys.executable, "-I", "-c", ASK_SCUDO], env | {"SCUDO_OPTIONS": f"{options}:{NOBODYS}"}))
+    errors = tuple(e.replace(f":{NOBODYS}", "") for e in re.findall(r"Scudo ERROR: (.*)", said))
+    unknown = set(unrecognised(said))
+    if errors or NOBODYS not in unknown:
+        return Seen({}, errors or ("nothing, though it was given a setting that it can't know",))
+    if unknown != {NOBODYS}:
+        return Seen({}, tuple(f"unrecognized flag {u}" for u in sorted(unknown - {NOBODYS})))
+    values = dict(made)
+    limits = re.search(r"Quarantine limits: global: (\d+)K; thread local: (\d+)K", said)
+    if limits:
+        values |= {"quarantine_size_kb": limits[1], "thread_local_quarantine_size_kb": limits[2]}
+    if probes:
+        probed = "".join(output_of([sys.executable, "-I", "-c", ASK_SCUDO], env | environment("scudo", probes | {"mare_lab_asks": "1"})))
+        refused_ = set(unrecognised(probed))
+        values |= {n: UNSAID for n, v in probes.items() if NOBODYS in refused_ and f"{n}={v}" not in refused_}
+    return Seen(values, ())
+
+
+def unrecognised(said: str) -> list[str]:
+    """Settings that scudo doesn't know. It prints each with all that stands behind it."""
+    found = re.search(r"Scudo WARNING: found \d+ unrecognized flag\(s\):\n((?: +\S+\n)+)", said + "\n")
+    return [re.split("[,:]", word)[0] for word in found[1].split()] if found else []
 
 
 def listed(fam: str) -> list[str]:
@@ -228,7 +283,8 @@ def known(a: Allocator) -> list[tuple[Knob, str]]:
 
 def singles(a: Allocator, thp: str) -> tuple[list[dict[str, str]], list[str]]:
     """One knob turned at a time, the promising values first, and why others are left out. What glibc lists as 0 was not set, which is no value."""
-    turned, left = [], []
+    why = why_none(a)
+    turned, left = [], [f"settings of {a.name}: {why}"] if why else []
     for k, now in known(a):
         if thp == "never" and ("hugetlb" in k.name or k.name in ("thp", "metadata_thp")):
             left.append(f"{label(k.name)}: the system gives no huge pages (THP is never)")
@@ -244,8 +300,8 @@ def settings_of(word: str) -> tuple[str, dict[str, str]]:
     variable, equals, value = word.partition("=")
     pairs = parse({variable: value}) if equals else []
     if not pairs or any(not v for *_, v in pairs):
-        raise LabError(f"--try {word}: no allocator has that; write VARIABLE=VALUE, as in MALLOC_CONF=dirty_decay_ms:0, GLIBC_TUNABLES=glibc.malloc.arena_max=1 or "
-                       "MIMALLOC_LARGE_OS_PAGES=1")
+        raise LabError(f"--try {word}: no allocator has that; write VARIABLE=VALUE, as in MALLOC_CONF=dirty_decay_ms:0, GLIBC_TUNABLES=glibc.malloc.arena_max=1, "
+                       "MIMALLOC_LARGE_OS_PAGES=1 or SCUDO_OPTIONS=release_to_os_interval_ms=0")
     return pairs[0][0], {n: v for _, n, v in pairs}
 
 

@@ -68,13 +68,14 @@ def add_arguments(parser) -> None:
 def candidates(args, usable: list[Allocator], present: Allocator) -> tuple[list[Candidate], list[str]]:
     """All that could be tried, the more promising first, and why others can't."""
     found = [Candidate(a, a.name, {}) for a in usable]
-    families, left, turned = {}, [], []
+    families, seen, left, turned = {}, set(), [], []
     thp = env.chosen(env.read("/sys/kernel/mm/transparent_hugepage/enabled", "never"))
     for a in usable:
         fam = knobs.family(a)
-        if fam in families or fam is None:
+        if fam is None or (fam, a.library) in seen:
             continue  # a variant from the catalogue, of one that is there already
-        families[fam] = a
+        seen.add((fam, a.library))
+        families.setdefault(fam, a)
         settings, reasons = knobs.singles(a, thp)
         left += reasons
         for place, s in enumerate(settings):
@@ -246,31 +247,33 @@ def summary(result: dict) -> list[str]:
     return lines + [f"not tried: {why}" for why in t["left_out"]]
 
 
-def listing(args) -> dict:
-    """The knobs of the allocators that are here: what each is today, and what would be tried."""
-    out, seen = {}, set()
+def listing(args) -> tuple[dict, dict]:
+    """The knobs of the allocators that are here: what each is today, and what would be tried; and why some have none."""
+    out, why, seen = {}, {}, set()
     for a in allocators.select(allocators.load(args.catalogue, args.allocator), args.allocators):
         fam = knobs.family(a)
-        if fam is None or fam not in seen:
-            seen.add(fam)
+        if fam is None or (fam, a.library) not in seen:
+            seen.add((fam, a.library))
+            why[a.name] = knobs.why_none(a)
             out[a.name] = [{"name": k.name, "now": None if k.family == "glibc" else now, "values": list(k.values), "what": k.what} for k, now in knobs.known(a)]
-    return out
+    return out, why
 
 
 NONE = "no settings that tune can prove to take effect: it takes part as it comes"
 
 
-def list_text(found: dict) -> str:
+def list_text(found: dict, why: dict) -> str:
     lines = []
     for name, rows in found.items():
-        lines += [name, *([] if rows else [f"  {NONE}"]), *(f"  {k['name']:<30} {'' if k['now'] is None else 'now ' + k['now'] + '; '}tried: {', '.join(k['values'])}\n      {k['what']}" for k in rows)]
+        none = f"  no settings that the environment could make: {why[name]}" if why.get(name) else f"  {NONE}"
+        lines += [name, *([] if rows else [none]), *(f"  {k['name']:<30} {'' if k['now'] is None else 'now ' + k['now'] + '; '}tried: {', '.join(k['values'])}\n      {k['what']}" for k in rows)]
     return "\n".join(lines)
 
 
 def run(args) -> int:
     if args.list:
-        found = listing(args)
-        print(output.text(found) if args.json else list_text(found))
+        found, why = listing(args)
+        print(output.text(found) if args.json else list_text(found, why))
         return 0
     if not 0.1 <= args.minutes <= 10000:
         raise LabError("--minutes is a time of at least 0.1, as in 10")
