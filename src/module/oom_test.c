@@ -116,6 +116,7 @@ int main(int argc, char **argv) {
 #ifdef MARE_YYJSON
   luaL_requiref(L, "mare.json", luaopen_mare_json, 0);
 #endif
+  lua_settop(L, 1);                            /* each of them has left itself on the stack */
   luaL_requiref(L, "mare.tls.core", luaopen_mare_tls_core, 0);
   luaL_requiref(L, "mare.http.frames", luaopen_mare_http_frames, 0);
   luaL_requiref(L, "mare.trace.core", luaopen_mare_trace_core, 0);
