@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from marelab import cli
+
 # Allocators that the user had built take no part in the tests, so that the same ones do everywhere; test_built.py alone looks for them.
 USERS_CACHE = os.environ.get("MARE_LAB_CACHE", "")
 os.environ["MARE_LAB_CACHE"] = "/nonexistent"
@@ -25,6 +27,19 @@ def lab(tmp_path):
     def run(*args, timeout=300, **more):
         words = [sys.executable, "-m", "marelab", *map(str, args)]
         return subprocess.run(words, capture_output=True, text=True, timeout=timeout, cwd=tmp_path, **more)
+
+    return run
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, capfd):
+    """As `lab`, without an interpreter of its own: for what takes longer to import than to do."""
+
+    def run(*args):
+        monkeypatch.chdir(tmp_path)
+        capfd.readouterr()
+        code = cli.main([*map(str, args)])
+        return subprocess.CompletedProcess(args, code, *capfd.readouterr())
 
     return run
 

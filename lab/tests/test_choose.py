@@ -135,8 +135,8 @@ def test_results_are_not_overwritten(chosen, lab):
     (["--blocks", "2", "--", "lua5.4"], "--blocks"),
     (["--cpus", "x", "--", "lua5.4"], "--cpus"),
 ])
-def test_mistakes_are_one_line(lab, words, message):
-    r = lab("choose", "--quick", *words)
+def test_mistakes_are_one_line(here, words, message):
+    r = here("choose", "--quick", *words)
     assert r.returncode == 2 and message in r.stderr and "Traceback" not in r.stderr
 
 

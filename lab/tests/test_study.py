@@ -357,11 +357,11 @@ def test_every_command_speaks_json(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("files,words", [({}, "holds no results"), ({"study.json": "{"}, "not JSON"), ({"study.json": "{}"}, "no study of version")])
-def test_a_folder_that_is_no_result_says_what_to_give(tmp_path, lab, files, words):
+def test_a_folder_that_is_no_result_says_what_to_give(tmp_path, here, files, words):
     (tmp_path / "f").mkdir()
     for name, text in files.items():
         (tmp_path / "f" / name).write_text(text)
-    r = lab("analyse", "f")
+    r = here("analyse", "f")
     assert r.returncode == 2 and words in r.stderr and "Traceback" not in r.stderr
 
 
