@@ -45,6 +45,15 @@ def here(tmp_path, monkeypatch, capfd):
 
 
 @pytest.fixture(scope="session")
+def seen(tmp_path_factory):
+    """What a script finds in a page that a browser has drawn."""
+    from pages import Browser  # which takes long to import
+
+    with Browser(tmp_path_factory.mktemp("browser")) as browser:
+        yield browser.seen
+
+
+@pytest.fixture(scope="session")
 def cxx_program(tmp_path_factory):
     """A C++ program that allocates in every way, and starts a child; with the argument `clear`, one without the environment."""
     folder = tmp_path_factory.mktemp("cxx")
