@@ -125,6 +125,53 @@ describe("a program that is observed", function()
     end)
   end)
 
+  it("counts for a while who talks to whom, what groups there are, and where CPU time goes", function()
+    local w <close> = watched.start({ "--observe", "-w", "2" }, [[
+      local there, back = mare.channel.named "there", mare.channel.named "back"
+      process.spawn { name = "echo 1", main = function(there, back) while true do back:send(there:receive()) end end, args = { there, back } }
+      for i = 2, 5 do process.spawn { name = "echo " .. i, main = function() require "mare".sleep(1e6) end } end
+      process.spawn { name = "burns", main = function() local function burn() for i = 1, 1e5 do end end while true do burn() local n = 1 end end }
+      process.spawn(function() require "mare".sleep(1e6) end)
+      print "ready"
+      while true do there:send(1) back:receive() end
+    ]])
+    local client <close> = w:connect()
+    client "list id 0"
+    local groups = client "groups"
+    assert.same({ "echo #", 5, 2 }, { groups.groups[1].name, groups.groups[1].count, groups.groups[1].example })
+    assert.is_nil(groups.rest)
+    assert.same({ 8, 1 }, { client("groups 0").rest.count, #client("groups 1").groups })
+    local seen = {}
+    in_the_end(function()
+      local answer = client "talk 20 50"
+      assert.is_true(answer.seconds >= 0.02 and answer.rest >= 0)
+      for _, t in ipairs(answer.talk) do
+        if t.on then seen[("%s %s %s"):format(t.from.kind or t.from.name, t.on, t.to.kind or t.to.name)] = t.n end
+      end
+      return seen["main channel 'there' echo 1"] and seen["echo 1 channel 'back' main"]
+    end)
+    assert.is_nil(seen["main channel 'back' echo 1"])
+    for _ = 1, 2 do                             -- the second has nothing of the first
+      assert.equal(10, client("profile 10").profiling)
+      assert.matches("already", client("profile 10").error)
+      local p
+      in_the_end(function()
+        mare.sleep(0.2)
+        p = client "profile"
+        if p.total > 0 then return true end
+        client "profile 10"
+      end)
+      local all = 0
+      for _, n in ipairs(p.nodes) do all = all + n[4] end
+      assert.is_true(math.abs(all - p.total) <= p.total * #p.nodes / 1000 + #p.nodes)
+      assert.is_true(p.total <= p.seconds * 2.5e6 + 5e5, "more CPU time than two workers have")
+      assert.matches("no profile", client("profile").error)
+    end
+    for request, why in pairs { ["talk 501"] = "1 to 500", ["talk 5 x"] = "pairs", ["profile 61"] = "60 seconds", ["groups x"] = "groups" } do
+      assert.matches(why, client(request).error)
+    end
+  end)
+
   it("cancels and kills", function()
     local w <close> = watched.start(observe, [[
       local over = mare.channel.new(math.huge)

@@ -175,6 +175,8 @@ function work.observer()
       assert(ask("line", "totals"):find '"workers"')
       assert(ask("line", "channels 50"):find '"length":1')
       ask("line", "failures 3")
+      assert(ask("line", "groups 5"):find '"groups"')
+      assert(ask("line", "talk 1 5"):find '"talk"')
       assert(ask("line", "info " .. h.id):find '"name":"observed"')
       ask("line", "traceback " .. h.id)          -- on a loaded machine it does not answer in time
       assert(ask("http", "GET /metrics HTTP/1.1\r\n\r\n"):find "mare_processes")

@@ -25,12 +25,13 @@ typedef struct PORT_ALIAS raw_running {        /* a lua_State, as far as it matt
 } raw_running;
 enum { RAW_CALL_C = 2 };
 
-extern int mr_calls;                           /* 1: the self-check has passed */
-void mr_calls_check(void);                     /* before the first profile, by one thread */
+extern atomic_int mr_calls;                    /* 1: the self-check has passed */
+static inline int mr_calls_known(void) { return atomic_load_explicit(&mr_calls, memory_order_relaxed); }
+void mr_calls_check(void);                     /* before a profile, by one thread at a time */
 
 /* ar, filled by lua_getstack(L, level, ar), becomes that of the next level, `level`; 0: there is none. */
 static inline int mr_call_below(lua_State *L, int level, lua_Debug *ar) {
-  if (!mr_calls) return lua_getstack(L, level, ar);
+  if (!mr_calls_known()) return lua_getstack(L, level, ar);
   raw_call *below = ((raw_call *)(void *)ar->i_ci)->previous;
   ar->i_ci = (void *)below;
   return below->previous != NULL;              /* the first one of all is no function's */
@@ -43,7 +44,7 @@ static inline int mr_call_below(lua_State *L, int level, lua_Debug *ar) {
 static inline int mr_call_moves(lua_State *L, const lua_Debug *ar) {
   const raw_running *r = (const raw_running *)(const void *)L;
   uintptr_t function = *(const uintptr_t *)(const void *)ar->i_ci;
-  if (!mr_calls) return function < (uintptr_t)MR_LUA_MAXSTACK * sizeof(raw_value);
+  if (!mr_calls_known()) return function < (uintptr_t)MR_LUA_MAXSTACK * sizeof(raw_value);
   return function < r->stack || function >= r->stack_last;
 }
 
@@ -53,7 +54,7 @@ static inline int mr_call_moves(lua_State *L, const lua_Debug *ar) {
  * 0: anything else.
  */
 static inline int mr_call_in_c(lua_State *L, const void **call, const void **saved) {
-  if (!mr_calls) return 0;
+  if (!mr_calls_known()) return 0;
   const raw_call *c = (const raw_call *)(const void *)((const raw_state *)L)->call;
   if (!(c->status & RAW_CALL_C)) return 0;
   do c = c->previous; while (c && (c->status & RAW_CALL_C));   /* the first one of all counts as C's */

@@ -22,4 +22,19 @@ int  mr_metrics_listen(lua_State *L, int idx, int *fd);
 int  mr_observed_open(lua_State *L);
 void mr_observed_forget(void);                 /* (observer's thread) nobody is connected who compares */
 
+/* Those of the last list, or of now if there was none. */
+struct mr_info;
+struct mr_infos;
+const struct mr_infos *mr_observed_infos(lua_State *L);
+/* By a process, per second; 0 and no rates: it is too early to tell. One that is new has used all it has since. */
+typedef struct mr_observed_rates { int known; double load, messages; } mr_observed_rates;
+mr_observed_rates mr_observed_rates_of(const struct mr_info *p);
+
+/* What is counted over many processes, or for some time (gathered.c): functions of that table. */
+int  mr_gathered_groups(lua_State *L);
+int  mr_gathered_talk(lua_State *L);
+int  mr_gathered_begin(lua_State *L);
+int  mr_gathered_end(lua_State *L);
+void mr_gathered_forget(void);                 /* nobody is connected any more: what has begun ends */
+
 #endif

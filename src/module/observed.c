@@ -83,6 +83,7 @@ void mr_observed_forget(void) {
   samples_free(&older);
   samples_free(&newer);
   mr_infos_free(&infos);
+  mr_gathered_forget();
 }
 
 static int by_sample_id(const void *a, const void *b) {
@@ -104,8 +105,7 @@ static void samples_take(uint64_t now) {
   if (newer.at) qsort(newer.at, newer.n, sizeof(sample), by_sample_id);
 }
 
-/* By a process, per second; 0 and no rates: it is too early to tell. One that is new has used all it has since. */
-typedef struct rates { int known; double load, messages; } rates;
+typedef mr_observed_rates rates;
 static rates rates_of(const mr_info *p, uint64_t now) {
   if (!older.at || now <= older.when) return (rates){ 0, 0, 0 };
   sample key = { p->id, 0, 0 };
@@ -114,6 +114,8 @@ static rates rates_of(const mr_info *p, uint64_t now) {
   double cpu = (double)p->cpu - (was ? (double)was->cpu : 0), messages = all - (was ? (double)was->messages : 0);
   return (rates){ 1, cpu > 0 ? cpu / ns : 0, messages > 0 ? messages * 1e9 / ns : 0 };
 }
+
+mr_observed_rates mr_observed_rates_of(const mr_info *p) { return rates_of(p, port_now()); }
 
 /* ---- a list ---- */
 
@@ -171,6 +173,11 @@ static void push_states(lua_State *L) {
 static void take_infos(lua_State *L) {
   mr_infos_free(&infos);
   if (mr_proc_infos(&infos, 0) != MR_OK) luaL_error(L, "not enough memory");
+}
+
+const mr_infos *mr_observed_infos(lua_State *L) {
+  if (!infos.n) take_infos(L);
+  return &infos;
 }
 
 /* () -> { running =, ready =, waiting =, failed = } */
@@ -424,7 +431,8 @@ int mr_observed_open(lua_State *L) {
   static const luaL_Reg functions[] = {
     { "program", l_program }, { "resources", l_resources }, { "list", l_list }, { "states", l_states }, { "totals", l_totals }, { "info", l_info },
     { "traceback", l_traceback }, { "cancel", l_cancel }, { "kill", l_kill }, { "failures", l_failures }, { "channels", l_channels },
-    { "dicts", l_dicts }, { NULL, NULL }
+    { "dicts", l_dicts }, { "groups", mr_gathered_groups }, { "talk", mr_gathered_talk }, { "profile_begin", mr_gathered_begin },
+    { "profile_end", mr_gathered_end }, { NULL, NULL }
   };
   luaL_newlib(L, functions);
   return 1;

@@ -455,7 +455,7 @@ int mr_trace_start(const char *file, uint64_t size, const char *program, const c
   port_at_fork(in_child);
   atomic_store(&mr_trace_all.epoch, 1);
   atomic_store(&all.state, RECORDS);
-  atomic_store(&mr_tracing, 1);
+  atomic_fetch_or(&mr_tracing, MR_TRACING_RECORDS);
   port_thread_start(tick, NULL, "mare-ticks");   /* without it a wake-up may be shown later than it was */
   return 0;
 }
@@ -493,7 +493,7 @@ static void finish(void) {
 void mr_trace_end(void) {
   int records = RECORDS;
   if (atomic_compare_exchange_strong(&all.state, &records, ENDS)) {
-    atomic_store(&mr_tracing, 0);
+    atomic_fetch_and(&mr_tracing, ~MR_TRACING_RECORDS);
     finish();
     atomic_store(&all.state, OVER);
   }

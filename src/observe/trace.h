@@ -11,8 +11,11 @@
 
 #include "port/port.h"
 
+/* Bits of one word, so that a hop asks for both at once: a trace is on; wake-ups are counted (run/talk.h). */
+enum { MR_TRACING_RECORDS = 1, MR_TRACING_TALK = 2 };
 extern atomic_int mr_tracing;
-static inline int mr_trace_on(void) { return PORT_UNLIKELY(atomic_load_explicit(&mr_tracing, memory_order_relaxed)); }
+static inline int mr_tracing_any(void) { return PORT_UNLIKELY(atomic_load_explicit(&mr_tracing, memory_order_relaxed)); }
+static inline int mr_trace_on(void) { return PORT_UNLIKELY(atomic_load_explicit(&mr_tracing, memory_order_relaxed) & MR_TRACING_RECORDS); }
 
 /* What a thread does that takes time: between mr_trace_begin and mr_trace_finish, which nest. */
 typedef enum {

@@ -19,7 +19,7 @@ static int equip(mr_thread *t) {
   mr_kit *k = mr_kit_of(t);
   if (!k->packer) k->packer = mr_packer_new();
   if (!k->gc_packer) k->gc_packer = mr_packer_new();
-  if (PORT_UNLIKELY(mr_profiling) && !k->own) k->own = mr_own_new();
+  if (PORT_UNLIKELY(mr_profile_on()) && !k->own) k->own = mr_own_new();
   return k->packer && k->gc_packer;
 }
 
@@ -70,7 +70,7 @@ static PORT_NOINLINE int go_on_profiled(mr_fiber *f) {
   return how;
 }
 
-static int resume(mr_fiber *f) { return PORT_UNLIKELY(mr_profiling) ? go_on_profiled(f) : go_on(f); }
+static int resume(mr_fiber *f) { return PORT_UNLIKELY(mr_profile_on()) ? go_on_profiled(f) : go_on(f); }
 
 static int end(mr_thread *t, mr_fiber *f, int status) {
   mr_proc *p = mr_proc_of(f);

@@ -87,7 +87,7 @@ void mr_hook_kick(void) {
   mr_fiber *f = t ? atomic_load_explicit(&t->current, memory_order_relaxed) : NULL;
   lua_State *L = f ? mr_lua_of(f)->top : NULL;
   if (!L || PERMANENT_HOOK) return;
-  if (PORT_UNLIKELY(mr_profiling)) mr_profile_kicked(L);
+  if (PORT_UNLIKELY(mr_profile_on())) mr_profile_kicked(L);
   lua_Hook now = lua_gethook(L);
   /* give_way may be there without its mask: the handler came in the middle of its being taken away */
   if (now == NULL || now == give_way) lua_sethook(L, give_way, LUA_MASKCOUNT, 1);
@@ -181,7 +181,7 @@ static void give_way(lua_State *L, lua_Debug *ar) {
   unsigned poke = atomic_load_explicit(&f->thread->poke, memory_order_relaxed);
   int err = error_for(L, f, poke);
   (void)ar;
-  if (PORT_UNLIKELY(mr_profiling)) mr_profile_take(f, L);
+  if (PORT_UNLIKELY(mr_profile_on())) mr_profile_take(f, L);
   if (err <= 0 && may_give_way(f, L, poke)) {
     preempt(L, f);                   /* it fires once more, after the instruction where it goes on, and then goes */
     return;
@@ -242,7 +242,7 @@ void mr_hook_after(lua_State *L, const mr_traced *h) {
   unsigned poke = atomic_load_explicit(&f->thread->poke, memory_order_relaxed);
   int ours = h->last == LUA_HOOKLINE && !(h->mask & LUA_MASKLINE);
   int err = error_for(L, f, poke);
-  if (PORT_UNLIKELY(mr_profiling)) mr_profile_take(f, L);
+  if (PORT_UNLIKELY(mr_profile_on())) mr_profile_take(f, L);
   if (err > 0 && may_raise(L, f, h, err)) raise(L, f, err);
   if (!may_give_way(f, L, poke)) {
     if (err == LATER) add_lines(L);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH = 1024, LABEL = 400, STORED = 65535 };
+enum { DEPTH = 1024, LABEL = MR_STACK_LABEL, STORED = 65535 };
 
 /* ---- bytes ---- */
 
@@ -41,7 +41,7 @@ static uint64_t rounded(double v) { return v > 0 ? (uint64_t)(v + 0.5) : 0; }
 /* ---- names ---- */
 
 /* "f (work.lua:12)"; a chunk's main function has no name but that. */
-static void function_label(const mr_stacks *s, uint32_t function, char label[LABEL]) {
+void mr_stack_label(const mr_stacks *s, uint32_t function, char label[MR_STACK_LABEL]) {
   const mr_stack_function *f = &s->function[function];
   const char *name = s->text + f->name, *file = s->text + f->file;
   if (f->defined < 0) snprintf(label, LABEL, "%.300s", name);
@@ -141,7 +141,7 @@ static void strings(mr_bytes *b, const mr_stacks *s, const mr_stack_kind *k) {
   string(b, STRING_TABLE, k->period_type, strlen(k->period_type));
   string(b, STRING_TABLE, k->period_unit, strlen(k->period_unit));
   for (uint32_t i = 1; i < s->functions; i++) {
-    function_label(s, i, label);
+    mr_stack_label(s, i, label);
     string(b, STRING_TABLE, label, strlen(label));
     string(b, STRING_TABLE, s->text + s->function[i].file, strlen(s->text + s->function[i].file));
   }

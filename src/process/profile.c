@@ -23,12 +23,14 @@
 
 enum { DEPTH = 128, LINKS = 32, NODES = 1 << 15, ALL_NODES = 1 << 18 };
 
-int mr_profiling;
+atomic_int mr_profiling;
+static atomic_uint session;                      /* of profiles that begin and end: what a signal has left from an earlier one is not of this one */
+static int files;                                /* those that are written at the end: 1 << PROFILE_… */
 static _Atomic(mr_own *) owns;
 static struct { FILE *out; const char *name; } file[PROFILES];
 static mr_stack_kind kinds[PROFILES] = {
   { .n = 2, .shown = 1, .scale = 1000, .type = { "samples", "cpu" }, .unit = { "count", "nanoseconds" },
-    .period_type = "cpu", .period_unit = "nanoseconds" },
+    .period_type = "cpu", .period_unit = "nanoseconds", .period = 1e9 / 200 },
   { .n = 4, .shown = 1, .scale = 1, .type = { "alloc_objects", "alloc_space", "inuse_objects", "inuse_space" },
     .unit = { "count", "bytes", "count", "bytes" }, .period_type = "space", .period_unit = "bytes" },
 };
@@ -37,7 +39,7 @@ mr_own *mr_own_new(void) {
   mr_own *o = calloc(1, sizeof *o);
   if (!o) return NULL;
   for (int i = 0; i < PROFILES; i++)
-    if (mr_profiling & 1 << i) o->stacks[i] = mr_stacks_new(NODES);
+    if (mr_profile_on() & 1 << i) o->stacks[i] = mr_stacks_new(NODES);
   o->every = atomic_load(&owns);
   while (!atomic_compare_exchange_weak(&owns, &o->every, o)) { }
   return o;
@@ -66,6 +68,8 @@ static uint32_t function_of(mr_stacks *s, lua_State *L, lua_Debug *ar) {
 
 /* ---- reading a stack ---- */
 
+static unsigned this_session(void) { return atomic_load_explicit(&session, memory_order_relaxed); }
+
 typedef struct { mr_stacks *s; int n, cut; struct { uint32_t function; int line; } call[DEPTH]; } path;
 
 static void add_call(path *w, lua_State *L, lua_Debug *ar) {
@@ -75,7 +79,7 @@ static void add_call(path *w, lua_State *L, lua_Debug *ar) {
   if (!function && *ar->what == 'C') return;
   w->call[w->n].function = function;
   w->call[w->n].line = ar->currentline;
-  if (first && o && o->in_c.L == L && o->in_c.call == (const void *)ar->i_ci) w->call[w->n].line = mr_call_line(L, ar, o->in_c.saved);
+  if (first && o && o->in_c.L == L && o->in_c.session == this_session() && o->in_c.call == (const void *)ar->i_ci) w->call[w->n].line = mr_call_line(L, ar, o->in_c.saved);
   w->n++;
 }
 
@@ -168,17 +172,25 @@ void mr_profile_kicked(lua_State *L) {
   mr_own *o = mr_kit_of(mr_this_thread)->own;
   if (!o) return;
   int in_c = mr_call_in_c(L, &call, &saved);
-  if (!in_c && o->in_c.L == L && mr_call_is_after(L, o->in_c.call, o->in_c.saved)) return;
+  if (!in_c && o->in_c.L == L && o->in_c.session == this_session() && mr_call_is_after(L, o->in_c.call, o->in_c.saved)) return;
   o->in_c.L = NULL;
   if (!in_c) return;
   o->in_c.call = call;
   o->in_c.saved = saved;
+  o->in_c.session = this_session();
   o->in_c.L = L;
 }
 
+/* This thread may be older than the profile. */
+static mr_stacks *own_stacks(mr_kit *k) {
+  if (PORT_UNLIKELY(!k->own)) k->own = mr_own_new();
+  if (PORT_UNLIKELY(!k->own)) return NULL;
+  if (PORT_UNLIKELY(!k->own->stacks[PROFILE_CPU])) k->own->stacks[PROFILE_CPU] = mr_stacks_new(NODES);
+  return k->own->stacks[PROFILE_CPU];
+}
+
 static void count(mr_fiber *f, lua_State *L, int reads, uint64_t ns) {
-  mr_own *o = mr_kit_of(f->thread)->own;
-  mr_stacks *s = o ? o->stacks[PROFILE_CPU] : NULL;
+  mr_stacks *s = own_stacks(mr_kit_of(f->thread));
   if (!s || mr_run_dead()) return;
   const mr_proc *p = mr_proc_of(f);
   port_acquire(&s->lock);
@@ -186,7 +198,7 @@ static void count(mr_fiber *f, lua_State *L, int reads, uint64_t ns) {
   s->node[node].value[0] += (double)ns / kinds[PROFILE_CPU].period;
   s->node[node].value[1] += (double)ns;
   port_unlock(&s->lock);
-  o->in_c.L = NULL;
+  mr_kit_of(f->thread)->own->in_c.L = NULL;
 }
 
 void mr_profile_take(mr_fiber *f, lua_State *L) {
@@ -254,14 +266,47 @@ static void write_file(int kind) {
 void mr_profile_write(void) {
   static atomic_int state;                       /* 1: somebody writes, 2: it is done */
   int none = 0;
-  if (!mr_profiling || mr_run_dead()) return;
+  if (!files || mr_run_dead()) return;
   if (atomic_compare_exchange_strong(&state, &none, 1)) {
     for (int i = 0; i < PROFILES; i++)
-      if (mr_profiling & 1 << i) write_file(i);
+      if (files & 1 << i) write_file(i);
     atomic_store(&state, 2);
   } else {
     for (int i = 0; i < 10000 && atomic_load(&state) == 1; i++) port_sleep(1000000);
   }
+}
+
+/* ---- of a program that runs ---- */
+
+static void clear(void) {
+  for (mr_own *o = atomic_load(&owns); o; o = o->every) {
+    mr_stacks *s = o->stacks[PROFILE_CPU];
+    if (!s) continue;
+    port_acquire(&s->lock);
+    mr_stacks_clear(s);
+    port_unlock(&s->lock);
+  }
+}
+
+const char *mr_profile_begin(uint64_t until) {
+  if (files & 1 << PROFILE_CPU) return "it is profiled already, by mare run --profile";
+  if (mr_profile_on() & 1 << PROFILE_CPU) return "a profile is being made already";
+  mr_calls_check();
+  clear();
+  atomic_fetch_add(&session, 1);
+  int err = mr_profiler_begin(until);
+  if (err) return mr_err_text(err);
+  atomic_fetch_or(&mr_profiling, 1 << PROFILE_CPU);
+  return NULL;
+}
+
+mr_stacks *mr_profile_end(void) {
+  if ((files | ~mr_profile_on()) & 1 << PROFILE_CPU) return NULL;
+  mr_profiler_end();
+  atomic_fetch_and(&mr_profiling, ~(1 << PROFILE_CPU));
+  mr_stacks *all = mr_profile_all(PROFILE_CPU);
+  if (all) add_owed(all);
+  return all;
 }
 
 /* ---- start and end ---- */
@@ -293,6 +338,7 @@ int mr_profile_start(const mr_profile_wish *wish, char error[200]) {
   kinds[PROFILE_CPU].period = 1e9 / wish->hz;
   kinds[PROFILE_HEAP].period = (double)wish->bytes;
   mr_calls_check();
+  files = made;
   mr_profiling = made;
   if (made & 1 << PROFILE_HEAP) mr_allocs_start(wish->bytes);
   int err = made & 1 << PROFILE_CPU ? mr_profiler_start(wish->hz) : MR_OK;

@@ -37,18 +37,29 @@ static size_t lay_out(mr_stacks *s, char *at, uint32_t nodes) {
   return (size_t)(at - begin);
 }
 
+/* All is zero, or is written before it is read. */
+static void begin(mr_stacks *s) {
+  s->text_used = 1;                            /* text 0 is "" */
+  s->functions = 1;
+  s->nodes = 2;
+  s->node[STACK_OTHER] = (mr_stack_node){ .function = mr_stacks_function(s, "", 0, -1, "(other)"), .line = -1 };
+}
+
 mr_stacks *mr_stacks_new(uint32_t nodes) {
   size_t size = (lay_out(NULL, (char *)64, nodes) + 65535) & ~(size_t)65535;
   mr_stacks *s = port_pages_reserve(size, 4096);
   if (!s) return NULL;
   s->size = size;
   lay_out(s, (char *)s, nodes);
-  s->text_used = 1;                            /* text 0 is "" */
-  s->functions = 1;
-  s->nodes = 2;
-  s->node[STACK_OTHER].function = mr_stacks_function(s, "", 0, -1, "(other)");
-  s->node[STACK_OTHER].line = -1;
+  begin(s);
   return s;
+}
+
+void mr_stacks_clear(mr_stacks *s) {
+  memset(s->by_node, 0, s->most_nodes * sizeof *s->by_node);
+  memset(s->by_function, 0, s->most_functions * sizeof *s->by_function);
+  memset(s->text, 0, s->text_used);
+  begin(s);
 }
 
 void mr_stacks_free(mr_stacks *s) { port_pages_release(s, s->size); }

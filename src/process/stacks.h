@@ -41,6 +41,7 @@ typedef struct mr_stacks {
 /* For at most so many different stacks, a power of two, of an eighth as many functions; NULL: no memory. */
 mr_stacks *mr_stacks_new(uint32_t nodes);
 void       mr_stacks_free(mr_stacks *s);
+void       mr_stacks_clear(mr_stacks *s);        /* (lock) as if it were new */
 /* A function by file and line, or, if it is none of Lua's (`defined` < 0), by name; 0: no room. The texts are copied. */
 uint32_t   mr_stacks_function(mr_stacks *s, const char *file, size_t len, int defined, const char *name);
 /* Its name, if it has none yet; NULL: it was called without one. Nameless: it is worth another look. */
@@ -62,6 +63,8 @@ typedef struct mr_stack_kind {
   double period;
   double began, lasted;                        /* seconds */
 } mr_stack_kind;
+enum { MR_STACK_LABEL = 400 };
+void mr_stack_label(const mr_stacks *s, uint32_t function, char label[MR_STACK_LABEL]);   /* "f (work.lua:12)" */
 void mr_folded(mr_bytes *b, const mr_stacks *s, const mr_stack_kind *k);
 void mr_pprof(mr_bytes *b, const mr_stacks *s, const mr_stack_kind *k);
 void mr_gzip(mr_bytes *b, const mr_bytes *content);    /* a gzip file; nothing is made smaller */

@@ -136,7 +136,7 @@ static int get(unsigned worker, mr_proc *p) {
 
 int mr_state_get(unsigned worker, mr_proc *p) {
   int err = get(worker, p);
-  if (PORT_UNLIKELY(mr_profiling & 1 << PROFILE_HEAP) && !err) mr_allocs_watch(p);
+  if (PORT_UNLIKELY(mr_profile_heap()) && !err) mr_allocs_watch(p);
   return err;
 }
 
@@ -152,7 +152,7 @@ static int must_close(const mr_proc *p, lua_State *L) {
 /* Runs what has to run in the state at its end; after it the state is only bytes. */
 void mr_state_close(mr_proc *p, int killed, mr_spare *left) {
   lua_State *L = p->main.L;
-  if (PORT_UNLIKELY(mr_profiling & 1 << PROFILE_HEAP)) mr_allocs_leave(p);
+  if (PORT_UNLIKELY(mr_profile_heap())) mr_allocs_leave(p);
   if (killed) mr_finaliser_mute(L);
   left->heap = p->heap;
   left->L = image && !p->system_heap ? L : NULL;   /* NULL: can't be rewound */

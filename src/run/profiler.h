@@ -10,7 +10,10 @@
 #include "run/fiber.h"
 #include "run/worker.h"
 
-int  mr_profiler_start(unsigned hz);               /* 0 or an mr_err */
+int  mr_profiler_start(unsigned hz);               /* to the end; 0 or an mr_err */
+/* Until then, 200 times a second: what was used before is not owed. 0 or an mr_err. By who sees to it that nobody else profiles. */
+int  mr_profiler_begin(uint64_t until);
+void mr_profiler_end(void);
 uint64_t mr_profiler_left(void);                 /* takes, at the end, what threads owe that have not accounted for more than two periods */
 /* ns of CPU time that t has had while it ran fibers, since the last call. By t itself. */
 static inline uint64_t mr_profiler_take(mr_thread *t) {

@@ -15,6 +15,7 @@
 #include "run/rt.h"
 #include "run/crew.h"
 #include "run/hold.h"
+#include "run/talk.h"
 #include "run/traced.h"
 #include "run/replay.h"
 #include "port/system.h"
@@ -125,9 +126,14 @@ static inline mr_fiber *make_ready(mr_fiber *f, mr_reason why, int where) {
   return mr_crew_push(f, where) ? &c->token : NULL;
 }
 
+static inline void woken_seen(const mr_fiber *f, mr_reason why, const mr_fiber *near) {
+  if (mr_trace_on()) mr_traced_woken(f, why, near != NULL);
+  if (near && why == MR_WOKEN && mr_talk_on()) mr_talk_woken(f, near);
+}
+
 /* In functions of their own, or mr_ready would have to save registers for them. */
 static PORT_NOINLINE void ready_any(mr_fiber *f, mr_reason why, mr_fiber *near) {
-  if (mr_trace_on()) mr_traced_woken(f, why, near != NULL);
+  if (mr_tracing_any()) woken_seen(f, why, near);
   if ((f = make_ready(f, why, CREW_LAST)) == NULL) return;
   if (atomic_load_explicit(&mr_rt.live, memory_order_relaxed) > PREFETCH_FROM && !f->crew) mr_run_body.prefetch(f);
   if (near) hand_over(near->thread, f);
@@ -150,7 +156,7 @@ static PORT_NOINLINE void ready_far(mr_fiber *f, mr_reason why, mr_fiber *near) 
 void mr_ready(mr_fiber *f, mr_reason why, mr_fiber *near) {
   mr_assert_unlocked();
   mr_assert(!(atomic_load(&f->ticket) & 1));    /* claimed, and nobody but the claimer comes by here */
-  if (PORT_UNLIKELY(mr_trace_on()) || !near || PORT_UNLIKELY(f->crew != NULL) || PORT_UNLIKELY(f->mode == WAIT_HOST) ||
+  if (PORT_UNLIKELY(mr_tracing_any()) || !near || PORT_UNLIKELY(f->crew != NULL) || PORT_UNLIKELY(f->mode == WAIT_HOST) ||
       PORT_UNLIKELY(atomic_load_explicit(&f->state, memory_order_acquire) != FIBER_PARKED)) ready_any(f, why, near);
   else if (PORT_UNLIKELY(atomic_load_explicit(&mr_rt.live, memory_order_relaxed) > PREFETCH_FROM)) ready_far(f, why, near);
   else ready_parked(f, why, near);

@@ -8,18 +8,25 @@ local view = require "mare.observe.view"
 
 local usage = [==[
   mare top 4711                   shows what the processes of program 4711 do, live
+  mare top --web 4711             serves a page that shows it, with charts and profiles, to your browser
 
 usage: mare top [options] [PID]
 
 Any program of yours that runs mare can be looked at, without preparation: bin/mare, plain Lua, a C program. Without PID: the only one that
 is running, or a list to choose from. In the table, ? shows the keys: to sort, to look into a process, to cancel or kill it.
 
+--web prints the address of the page and serves it until the program ends, or Ctrl-C. Only this machine can reach it, and only who has the
+address, which is another one each time.
+
 Options are:
   --once         prints one table and ends; also the default if stdout is not a terminal
   --json         prints one JSON object and ends
+  --web          serves a page for a browser, and prints its address
+  --open         with --web: opens the page, by $BROWSER or xdg-open
+  --port N       with --web: the port (any that is free)
   --interval S   seconds between two looks (1)
   --sort KEY     cpu, heap, messages or id (cpu)
-  --limit N      how many processes --once and --json show (20; 0 to 10000)
+  --limit N      how many processes --once and --json show (20; 0 to 10000), and --web (60; up to 1000)
   --help         shows this
 
 NO_COLOR is respected. Exit codes: 0, 1 if the program can't be looked at or ends meanwhile, 2 for a mistake on the command line.
@@ -47,10 +54,14 @@ local with_argument = {
     o.limit = math.tointeger(tonumber(text))
     if not o.limit or o.limit < 0 or o.limit > 10000 then return "--limit needs a number from 0 to 10000" end
   end,
+  ["--port"] = function(o, text)
+    o.port = math.tointeger(tonumber(text))
+    if not o.port or o.port < 0 or o.port > 65535 then return "--port needs a number from 0 to 65535" end
+  end,
 }
 
-local alone = { ["--once"] = "once", ["--json"] = "json", ["--help"] = "help", ["-h"] = "help" }
-local all = { "--once", "--json", "--interval", "--sort", "--limit", "--help" }
+local alone = { ["--once"] = "once", ["--json"] = "json", ["--web"] = "web", ["--open"] = "open", ["--help"] = "help", ["-h"] = "help" }
+local all = { "--once", "--json", "--web", "--open", "--port", "--interval", "--sort", "--limit", "--help" }
 
 local function read_word(o, words, i)
   local word, text = words[i]:match "^(%-%-?%a+)=?(.*)$"
@@ -71,8 +82,15 @@ local function read_word(o, words, i)
   return i
 end
 
+-- What goes with what; nil if all does.
+local function contradiction(o)
+  if o.web and (o.once or o.json) then return "--web goes without --once and --json" end
+  if (o.open or o.port) and not o.web then return (o.open and "--open" or "--port") .. " goes with --web" end
+  if o.web and o.limit and o.limit > 1000 then return "with --web --limit is at most 1000" end
+end
+
 local function options_of(words)
-  local o, i = { interval = 1, sort = "cpu", limit = 20 }, 1
+  local o, i = { interval = 1, sort = "cpu" }, 1
   while words[i] do
     if words[i]:sub(1, 1) == "-" then
       local err
@@ -86,6 +104,9 @@ local function options_of(words)
     end
     i = i + 1
   end
+  local err = contradiction(o)
+  if err then return nil, err end
+  o.limit = o.limit or o.web and 60 or 20
   return o
 end
 
@@ -177,6 +198,13 @@ local function once(client, o)
   return 0
 end
 
+local function web(client, o)
+  client:close()                -- who serves the page has a connection of its own
+  local code, text = require "mare.observe.web"(client.pid, o)
+  if text then say(text) end
+  return code
+end
+
 local function live(client, o)
   o.colour = (os.getenv "NO_COLOR" or "") == ""
   local code, text = require "mare.observe.screen"(client, o)
@@ -203,6 +231,7 @@ return function(...)
     say(err)
     return 1
   end
+  if o.web then return web(client, o) end
   local table_live = not o.once and not o.json and terminal.is(0) and terminal.is(1) and os.getenv "TERM" ~= "dumb"
   return (table_live and live or once)(client, o)
 end

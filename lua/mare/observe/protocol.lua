@@ -85,6 +85,29 @@ function requests.channels(n)
   return { channels = observed.channels(n) }
 end
 
+function requests.groups(n)
+  n = whole(n, 0, MOST, 30)
+  if not n then return nil, "how many groups?" end
+  return observed.groups(n)
+end
+
+-- Of messages that woke somebody, for so many milliseconds.
+function requests.talk(ms, n)
+  ms, n = whole(ms, 1, 500, 100), whole(n, 0, 1000, 200)
+  if not ms then return nil, "messages are counted for 1 to 500 milliseconds" end
+  if not n then return nil, "how many pairs?" end
+  return observed.talk(ms, n)
+end
+
+-- With a number of seconds a profile begins; without, it ends.
+function requests.profile(seconds)
+  if not seconds then return observed.profile_end() end
+  seconds = tonumber(seconds)
+  if not seconds or not (seconds > 0 and seconds <= 60) then return nil, "a profile takes up to 60 seconds" end
+  local begun, why = observed.profile_begin(seconds)
+  return begun and { profiling = seconds }, why
+end
+
 -- ---- lines ----
 
 local function refuse(why) return json.text { error = why } .. "\n" end
@@ -93,7 +116,7 @@ local function line(text)
   local words = {}
   for word in text:gmatch "[^ ]+" do words[#words + 1] = word end
   local request = requests[words[1]]
-  if not request then return refuse "requests are list, totals, info, traceback, cancel, kill, failures and channels" end
+  if not request then return refuse "requests are list, totals, info, traceback, cancel, kill, failures, channels, groups, talk and profile" end
   if #words > 3 then return refuse "too many words" end
   local answer, why = request(words[2], words[3])
   if not answer then return refuse(why) end
