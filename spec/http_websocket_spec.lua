@@ -247,6 +247,33 @@ describe("a websocket", function()
     assert.equal(1000, client:closed())
   end)
 
+  it("leaves others their turn beside a client that sends without an end", function()
+    local host, port = server:address()
+    for _, flood in ipairs { { "", frame(1, "x") }, { "", frame(9, "") }, { frame(1, "", { fin = false }), frame(0, "", { fin = false }) } } do
+      local stop, begun = mare.channel.new(1), mare.channel.new(1)
+      local flooding = mare.process.spawn(function()
+        local m = require "mare"
+        local conn = assert(m.net.connect(host, port))
+        conn:option("sndbuf", 16384)
+        conn:write(websocket.request "/echo", flood[1])
+        m.fiber.spawn(function() while conn:read() do end end)
+        repeat
+          conn:write(flood[2]:rep(2000))
+          begun:try_send(true)
+        until stop:try_receive()
+        conn:close(0)
+      end)
+      begun:receive(60)
+      for _ = 1, 3 do
+        local client <close> = connect()
+        client:send(1, "beside it")
+        back(client, 1, "beside it")
+      end
+      stop:send(true)
+      assert.is_true((flooding:wait(60)))
+    end
+  end)
+
   it("goes on over TLS", function()
     local client <close> = websocket.connect(secure, "/echo", { Host = "localhost", Origin = "https://localhost" }, c.ca)
     for _, n in ipairs { 5, 1024, 70000 } do

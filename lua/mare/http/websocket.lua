@@ -11,13 +11,14 @@ local mare = require "mare"
 local errors = require "mare.error"
 local request = require "mare.http.request"
 local check = require "mare.control.request".check
-local channel, clock = mare.channel, mare.clock
+local channel, clock, yield = mare.channel, mare.clock, mare.fiber.yield
 local begin, receive, head_of, is_text = frames.begin, frames.receive, frames.head, frames.is_text
 local type, min, max, huge = type, math.min, math.max, math.huge
 
 local CONTINUED, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 local KINDS = { [TEXT] = "text", [BINARY] = "binary", text = TEXT, binary = BINARY }
 local SMALL, CONTROL, HEAD, PARTS = frames.SMALL, 125, 14, 256
+local TURN <const> = 64                          -- frames until others have a turn: of those that come faster than they are read none is waited for
 local NORMAL, LEAVES, PROTOCOL, NONE, LOST, NO_TEXT, REFUSED, TOO_BIG, FAILED = 1000, 1001, 1002, 1005, 1006, 1007, 1008, 1009, 1011
 
 local websocket = {}
@@ -161,6 +162,8 @@ function Socket:receive(seconds)
   local reading <close> = setmetatable({}, { __close = function() self._reading = false end })      -- luacheck: ignore reading
   self._reading = true
   while not self.code do
+    self._turn = self._turn % TURN + 1
+    if self._turn == TURN then yield() end
     local message, kind, waited = step(self, due)
     if message then return message, kind end
     if waited and not self.code then return nil, "timeout" end
@@ -314,7 +317,7 @@ function websocket.open(req, options)
   req._began, req.status, req.bits = true, 101, req.bits & ~core.KEEP
   local self = setmetatable({ code = false, reason = false, protocol = protocol or false, request = req, _conn = req.connection, _sent = false,
     _over = channel.new(), _parts = false, _size = 0, _most = options.message_bytes or request.limits.body_bytes,
-    _due = false, _ping = options.ping or 30, _heard = clock(), _asked = false, _reading = false }, Socket)
+    _due = false, _ping = options.ping or 30, _heard = clock(), _asked = false, _reading = false, _turn = 0 }, Socket)
   req._after = function() after(self, req) end
   request.state.leaving[self] = function() self:close(LEAVES, "the server stops") end
   if not req.connection:write(head) then lost(self) end
