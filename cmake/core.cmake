@@ -20,6 +20,7 @@ find_package(OpenSSL 3.0 REQUIRED)
 target_link_libraries(core INTERFACE lua_headers Threads::Threads -Wl,--as-needed OpenSSL::SSL OpenSSL::Crypto)
 include(llhttp) # sets mare_llhttp
 include(yyjson) # sets mare_yyjson
+include(zlib)
 if(mare_checks)
   target_compile_definitions(core INTERFACE MR_CHECKS)
 endif()

@@ -35,7 +35,14 @@ local function limits_of(given)
   return limits
 end
 
-local OPTIONS = { workers = whole, start = "function", limits = "table", tls = function() end, log = "function", report = "function",
+local function gzip(g)
+  if type(g) == "boolean" then return end
+  if type(g) ~= "table" then return "true, or a table of its options" end
+  local function level(n) if math.type(n) ~= "integer" or n < 1 or n > 9 then return "a whole number from 1 to 9" end end
+  request.check(g, { least = whole, level = level, types = "table" }, "http.serve: gzip")
+end
+
+local OPTIONS = { gzip = gzip, workers = whole, start = "function", limits = "table", tls = function() end, log = "function", report = "function",
                   memory = function() end, backlog = whole, name = "string" }
 
 -- A process that serves; it has begun, or it raises.
@@ -60,6 +67,7 @@ function http.serve(where, handler, options)
     request.fail("http.serve: a handler is a function, a router or the name of a module, got %s", kind)
   end
   local limits = limits_of(options.limits)
+  if options.gzip then require "mare.http.deflate" end
   local listener, err, code
   if options.tls then
     local tls = require "mare.tls"
@@ -72,7 +80,7 @@ function http.serve(where, handler, options)
   end
   if not listener then return nil, err, code end
   local plan = { handler = handler, start = start, limits = limits, tls = options.tls and true, log = options.log, report = options.report,
-                 memory = options.memory, name = options.name or "http" }
+                 memory = options.memory, gzip = options.gzip, name = options.name or "http" }
   local self = setmetatable({ listener = listener, plan = plan, workers = {}, seen = {} }, Server)
   local unfinished <close> = setmetatable({}, { __close = function(u) if not u.done then self:stop() end end })
   for i = 1, options.workers or process.workers() do self.workers[i] = worker(self) end

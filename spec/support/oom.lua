@@ -76,6 +76,12 @@ function work.frames()
   end)
 end
 
+local zlib, deflate = pcall(require, "mare.http.deflate")
+work.shortened = zlib and function()
+  local stream = deflate.new(1)
+  assert(#stream(("x"):rep(5000), false) + #stream(buffer.of "y", true) < 100)
+end
+
 local names = {}
 for i = 1, 40 do names[i] = "name " .. i end
 function work.names()

@@ -121,6 +121,9 @@ int main(int argc, char **argv) {
   luaL_requiref(L, "mare.http.frames", luaopen_mare_http_frames, 0);
   luaL_requiref(L, "mare.trace.core", luaopen_mare_trace_core, 0);
   luaL_requiref(L, "mare.collective.core", luaopen_mare_collective_core, 0);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushcfunction(L, luaopen_mare_http_deflate);     /* raises where there is no zlib */
+  lua_setfield(L, -2, "mare.http.deflate");
   luaL_requiref(L, "observed", mr_observed_open, 0);
   lua_settop(L, 1);
   if (luaL_dofile(L, "spec/support/oom.lua")) { fprintf(stderr, "%s\n", lua_tostring(L, -1)); return 2; }

@@ -26,6 +26,7 @@ local http = {}
 ---@field workers? integer processes; `process.workers()`
 ---@field start? fun(): mare.http.handler called in each process
 ---@field tls? table|userdata a context of mare.tls, or its options
+---@field gzip? boolean|{ least?: integer, level?: integer, types?: string[] }
 ---@field limits? mare.http.limits
 ---@field log? fun(request: mare.http.request, status: integer, bytes: integer, seconds: number)
 ---@field report? fun(text: string) when a handler fails

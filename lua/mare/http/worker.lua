@@ -164,6 +164,7 @@ return function(listener, plan, ready)
   if type(handler) ~= "function" and not (meta and meta.__call) then
     error(("mare.http: a handler is a function, option 'start' or the module gave a %s"):format(type(handler)), 0)
   end
+  if plan.gzip then handler = require "mare.http.gzip".wrap(handler, plan.gzip) end
   ready:send(true)
   for conn in listener:connections() do
     if count >= limits.connections and not make_room(listener) then
