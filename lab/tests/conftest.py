@@ -94,12 +94,3 @@ def own_malloc(tmp_path_factory):
     library = folder / "libwrapped.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-fno-builtin", "-o", str(library), str(source)], check=True, timeout=600)
     return str(library)
-
-
-@pytest.fixture(scope="session")
-def seen(tmp_path_factory):
-    """seen(page, script): what the script finds in the page when all is drawn, in one browser for all tests."""
-    from pages import Browser  # few tests need what it imports
-
-    with Browser(tmp_path_factory.mktemp("browser")) as browser:
-        yield browser.seen
