@@ -42,7 +42,7 @@ section { margin-top: .9rem }
 .value { font-size: 1.65rem; line-height: 1.25; font-weight: 640; font-variant-numeric: tabular-nums; white-space: nowrap }
 .value small { font-size: .82rem; font-weight: 400; color: var(--soft) }
 .more { font-size: .82rem; color: var(--soft); min-height: 1.25em; font-variant-numeric: tabular-nums }
-.more i, .key i { display: inline-block; width: .7em; height: .7em; border-radius: 2px; margin: 0 .3em 0 .1em }
+.key { white-space: nowrap } .more i { display: inline-block; width: .7em; height: .7em; border-radius: 2px; margin: 0 .3em 0 .1em }
 svg.chart { display: block; width: 100%; height: 64px; margin-top: .4rem; overflow: visible; touch-action: pan-y }
 .line { fill: none; stroke-width: 1.8; stroke-linejoin: round; vector-effect: non-scaling-stroke }
 .at { stroke: var(--soft); stroke-width: 1; vector-effect: non-scaling-stroke }

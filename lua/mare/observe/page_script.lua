@@ -88,7 +88,7 @@ function drawCharts() {
     c.value.replaceChildren(value + " ", make("small", {}, unit));
     const said = c.of.map((f, i) => `${c.names[i]} ${c.units[i](p[f] || 0)}`);
     c.more.replaceChildren(cursor === null ? "" : clock(p.t) + " ",
-      ...said.flatMap((s, i) => [make("i", { class: "c" + i }), s.replace(/ /g, "\u00a0") + " "]));
+      ...said.flatMap((s, i) => [make("span", { class: "key" }, make("i", { class: "c" + i }), s), " "]));
     c.svg.setAttribute("aria-label", `${c.title}, ${clock(p.t)}: ${said.join(", ")}; the most ${c.units[0](top)}. Arrow keys go back in time`);
     c.at.setAttribute("visibility", cursor === null ? "hidden" : "visible");
     c.at.setAttribute("x1", 300 * (cursor ?? 0) / n);
