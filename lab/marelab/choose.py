@@ -186,6 +186,9 @@ def who_serves(goal: measure.Target, found: dict[str, Allocator], usual: float) 
     if seen.problem:
         flaky.check(goal, f"while the loader told what it binds, {seen.problem}")
         raise LabError(f"the program fails while the loader tells what it binds (LD_DEBUG=bindings): {seen.problem}", code=1)
+    if seen.mute:
+        raise LabError(f"which allocator {seen.mute} uses can't be found out: the loader doesn't report it {proof.UNHEARD}. A service that must not be root can be started with "
+                       "unshare --user --map-user=1000 --map-group=1000 CMD; or run the whole mare lab as its user", code=1)
     if not path:
         raise LabError("the loader reports no use of malloc in this program: it can't be given another allocator. "
                        "It may clear its environment, or bring an allocator of its own under other names (Go, a linked-in allocator)", code=1)

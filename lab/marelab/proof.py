@@ -5,7 +5,8 @@ Two witnesses, neither of which adds a line of code to the program:
 - the dynamic loader itself (LD_DEBUG=bindings with LD_BIND_NOW=1): to which object each reference of each object to malloc, free, operator
   new and the rest was bound, in every process that inherits the environment;
 - the kernel (perf's exec and mapping records): which programs were started at all, and whether the allocator's object was mapped into each.
-  A child that clears its environment says nothing to the loader, and is found here.
+  A child that clears its environment says nothing to the loader, and is found here. So is a program that became another user before it started, who may not
+  write into the report that its process has begun: each program with the C library is in the report once, as it refers to __libc_start_main.
 
 Reports of the loader are some 300 KB per process; they are read and removed while the program runs. Processes that were forked and start no
 program write into the same report, each line in two pieces; where two write at once, pieces of different lines stand in one. Such a line is passed
@@ -31,6 +32,8 @@ CXX = re.compile(r"_Zn[wa]m|_Zd[la]Pv")
 # One line as the loader writes it, whole: its process, two objects, a symbol, perhaps a version
 BINDING = re.compile(rb"\s*\d+:\tbinding file ([^\[\]\t]+) \[\d+\] to ([^\[\]\t]+) \[\d+\]: \w+ symbol `(\w+)'(?: \[[\w.+-]+\])?\n")
 INTERESTING = re.compile(rb"symbol `(?:malloc|free|calloc|realloc|posix_memalign|aligned_alloc|memalign|p?valloc|_Zn[wa]m\w*|_Zd[la]Pv\w*)'")
+START = b"symbol `__libc_start_main'"
+UNHEARD = "(it became another user, who can't write the loader's report, or cleared its environment, or has another root folder)"
 SPACE = 512 << 20  # bytes of reports at the same time
 
 
@@ -41,6 +44,8 @@ class Proof:
     processes: int = 0  # that the loader reported
     images: int | None = None  # programs started, as the kernel saw; None: perf could not be used
     without: Counter = field(default_factory=Counter)  # programs that ran without the allocator's object
+    unheard: Counter = field(default_factory=Counter)  # programs that the kernel saw start, and the loader doesn't report
+    mute: str | None = None  # the one of them that the target itself became
     problem: str | None = None  # the program itself failed under it
     settings: str = ""  # of its knobs, as it says itself
     outcome: measure.Outcome | None = None  # of the run in which it was proved
@@ -51,7 +56,7 @@ class Proof:
 
     @property
     def complete(self) -> bool:
-        return self.serves and not self.without
+        return self.serves and not self.without and not self.unheard
 
     def count(self, kind: str) -> int:
         return sum(n for (k, _), n in self.bound.items() if k == kind)
@@ -71,6 +76,8 @@ class Proof:
             out.append(f"WRONG: {by} takes {routine} from {to}" + (f" ({n} times)" if n > 1 else ""))
         for image, n in self.without.most_common(4):
             out.append(f"ran without it{f' {n} times' if n > 1 else ''}: {image} (its environment was cleared, or it is static or setuid)")
+        for image, n in self.unheard.most_common(4):
+            out.append(f"not heard of by the loader{f' {n} times' if n > 1 else ''}: {image} {UNHEARD}")
         if self.images is None:
             out.append("perf can't be used here: children that clear their environment can't be seen")
         return out
@@ -79,7 +86,7 @@ class Proof:
         return {"serves": self.serves, "complete": self.complete, "bound": {k: self.count(k) for k in sorted({k for k, _ in self.bound})},
                 "processes": self.processes, "images": self.images, "problem": self.problem,
                 "wrong": [{"routine": r, "by": b, "to": t, "times": n} for (r, b, t), n in self.wrong.items()],
-                "without": dict(self.without)}
+                "without": dict(self.without), "unheard": dict(self.unheard)}
 
 
 def default_program() -> tuple[str, ...]:
@@ -97,6 +104,7 @@ class Reader(Beside):
         super().__init__(every=0.1)
         self.folder, self.objects, self.proof, self.full = folder, objects, proof, False
         self.real: dict[str, str] = {}
+        self.started: Counter = Counter()  # process → programs that reported there
 
     def look(self) -> None:
         self.sweep(only_ended=True)
@@ -123,6 +131,8 @@ class Reader(Beside):
         self.proof.processes += 1
         with open(report, "rb") as f:
             for line in f:
+                if START in line:
+                    self.started[report.rpartition(".")[2]] += 1
                 m = INTERESTING.search(line) and BINDING.fullmatch(line)
                 if m:
                     self.binding(self.path(m[1]), self.path(m[2]), m[3].decode())
@@ -149,33 +159,50 @@ class Reader(Beside):
 
 # ---- the kernel's witness ----
 
-def images(data: str) -> list[tuple[str, set[str]]]:
-    """Programs started, each with the objects mapped into it. The first is `env`, which we put in front."""
+def images(data: str) -> list[tuple[str, set[str], str]]:
+    """Programs started, each with the objects mapped into it and its process. The first is `env`, which we put in front."""
     text = perf.script(data, "tid,pid,event", "--show-task-events", "--show-mmap-events")
-    found: list[tuple[str, set[str]]] = []
+    found: list[tuple[str, set[str], str]] = []
     current: dict[str, int] = {}
     for line in text.splitlines():
         execed = re.search(r"PERF_RECORD_COMM exec: .*:(\d+)/\d+\s*$", line)
         mapped = re.search(r"PERF_RECORD_MMAP2 (\d+)/\d+: .*: \S*x\S* (/.*)$", line)
         if execed:
             current[execed[1]] = len(found)
-            found.append(("", set()))
+            found.append(("", set(), execed[1]))
         elif mapped and mapped[1] in current:
             at = current[mapped[1]]
-            name, objects = found[at]
-            found[at] = (name or mapped[2], objects | {mapped[2]})
+            name, objects, process = found[at]
+            found[at] = (name or mapped[2], objects | {mapped[2]}, process)
     return [f for f in found[1:] if f[0]]
 
 
-def witness_kernel(proof: Proof, allocator: Allocator, data: str) -> None:
+def witness_kernel(proof: Proof, allocator: Allocator, data: str, reported: Counter) -> None:
     started = images(data)
     proof.images = len(started)
-    if allocator.as_is:
-        return
-    need = allocator.objects[0]
-    for name, objects in started:
-        if need not in {os.path.realpath(o) for o in objects}:
+    need = None if allocator.as_is else allocator.objects[0]
+    heard = []  # of whom the loader should have told
+    for name, objects, process in started:
+        if need and need not in {os.path.realpath(o) for o in objects}:
             proof.without[name] += 1
+        elif any(re.match(r"libc(\.so|-2)", os.path.basename(o)) for o in objects) and not privileged(name):
+            heard.append((name, process))
+    last = max((i for i, (_, process) in enumerate(heard) if process == started[0][2]), default=-1)  # what the target itself became
+    missing = len(heard) - reported.total()
+    for i, (name, process) in reversed(list(enumerate(heard))):  # what a process became last is what can't report any more
+        if missing > 0 and reported[process] < sum(p == process for _, p in heard):
+            proof.unheard[name] += 1
+            proof.mute = name if i == last else proof.mute
+            reported[process] += 1
+            missing -= 1
+
+
+def privileged(image: str) -> bool:
+    """To whom the loader listens in nothing."""
+    try:
+        return bool(os.stat(image).st_mode & 0o6000)
+    except OSError:
+        return False
 
 
 def patient(goal: measure.Target, usual: float | None) -> measure.Target:
@@ -199,7 +226,7 @@ def prove(allocator: Allocator, goal: measure.Target, usual: float | None = None
         if proof.problem:
             proof.problem += outcome.last_words()
         if data and os.path.exists(data):
-            witness_kernel(proof, allocator, data)
+            witness_kernel(proof, allocator, data, reader.started)
     if "tcache_count=0" in dict(allocator.env).get("GLIBC_TUNABLES", "") and not proof.problem:
         check_tunable(proof, allocator)
     return proof
