@@ -414,3 +414,40 @@ describe("a server of mare.http", function()
     server:stop()
   end)
 end)
+
+describe("mare.http with mare.log", function()
+  it("has its access log there, as fields with the request's id, and what handlers report", function()
+    local proc = require "spec.support.proc"
+    local read = require "mare.base.json".read
+    local r = proc.mare [[
+      local mare = require "mare"
+      local http, log = mare.http, mare.log
+      local app = http.router():use(http.identify)
+      app:get("/", function(request) log.info("inside") return request.id end)
+      app:get("/bug", function() error "a bug" end)
+      local server = assert(http.serve("127.0.0.1:0", app, { workers = 1, log = http.log(log) }))
+      for _, target in ipairs { "/", "/bug" } do
+        local conn = mare.net.connect(server:address())
+        conn:write("GET ", target, " HTTP/1.0\r\nX-Request-Id: r7\r\n\r\n")
+        print(conn:read "a":match "[^\n]*$")
+        conn:close()
+      end
+      server:stop()
+      log.flush()
+      server = assert(http.serve("127.0.0.1:0", app, { workers = 1, log = http.log(io.stderr) }))
+      local conn = mare.net.connect(server:address())
+      conn:write "GET / HTTP/1.0\r\nX-Request-Id: {\r\n\r\n"
+      print(conn:read "a":match "(%x+)$")
+      server:stop()
+      print(pcall(http.log, 1)) ]]
+    local lines = {}
+    for line in r.err:gmatch "[^\n]+" do lines[#lines + 1] = line:sub(1, 1) == "{" and read(line) or { message = line } end
+    local inside, first, bug, second = lines[1], lines[2], lines[3], lines[4]
+    assert.same({ "inside", "r7", "http" }, { inside.message, inside.request, inside.process_name })
+    assert.same({ "request", "GET", "/", 200, 2, "r7" }, { first.message, first.method, first.target, first.status, first.bytes, first.request })
+    assert.matches("^mare.http: GET /bug %[r7%]: .-: a bug$", bug.message)
+    assert.same({ "/bug", 500 }, { second.target, second.status })
+    assert.matches("127.0.0.1 %- %- %[.-%] \"GET / HTTP/1.0\" 200 16", r.err)
+    assert.matches("^r7\n[^\n]*\n%x+\nfalse\t[^\n]*http.log: mare.log, a file", r.out)
+  end)
+end)

@@ -8,6 +8,7 @@ local core = require "mare.http.core"
 local mare = require "mare"
 local errors = require "mare.error"
 local request = require "mare.control.request"
+local say = require "mare.base.say"
 local process, channel = mare.process, mare.channel
 
 local http = {}
@@ -113,7 +114,7 @@ function Server:wait()
     elseif place_of(workers, handle) then
       seen[handle] = true
       local _ <close> = setmetatable({}, { __close = function() seen[handle] = nil end })
-      io.stderr:write("mare.http: a process of the server has ended, another one takes its place: ", tostring(err), "\n")
+      say("mare.http: a process of the server has ended, another one takes its place: " .. tostring(err))
       mare.sleep(0.1)
       local successor = not self.listener:closed() and worker(self)
       if successor then workers[place_of(workers, handle) or #workers + 1] = successor end
@@ -171,16 +172,40 @@ http.form = require "mare.http.request".form
 http.decode = core.decode
 http.date = core.date
 
--- An access log: a line for each request, as many servers write it, and the seconds it took.
+-- A line of mare.log for each request. It needs nothing of the process that made it, so it can be sent to the server's processes.
+local function to_log(req, status, bytes, seconds)
+  require "mare.log".info("request", { peer = tostring(req.peer), method = req.method, target = req.target, version = req.version, status = status,
+                                       bytes = bytes, seconds = seconds, request = req.id })
+end
+
+-- Files of io can't be sent; these two every process has.
+local STREAMS = { [io.stdout] = "stdout", [io.stderr] = "stderr" }
+
+--- An access log: a line for each request, as many servers write it, and the seconds it took; or a line of mare.log, with the same as fields.
 function http.log(stream)
+  if stream == require "mare.log" then return to_log end
+  local name = stream == nil and "stdout" or STREAMS[stream]
+  if name then stream = nil
+  elseif type(stream) ~= "userdata" or io.type(stream) then
+    request.fail("http.log: mare.log, a file that mare.file has opened, io.stdout or io.stderr expected, got %s%s", tostring(stream),
+      io.type(stream) and ", which can't be sent to the server's processes" or "")
+  end
   return function(req, status, bytes, seconds)
     local target = req.target:gsub('["\\]', { ['"'] = "\\x22", ["\\"] = "\\x5C" })       -- it must not end where the client wants
     local line = ('%s - - [%s] "%s %s HTTP/%s" %d %d %.6f\n'):format(tostring(req.peer), os.date("!%d/%b/%Y:%H:%M:%S +0000"), req.method, target,
       req.version, status, bytes, seconds)
-    local file = stream or io.stdout
+    local file = stream or io[name]
     file:write(line)
     file:flush()
   end
+end
+
+--- For router:use: the request gets an `id`, and so has what is logged for it. It is the one that the client, or a proxy, has given in X-Request-Id.
+function http.identify(req, go)
+  local given = req.headers["x-request-id"]
+  req.id = given and #given <= 128 and given:find "^[%w._:/+=@-]+$" and given or ("%016x"):format(math.random(0))
+  local _ <close> = require "mare.log".with { request = req.id }
+  return go(req)
 end
 
 return require "mare.near".guard(http)

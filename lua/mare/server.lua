@@ -94,7 +94,7 @@ end
 
 function kinds.cast(s, _, _, message)
   if s.plan.cast then return keep(s, s.plan.cast(s.state, message)) end
-  if not s.told then io.stderr:write("mare: ", missing(s, "cast"), "; what is cast to it is dropped\n") end
+  if not s.told then require "mare.base.say"("mare: " .. missing(s, "cast") .. "; what is cast to it is dropped") end
   s.told = true
 end
 

@@ -51,6 +51,20 @@ end
 
 local json = package.loaded["mare.json"]          -- nil: mare is built without it
 local texts = { ("[%s1]"):format(("[],"):rep(100)), '{"a":{"b":[1,2.5,null,"' .. ("x"):rep(300) .. '"]}}', ("["):rep(200) .. ("]"):rep(200) }
+local log = package.loaded["mare.log.core"]
+assert(log.set(nil, "json", "/dev/null"))
+function work.logged()
+  local store = fiber.storage()
+  store[log.FIELDS] = { request = "r", [1] = { 2 } }
+  log.keeps()
+  local made = fiber.spawn(function()
+    log.error(("long"):rep(1000), { a = 1, b = { c = { "x" } }, d = print, [2] = 0.5, e = {}, f = work })
+    return 1
+  end)
+  store[log.FIELDS] = nil
+  assert(joined(made) == 1)
+end
+
 local frozen = mare.freeze { names = { b = 1, a = { 2 } }, bytes = buffer.of "x" }
 work.texts = json and function()
   for _, text in ipairs(texts) do assert(json.encode(ok(json.decode(text))) == text or text:find "a") end

@@ -14,6 +14,7 @@ const mr_sharetype *mr_signal_type;
 
 static port_lock lock = PORT_LOCK(MR_RANK_SIGNALS);
 static mr_signal *listeners[SIGNALS];  /* (lock) by number */
+static void (*told[SIGNALS])(void);    /* (lock) by number; NULL: none. These are never taken back */
 
 #ifdef MR_CHECKS
 /* (lock held) Who is closed is in no list and has no waiters; who is not is in the list of its number. */
@@ -48,18 +49,22 @@ static void ready(mr_wait *woken, mr_reason why, mr_fiber *near) {
 
 static void hand_out(void *ud) {
   mr_wait woken;
+  void (*call[SIGNALS])(void);
+  int calls = 0;
   (void)ud;
   mr_waitq_init(&woken);
   port_signals_clear();                          /* before counting: what comes now rings again */
   port_acquire(&lock);
   for (int n = 1; n < SIGNALS; n++) {
-    unsigned count = listeners[n] ? port_signal_count(n) : 0;
+    unsigned count = listeners[n] || told[n] ? port_signal_count(n) : 0;
+    if (count && told[n]) call[calls++] = told[n];
     for (mr_signal *s = count ? listeners[n] : NULL; s; s = s->next) {
       s->pending += count;
       claim(s, &woken);
     }
   }
   port_unlock(&lock);
+  for (int i = 0; i < calls; i++) call[i]();
   ready(&woken, MR_WOKEN, NULL);
 }
 
@@ -68,6 +73,15 @@ static int open_bell(void) {
   static int done;
   int fd, err = done ? 0 : port_signals_bell(&fd);
   if (!err && !done && (err = mr_source_add(fd, hand_out, NULL)) == 0) done = 1;
+  return err;
+}
+
+int mr_signal_tell(int number, void (*fn)(void)) {
+  port_acquire(&lock);
+  int err = mr_replay_on || told[number] ? 0 : open_bell();
+  if (!err && !mr_replay_on && !listeners[number] && !told[number]) err = port_signal_take(number);
+  if (!err && !mr_replay_on) told[number] = fn;
+  port_unlock(&lock);
   return err;
 }
 
@@ -82,7 +96,7 @@ mr_signal *mr_signal_new(int number, int *err) {
   port_acquire(&lock);
   *err = number > 0 && number < SIGNALS ? 0 : EINVAL;
   if (!*err && !mr_replay_on) *err = open_bell();  /* there none is handed out: it does to the program what it always does */
-  if (!*err && !mr_replay_on && !listeners[number]) *err = port_signal_take(number);
+  if (!*err && !mr_replay_on && !listeners[number] && !told[number]) *err = port_signal_take(number);
   if (!*err) {
     s->next = listeners[number];
     listeners[number] = s;
@@ -102,7 +116,7 @@ void mr_signal_close(mr_signal *s, mr_fiber *near) {
     mr_signal **at = &listeners[s->number];
     while (*at != s) at = &(*at)->next;
     *at = s->next;
-    if (!listeners[s->number] && !mr_replay_on) port_signal_give_back(s->number);
+    if (!listeners[s->number] && !told[s->number] && !mr_replay_on) port_signal_give_back(s->number);
   }
   while (!mr_waitq_empty(&s->waiters)) claim(s, &woken);
   signal_check(s);

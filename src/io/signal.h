@@ -23,6 +23,8 @@ typedef struct mr_signal {
 } mr_signal;
 extern const mr_sharetype *mr_signal_type;       /* set by module/ */
 
+/* fn is called by the poller each time the signal has come, for as long as the program lives; besides those who listen. 0 or an errno value. */
+int mr_signal_tell(int number, void (*fn)(void));
 mr_signal *mr_signal_new(int number, int *err);  /* one reference; NULL: *err is an errno value; EINVAL: that one can't be had */
 void       mr_signal_destroy(mr_shared *o);
 void       mr_signal_close(mr_signal *s, mr_fiber *near);    /* idempotent; waiters are woken with MR_CLOSED */

@@ -250,10 +250,11 @@ int mr_process_on_exit(lua_State *L) {
 
 static void print_error(lua_State *L, const mr_proc *p) {
   const char *text = luaL_tolstring(L, -1, NULL);
-  char name[128];
-  fprintf(stderr, "mare: process #%llu%s%s%s: a function given to on_exit failed: %s\n", (unsigned long long)p->job.id, p->name ? " '" : "",
-          p->name ? mr_show(name, sizeof name, p->name) : "", p->name ? "'" : "", text);
-  lua_pop(L, 1);
+  char name[128], number[24];
+  snprintf(number, sizeof number, "%llu", (unsigned long long)p->job.id);
+  mr_proc_says(p, lua_pushfstring(L, "mare: process #%s%s%s%s: a function given to on_exit failed: %s\n", number, p->name ? " '" : "",
+                                  p->name ? mr_show(name, sizeof name, p->name) : "", p->name ? "'" : "", text));
+  lua_pop(L, 2);
 }
 
 static int killed(const mr_proc *p) { return mr_job_ends(&p->job) == JOB_KILLED; }

@@ -6,6 +6,7 @@
  * can't leave its process.
  */
 #include "base/show.h"
+#include "module/log.h"
 #include "module/module.h"
 #include "process/control.h"
 #include "process/failures.h"
@@ -64,6 +65,8 @@ static int options(lua_State *L, int *daemon) {
  * Makes a fiber of the function and n - 1 arguments on top, which it takes, and leaves its handle. The table of strands keeps the
  * coroutine, by itself as key: set before anything else refers to it, as any step may run out of memory.
  */
+static void inherit_log_fields(lua_State *L, const mr_fiber *from, const mr_fiber *to);
+
 mr_strand *mr_fiber_spawn(lua_State *L, int n, const char *name) {
   mr_fiber *f = mr_self_fiber(L);
   mr_check_forked(L);
@@ -87,6 +90,7 @@ mr_strand *mr_fiber_spawn(lua_State *L, int n, const char *name) {
   if (!s) mr_raise(L, MR_ENOMEM);                /* the table's entry goes with the process: only after running out of memory */
   mr_shared_push_new(L, &s->shared);
   mr_strand_start(s);
+  if (PORT_UNLIKELY(mr_proc_of(f)->log_fields)) inherit_log_fields(L, f, &s->lua.fiber);
   lua_replace(L, -3);
   lua_pop(L, 1);
   return s;
@@ -252,7 +256,7 @@ static void print_failure(mr_strand *s) {
   if (line) snprintf(line, len, "mare: fiber #%llu%s%s%s of %s failed: %s\n%s%s", (unsigned long long)s->id, a, name, b, of, text, trace,
                      *trace ? "\n" : "");
   mr_failure_note(line ? line : text);
-  fputs(line ? line : text, stderr);
+  mr_proc_says(p, line ? line : text);
   free(line);
 }
 
@@ -358,6 +362,36 @@ static int l_relief(lua_State *L) {
   mr_fiber *f = mr_self_fiber(L);
   lua_pushboolean(L, lua_isnoneornil(L, 1) ? mr_fiber_unrelief(f) : mr_fiber_relief(L, f, 1));
   return 1;
+}
+
+/* The fields for the log (module/log.c) are in the storage of a fiber; one that is made has those of its maker. */
+int mr_fiber_log_fields(lua_State *L, const mr_fiber *f) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &storage_key) == LUA_TTABLE) {
+    if (lua_rawgetp(L, -1, f) == LUA_TTABLE) {
+      lua_pushliteral(L, MR_LOG_FIELDS);
+      lua_rawget(L, -2);
+      lua_replace(L, -3);
+      lua_pop(L, 1);
+      return lua_type(L, -1);
+    }
+    lua_pop(L, 1);
+    lua_pushnil(L);
+    lua_replace(L, -2);
+  }
+  return lua_type(L, -1);
+}
+
+static void inherit_log_fields(lua_State *L, const mr_fiber *from, const mr_fiber *to) {
+  if (mr_fiber_log_fields(L, from) != LUA_TNIL) {
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &storage_key);
+    lua_createtable(L, 0, 1);
+    lua_pushliteral(L, MR_LOG_FIELDS);
+    lua_pushvalue(L, -4);
+    lua_rawset(L, -3);
+    lua_rawsetp(L, -2, to);
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
 }
 
 /* fiber.storage() -> the table that belongs to this fiber alone */

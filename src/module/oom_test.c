@@ -120,6 +120,7 @@ int main(int argc, char **argv) {
   luaL_requiref(L, "mare.tls.core", luaopen_mare_tls_core, 0);
   luaL_requiref(L, "mare.http.frames", luaopen_mare_http_frames, 0);
   luaL_requiref(L, "mare.trace.core", luaopen_mare_trace_core, 0);
+  luaL_requiref(L, "mare.log.core", luaopen_mare_log_core, 0);
   luaL_requiref(L, "mare.collective.core", luaopen_mare_collective_core, 0);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_mare_http_deflate);     /* raises where there is no zlib */

@@ -155,7 +155,7 @@ void mr_ending_report(void) {
     mr_kill(r.orphan[i], NULL);
     mr_release(&r.orphan[i]->shared);
   }
-  for (int i = 0; i < r.n; i++) fputs(r.line[i], stderr);
+  for (int i = 0; i < r.n; i++) mr_proc_says(NULL, r.line[i]);
 }
 
 /* ---- bonds (control lock) ---- */

@@ -9,6 +9,7 @@
 #include "process/text.h"
 #include "base/embedded.h"
 #include "base/show.h"
+#include "observe/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,6 +152,7 @@ char *mr_deadlock_report(void) {
 }
 
 void mr_report_print(const char *text) {
+  if (!text) text = "deadlock\n";
   fflush(stdout);
-  fprintf(stderr, "mare: %s", text ? text : "deadlock\n");
+  if (!mr_log_says(MR_LOG_ERROR, 0, NULL, text)) fprintf(stderr, "mare: %s", text);
 }

@@ -1,15 +1,18 @@
 /* leave: see leave.h. */
 #include "process/leave.h"
+#include "observe/log.h"
 #include "observe/trace.h"
 #include "port/system.h"
+#include "port/virtual.h"
 #include "process/profile.h"
 #include "process/rt.h"
 
-static struct { port_event told; atomic_int how, watched; } leaving;
+static struct { port_event told; atomic_int how, starts, watched; } leaving;
 
 void mr_leave_words(void) {
   mr_profile_write();
   mr_trace_end();
+  mr_log_end();
 }
 
 static void see(void *arg) {
@@ -34,8 +37,18 @@ static void ended_by(int number) {
 }
 
 int mr_leave_watch(void) {
-  if (port_thread_start(see, NULL, "mare-leave") != 0) return MR_ETHREAD;
+  if (atomic_exchange(&leaving.starts, 1)) return MR_OK;
+  if (port_thread_start(see, NULL, "mare-leave") != 0) {
+    atomic_store(&leaving.starts, 0);
+    return MR_ETHREAD;
+  }
   atomic_store(&leaving.watched, 1);
   port_signals_ending(ended_by);
   return MR_OK;
+}
+
+void mr_leave_logged(void) {
+  static atomic_int asked;
+  if (PORT_LIKELY(atomic_load_explicit(&asked, memory_order_relaxed)) || port_is_virtual()) return;
+  if (!atomic_exchange(&asked, 1) && mr_all.main) mr_leave_watch();
 }

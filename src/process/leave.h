@@ -1,4 +1,4 @@
-/* leave: what is written when the program ends - profiles, a trace - is written also where a signal ends it: by a thread, as a handler can't. */
+/* leave: what is written when the program ends - profiles, a trace, the log - is written also where a signal ends it: by a thread, as a handler can't. */
 #ifndef MR_LEAVE_H
 #define MR_LEAVE_H
 
@@ -8,6 +8,7 @@ int  mr_leave_watch(void);             /* from now on, where the program leaves 
  * is being ended so already: the caller goes on as without.
  */
 int  mr_leave_by(int how);
+void mr_leave_logged(void);            /* the log is in use: such a signal leaves time to write what is queued, under mare run. Cheap when called again */
 void mr_leave_words(void);             /* writes it: once; others wait until it is written */
 
 #endif

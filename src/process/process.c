@@ -9,6 +9,7 @@
  */
 #include "base/rank.h"
 #include "base/show.h"
+#include "observe/log.h"
 #include "process/rt.h"
 #include "process/control.h"
 #include "process/failures.h"
@@ -194,7 +195,10 @@ mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err) {
   p->limit = s->limit;
   atomic_store_explicit(&p->restarts, s->restarts, memory_order_relaxed);
   p->system_heap = (unsigned char)s->system_heap;
-  if (near) p->parent = near->job->id;
+  if (near) {
+    p->parent = near->job->id;
+    p->log_level = mr_proc_of(near)->log_level;
+  }
   mr_retain(&p->shared);                       /* one for the caller, one while it lives */
   if (s->kind == PROC_MAIN) {
     mr_retain(&p->shared);
@@ -576,8 +580,12 @@ char *mr_proc_failure(mr_proc *p) {
 
 void mr_proc_print(mr_proc *p) {
   char *line = mr_proc_failure(p);
-  if (line) fputs(line, stderr);
+  if (line) mr_proc_says(p, line);
   free(line);
+}
+
+void mr_proc_says(const mr_proc *p, const char *text) {
+  if (!mr_log_says(MR_LOG_ERROR, p && p->kind != PROC_HOST ? p->job.id : 0, p ? p->name : NULL, text)) fputs(text, stderr);
 }
 
 void mr_proc_destroy(mr_shared *o) {

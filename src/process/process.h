@@ -117,6 +117,8 @@ struct mr_proc {
   unsigned char packages;            /* (owner) its state has a package library of its own */
   unsigned char exits;               /* (owner) 1: it has functions to be called at its end, 2: they are called */
   atomic_uchar named;                /* it has, or had, names: see names.c */
+  unsigned char log_level;           /* (owner) the least level of the log that it writes, and its children unless they say another; 0: the program's */
+  unsigned char log_fields;          /* (owner) fibers of it have, or had, fields for the log: module/log.c */
   port_lock lock;                    /* guards: waiters, and the change of status to an end */
   mr_heap *heap;                     /* NULL: no state, or a host */
   mr_message *start;                 /* function and arguments, until it starts; NULL for hosts */
@@ -190,6 +192,7 @@ extern const mr_sharetype *mr_proc_type;         /* set by module/: how a handle
 mr_proc *mr_proc_new(int kind, const char *name);  /* a record with one reference, which is nobody's process yet. NULL: no memory */
 mr_proc *mr_proc_spawn(const mr_spawn *s, mr_fiber *near, int *err);  /* holds one reference for the caller: that of s->made, if that is not NULL */
 void     mr_proc_destroy(mr_shared *o);          /* the destroy of handles' type */
+void     mr_proc_says(const mr_proc *p, const char *text);   /* what is to be told of p, or of all (NULL): in the log where that is in use, else on stderr */
 const char *mr_proc_status(mr_proc *p);          /* "new" "running" "ready" "waiting" "done" "failed" */
 /* 1: it has ended, `result` is fixed; 0: w is queued, park with mr_proc_wait_end as clean-up. */
 int      mr_proc_wait(mr_proc *p, mr_wait *w);

@@ -58,7 +58,7 @@ int  mr_proc_outcome(mr_proc *p, int status, int nres);      /* keeps the result
 void mr_proc_close(mr_thread *t, mr_proc *p);  /* then, when nothing of it will run: the end; p may be gone */
 void mr_proc_setup(void);                      /* once */
 char *mr_proc_failure(mr_proc *p);             /* what is to be printed, malloc'd; NULL: nothing any more */
-void mr_proc_print(mr_proc *p);                /* a failure, once, on stderr */
+void mr_proc_print(mr_proc *p);                /* a failure, once, on stderr or in the log */
 char *mr_text_copy(const char *s);             /* malloc'd */
 const char *mr_status_with(const mr_proc *p, int state);     /* as mr_proc_status; state: of its crew */
 void mr_proc_free(mr_proc *p);                 /* only its memory */

@@ -8,6 +8,7 @@
  * they go on ending (mr_stop_goes_on).
  */
 #include "base/rank.h"
+#include "observe/log.h"
 #include "process/rt.h"
 #include "port/copies.h"
 #include "port/door.h"
@@ -105,12 +106,17 @@ static void end_parked(mr_patience (*begin)(void)) {
 
 #define FAILURES 64
 
-typedef struct { char *line[FAILURES]; int n; } failures;
+typedef struct { char *line, name[64]; uint64_t id; } failure;
+typedef struct { failure one[FAILURES]; int n; } failures;
 
 static void collect_failure(mr_proc *p, void *ud) {
   failures *all = ud;
   if (atomic_load(&p->status) != PROC_FAILED || all->n == FAILURES) return;
-  if ((all->line[all->n] = mr_proc_failure(p)) != NULL) all->n++;
+  failure *f = &all->one[all->n];
+  if ((f->line = mr_proc_failure(p)) == NULL) return;
+  f->id = p->job.id;
+  snprintf(f->name, sizeof f->name, "%s", p->name ? p->name : "");
+  all->n++;
 }
 
 /* Collected first, as a write can block and a shard's lock is held while they are looked at. */
@@ -120,8 +126,9 @@ static void print_failures(void) {
     all.n = 0;
     mr_proc_each(collect_failure, &all);
     for (int i = 0; i < all.n; i++) {
-      fputs(all.line[i], stderr);
-      free(all.line[i]);
+      failure *f = &all.one[i];
+      if (!mr_log_says(MR_LOG_ERROR, f->id, f->name[0] ? f->name : NULL, f->line)) fputs(f->line, stderr);
+      free(f->line);
     }
   } while (all.n == FAILURES);
 }

@@ -120,10 +120,16 @@ function http.decode(text, plus) end
 function http.date(seconds) end
 
 ---An access log, for the option `log`.
----@param file? file* stdout by default
+---@param file? file*|mare.file|mare.loglib stdout by default; `mare.log`: a line of it for each request; io's own files can't be sent, but stdout and stderr
 ---@return fun(request: mare.http.request, status: integer, bytes: integer, seconds: number)
 ---@nodiscard
 function http.log(file) end
+
+---For `router:use`: gives the request an `id`, from its field X-Request-Id or a new one, which is a field of all that is logged for it.
+---@param request mare.http.request
+---@param next fun(request: mare.http.request): ...
+---@return any ... what next(request) gives
+function http.identify(request, next) end
 
 ---@class mare.http.server
 local server = {}

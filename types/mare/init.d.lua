@@ -30,6 +30,7 @@
 ---@field parallel mare.parallellib what `require "mare.parallel"` gives
 ---@field pipeline mare.pipelinelib what `require "mare.pipeline"` gives
 ---@field pool mare.poollib what `require "mare.pool"` gives
+---@field log mare.loglib what `require "mare.log"` gives
 ---@field http mare.httplib what `require "mare.http"` gives
 ---@field signal mare.signallib what `require "mare.signal"` gives
 local mare = {}

@@ -8,7 +8,7 @@
 -- At a terminal with a line editor it gets two functions more: edit(prompt) -> line, an error at Ctrl-C; and keep(statement) for its history.
 local plan, outlived, interrupted, edit, keep = ...
 local load, loadfile, require, type, tostring, print, warn, pcall = load, loadfile, require, type, tostring, print, warn, pcall
-local error = error
+local error, rawget = error, rawget
 local write, out, input = io.stderr.write, io.stdout, io.stdin
 local stderr, read, flush = io.stderr, io.stdin.read, io.stdout.flush
 local unpack, yield = table.unpack, coroutine.yield
@@ -17,8 +17,18 @@ local globals = _G
 
 local name = "mare: "
 
+local loaded = package.loaded
+local asks                                      -- somebody types at a prompt
+
+-- In the log, if the program uses mare.log.
+local function in_log(message)
+  local core = not asks and rawget(loaded, "mare.log.core")
+  return core and core.says(message)
+end
+
 local function report(message)
   if type(message) ~= "string" then message = tostring(message) end
+  if in_log(message) then return false end
   write(stderr, name, message, "\n")
   return false
 end
@@ -101,7 +111,7 @@ local function show(ok, ...)
 end
 
 local function interact()
-  name = ""
+  name, asks = "", true
   local left                                    -- by a Ctrl-C, the prompt before; what is typed since then is the editor's to see
   while true do
     if not left or not edit then outlived() end

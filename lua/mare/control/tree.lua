@@ -14,6 +14,7 @@ local mare = require "mare"
 local errors = require "mare.error"
 local request = require "mare.control.request"
 local children = require "mare.control.children"
+local tell = require "mare.base.say"
 local process, channel, timer = mare.process, mare.channel, mare.timer
 
 local tree = {}
@@ -27,7 +28,7 @@ local function title(t) return t.name and ("supervisor '%s'"):format(t.name) or 
 
 local function to_stderr(event)
   local text = ("mare: %s: %s (%s) %s: %s"):format(event.supervisor, event.child, tostring(event.process), event.what, tostring(event.error))
-  io.stderr:write(text, "\n", event.traceback and event.traceback .. "\n" or "")
+  tell(event.traceback and text .. "\n" .. event.traceback or text)
 end
 
 -- what: "failed, is started again" …

@@ -9,6 +9,7 @@ local core = require "mare.http.core"
 local mare = require "mare"
 local errors = require "mare.error"
 local request = require "mare.http.request"
+local say = require "mare.base.say"
 local fiber, channel, clock, yield = mare.fiber, mare.channel, mare.clock, mare.fiber.yield
 local begin, receive = core.begin, core.receive
 local class, state, answer, finish, settled = request.class, request.state, request.answer, request.finish, request.settled
@@ -26,7 +27,7 @@ local function traced(err)
   return { failure = errors.is(err) and err or tostring(err), traceback = debug.traceback(nil, 2) }
 end
 
-local function to_stderr(text) io.stderr:write("mare.http: ", text, "\n") end
+local function to_stderr(text) say("mare.http: " .. text) end
 local told = to_stderr
 
 local function report(what, failure, traceback)
@@ -89,7 +90,10 @@ local function handle(req) return give(req, handler(req)) end
 local function failed(req, err)
   local meant = errors.is(err, "http")
   local status = meant and err.status or 500
-  if not meant and not errors.is(err.failure, "cancelled") then report(req.method .. " " .. req.target, err.failure, err.traceback) end
+  if not meant and not errors.is(err.failure, "cancelled") then
+    local id = req.id and (" [%s]"):format(tostring(req.id)) or ""
+    report(req.method .. " " .. req.target .. id, err.failure, err.traceback)
+  end
   if req._began or status == 0 then
     req._broken = true
     req.status = req.status or status
