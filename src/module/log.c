@@ -98,7 +98,7 @@ static void take_fields(lua_State *L, int idx, fields *all) {
   lua_pushnil(L);
   while (all->n < FIELDS && lua_next(L, idx) != 0) {
     int key = lua_gettop(L) - 1;
-    mr_log_field f;
+    mr_log_field f = { .length = 0 };
     luaL_checkstack(L, 8, NULL);
     if (lua_type(L, key) == LUA_TSTRING) {
       f.name = lua_tolstring(L, key, &f.name_length);

@@ -6,6 +6,7 @@
  * Bytes are counted: what was put, and what the thread is done with.
  */
 #include "observe/log.h"
+#include "port/errors.h"
 #include "port/fs.h"
 #include "port/system.h"
 #include "port/virtual.h"
