@@ -133,6 +133,7 @@ static void open_state(void) {
   preload("mare.ludo.core", luaopen_mare_ludo_core);
   preload("mare.json", luaopen_mare_json);
   preload("mare.json.core", luaopen_mare_json_core);
+  preload("mare.log.core", luaopen_mare_log_core);
   preload("mare.http.core", luaopen_mare_http_core);
   preload("mare.http.frames", luaopen_mare_http_frames);
   lua_getglobal(L, "package");
