@@ -47,7 +47,8 @@ describe("mare.log", function()
       log.warn("\27[31mred\nforged \u{9b}31m", { a = "two words", b = "one", c = { 1 }, d = "x\27" })]]
     file:close()
     local function run(no_color, ...)
-      return proc.terminal({ proc.bin, "run", script, ... }, { { "forged" } }, { env = { NO_COLOR = no_color, TERM = "xterm" } }).out:gsub("MARE_CHAOS=%d+\r?\n", "")
+      local r = proc.terminal({ proc.bin, "run", script, ... }, { { "forged" } }, { env = { NO_COLOR = no_color, TERM = "xterm" } })
+      return r.out:gsub("MARE_CHAOS=%d+\r?\n", "")
     end
     local plain = [[\027[31mred
     forged \194\15531m a="two words" b=one c=[1] d="x\u001b"]]
