@@ -33,6 +33,7 @@ describe("mare.http over TLS", function()
     server:stop()
     for _, name in ipairs { "/large.bin", "/got" } do os.remove(folder .. name) end
     os.remove(folder)
+    c.remove()
   end)
 
   local function connect() return assert(mare.tls.connect("localhost", select(2, server:address()), { ca = c.ca, timeout = 60 })):timeout(60) end

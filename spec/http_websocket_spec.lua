@@ -78,6 +78,7 @@ describe("a websocket", function()
   teardown(function()
     server:stop()
     secure:stop()
+    c.remove()
   end)
 
   local function connect(path, fields) return websocket.connect(server, path or "/echo", fields) end
