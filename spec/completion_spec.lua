@@ -49,6 +49,11 @@ describe("completion", function()
       assert.equal("", r.out)
     end
   end)
+  it("tells that it could not be written", function()
+    local r = proc.run(("'%s' completion bash >/dev/full"):format(proc.bin))
+    assert.equal(1, r.code)
+    assert.equal("mare completion: No space left on device\n", r.err)
+  end)
   it("works in bash", function()
     offers(function(line)
       return succeeds { "bash", "-c", [==[

@@ -24,6 +24,7 @@ describe("heads of requests", function()
     same({ "GET", "/", OLD, nil, n = 4 }, lines "GET / HTTP/1.0")
     same({ "GET", "/", OLD | KEEP, nil, n = 4 }, lines("GET / HTTP/1.0", "Connection: Keep-Alive"))
     same({ "GET", "/", 0, nil, n = 4 }, lines("GET / HTTP/1.1", "Host: me", "Connection: foo, close"))
+    same({ "GET", "/", OLD, nil, n = 4 }, lines("GET / HTTP/1.0", "Connection: keep-alive, close"))   -- RFC 9112, 9.3
     same({ "POST", "/", KEEP, 12, n = 4 }, with "Content-Length: 12")
     same({ "POST", "/", KEEP | IN_CHUNKS, nil, n = 4 }, with "Transfer-Encoding: Chunked")
     same({ "POST", "/", KEEP | WAITS, 5, n = 4 }, with("Content-Length: 5", "Expect: 100-Continue "))

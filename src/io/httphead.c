@@ -184,7 +184,7 @@ int mr_httphead_read(const char *p, size_t len, int most, mr_httphead *h) {
   if (parser.http_minor == 0) h->bits |= HTTP_OLD;
   else if (!r.hosts) return 400;
   if (r.codings && (r.lengths || parser.http_minor == 0)) return 400;
-  if (llhttp_should_keep_alive(&parser)) h->bits |= HTTP_KEEP;
+  if (llhttp_should_keep_alive(&parser) && !(parser.flags & F_CONNECTION_CLOSE)) h->bits |= HTTP_KEEP;
   if (r.codings) h->bits |= HTTP_IN_CHUNKS;
   if (parser.flags & F_CONNECTION_UPGRADE) h->bits |= HTTP_CHANGES;
   if (r.lengths) h->length = parser.content_length > INT64_MAX ? INT64_MAX : (int64_t)parser.content_length;

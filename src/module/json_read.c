@@ -96,7 +96,7 @@ static int push_big(reader *r, yyjson_val *v) {
   if (yyjson_is_raw(v)) s = yyjson_get_raw(v), n = yyjson_get_len(v);
   else n = (size_t)(mr_json_natural(text, yyjson_get_uint(v)) - text);
   if (yyjson_is_raw(v) && (memchr(s, '.', n) || memchr(s, 'e', n) || memchr(s, 'E', n))) return refuse_value(r, v, "the number is too large");
-  if (r->o.big == MR_JSON_EXACT) return refuse_value(r, v, "the integer has more than 64 bits");
+  if (r->o.big == MR_JSON_EXACT) return refuse_value(r, v, "the integer does not fit 64 bits with a sign");
   if (r->o.big == MR_JSON_STRING) lua_pushlstring(r->L, s, n);
   else lua_pushnumber(r->L, (lua_Number)yyjson_get_uint(v));
   return 0;

@@ -223,6 +223,11 @@ return function(...)
   if shell:sub(1, 1) == "-" then return unknown.mistake("completion", usage, unknown.option(shell, { "--help" })) end
   if not shells[shell] then return unknown.mistake("completion", usage, ("there is one for bash, zsh and fish, not for '%s'"):format(shell)) end
   if more then return unknown.mistake("completion", usage, "one shell at a time") end
-  io.stdout:write(shells[shell](states()))
+  local written, message = io.stdout:write(shells[shell](states()))
+  if written then written, message = io.stdout:flush() end
+  if not written then
+    io.stderr:write("mare completion: ", message, "\n")
+    return 1
+  end
   return 0
 end
