@@ -226,17 +226,18 @@ def test_what_a_program_leaves_behind_is_traced_to_its_end(tmp_path):
 def test_threads_wait_for_a_launcher_that_is_behind_and_the_wait_is_counted(tmp_path):
     (tmp_path / "t").mkdir()
     command = [native.path("launcher"), "--library", native.path("tracer"), "--out", str(tmp_path / "t"), "--limit", str(8 << 20), "--",
-               "sh", "-c", f"read x; exec {case('exchange')} 2 200000"]
-    p = subprocess.Popen(command, stdin=subprocess.PIPE)
+               "sh", "-c", f"echo begun; read x; exec {case('exchange')} 2 200000"]
+    p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     path = f"/dev/shm/mare-lab-trace.{p.pid}"
-    wait_until((tmp_path / "t" / "trace.json").exists)
+    assert p.stdout.readline() == b"begun\n"
     p.send_signal(signal.SIGSTOP)  # a disk that takes long
     p.stdin.write(b"go\n")
-    p.stdin.close()
+    p.stdin.flush()
     with open(path, "rb", buffering=0) as f:
         wait_until(lambda: int.from_bytes(os.pread(f.fileno(), 4, 132), "little"))  # tr_shared.waiting
     p.send_signal(signal.SIGCONT)
-    assert p.wait(300) == 0
+    p.communicate(timeout=300)
+    assert p.returncode == 0
     t = format.load(tmp_path / "t")
     assert t.header["stalls"] >= 1 and t.header["stall_seconds"] > 0 and t.header["lost_events"] == 0
     assert "waited" in "\n".join(trace.summary(t))
