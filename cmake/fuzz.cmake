@@ -2,7 +2,7 @@
 file(GLOB fuzz_targets CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/fuzz ${CMAKE_SOURCE_DIR}/fuzz/*.lua)
 list(FILTER fuzz_targets EXCLUDE REGEX "^(seeds|report)\\.lua$")
 file(GLOB fuzz_covered ${CMAKE_SOURCE_DIR}/src/cdr/*.c ${CMAKE_SOURCE_DIR}/src/module/giop*.c ${CMAKE_SOURCE_DIR}/src/module/cdr.c
-  ${CMAKE_SOURCE_DIR}/src/module/ludo*.c ${CMAKE_SOURCE_DIR}/src/io/httphead.c ${CMAKE_SOURCE_DIR}/src/module/http.c
+  ${CMAKE_SOURCE_DIR}/src/module/ludo*.c ${CMAKE_SOURCE_DIR}/src/io/httphead.c ${CMAKE_SOURCE_DIR}/src/module/http*.c
   ${CMAKE_SOURCE_DIR}/src/io/wsframe.c ${CMAKE_SOURCE_DIR}/src/module/websocket.c
   ${CMAKE_SOURCE_DIR}/src/module/json*.c ${CMAKE_SOURCE_DIR}/src/base/json.c)
 set_source_files_properties(${fuzz_covered} PROPERTIES COMPILE_OPTIONS -fsanitize=fuzzer-no-link)

@@ -122,6 +122,25 @@ describe("files", function()
     assert(mare.file.write(root .. "/a.txt", "0123456789"))
   end)
 
+  it("are found again without a look at the disk, until their time is over", function()
+    local quick, slow = http.files(root, { keep = 0.01 }), http.files(root, { keep = 1e6 })
+    assert(mare.file.write(root .. "/k.txt", "old"))
+    local first, _, fields = slow(request("GET", "/k.txt"))
+    assert.equal(200, first)
+    fields["X-Own"] = "of the caller"
+    assert(mare.file.write(root .. "/k.txt", "new one"))
+    local status, body, more = slow(request("GET", "/k.txt"))
+    assert.same({ 200, "old", nil }, { status, body, more["X-Own"] })
+    assert.equal(304, (ask(slow, "GET", "/k.txt", { ["if-none-match"] = fields.ETag })))
+    assert.equal("ld", (select(2, ask(slow, "GET", "/k.txt", { range = "bytes=1-2" }))))
+    assert(mare.file.write(root .. "/q.txt", "old"))
+    assert.equal("old", (select(2, quick(request("GET", "/q.txt")))))
+    assert(mare.file.write(root .. "/q.txt", "new one"))
+    repeat local _, now = quick(request("GET", "/q.txt")) until now == "new one"
+    for i = 1, 300 do assert.equal(200, (ask(slow, "GET", "/" .. ("/"):rep(i) .. "a.txt"))) end        -- more names than it remembers
+    assert.equal(404, (ask(slow, "GET", "/none")))
+  end)
+
   it("come in parts", function()
     local _, _, whole = ask(handler, "GET", "/a.txt")
     for range, expected in pairs { ["bytes=0-0"] = "0", ["bytes=3-5"] = "345", ["bytes=7-"] = "789", ["bytes=-2"] = "89",

@@ -29,6 +29,9 @@ describe("heads of requests", function()
     same({ "POST", "/", KEEP | IN_CHUNKS, nil, n = 4 }, with "Transfer-Encoding: Chunked")
     same({ "POST", "/", KEEP | WAITS, 5, n = 4 }, with("Content-Length: 5", "Expect: 100-Continue "))
     same({ "GET", "/", KEEP | CHANGES, nil, n = 4 }, lines("GET / HTTP/1.1", "Host: me", "Upgrade: websocket", "Connection: upgrade"))
+    for _, field in ipairs { "Range: bytes=0-1", "if-none-match: *", "If-Modified-Since: x" } do
+      same({ "GET", "/", KEEP | core.ASKS, nil, n = 4 }, lines("GET / HTTP/1.1", "Host: me", field))
+    end
     same({ "OPTIONS", "*", KEEP, nil, n = 4 }, lines("OPTIONS * HTTP/1.1", "Host: me"))
     same({ "GET", "http://me/x", KEEP, nil, n = 4 }, lines("GET http://me/x HTTP/1.1", "Host: me"))
   end)
@@ -76,6 +79,13 @@ describe("heads of requests", function()
     for i = 1, 100 do many[i] = "A: b" end
     assert.equal(431, status_of(with(table.unpack(many))))
     assert.equal("POST", status_of(with(table.unpack(many, 2))))
+  end)
+
+  it("have a path, also where the target is a whole address", function()
+    for target, path in pairs { ["/a/b?c"] = "/a/b", ["*"] = "*", ["http://me:80/x?y"] = "/x", ["h+1.-://me"] = "", ["http://me?x"] = "",
+      ["1h://me/x"] = "1h://me/x", ["http:/x"] = "http:/x", ["?a"] = "", [""] = "", ["://x"] = "://x", ["/http://me/x"] = "/http://me/x" } do
+      assert.equal(path, core.raw_path(target), target)
+    end
   end)
 
   it("are waited for as long as they can become one", function()

@@ -60,6 +60,8 @@ local function handler(req)
   end
   if path == "/unread" then return "not read" end
   if path == "/big" then return ("x"):rep(3000000) end
+  if path == "/long" then return ("0123456789abcdef"):rep(16000) end
+  if path == "/head" then return 200, "body", { ["X-Long"] = ("x"):rep(5000) } end
   if path == "/buffer" then return require "mare".buffer.new("bytes"):seal() end
   if path == "/none" then return 204 end
   if path == "/made" then return 201, "made", { Location = "/made/1", ["Set-Cookie"] = { "a=1", "b=2" } } end
@@ -124,6 +126,17 @@ describe("mare.http", function()
       assert.matches("^%a%a%a, %d%d %a%a%a %d%d%d%d %d%d:%d%d:%d%d GMT$", a.fields.date)
     end
     assert.same({ "200 hello", "200 one", "200 ", "200 two", "204 ", "200 hello" }, got)
+  end)
+
+  it("sends all of its answers to a client that reads them late", function()
+    local conn <close> = connect(server)
+    for _ = 1, 40 do assert(conn:write(get "/long", get "/head", get "/hello")) end
+    for _ = 1, 40 do
+      assert.equal(("0123456789abcdef"):rep(16000), answer(conn).body)
+      local a = answer(conn)
+      assert.same({ "body", 5000 }, { a.body, #a.fields["x-long"] })
+      assert.equal("hello", answer(conn).body)
+    end
   end)
 
   it("tells a handler what was asked", function()

@@ -4,7 +4,7 @@ An experiment is a set of labelled commands ("mare 2" = mare with two workers); 
 turn, and every figure of a finding comes from one repetition, so that neighbours on the machine hit both sides alike.
 Counts are chosen so that a program takes some 0.3-0.5 s.
 """
-from . import dict_rows, heap_rows, io_rows, luaproc_rows, seeds_rows, seeing_rows, supervised_rows, together_rows
+from . import dict_rows, heap_rows, io_rows, json_rows, luaproc_rows, seeds_rows, seeing_rows, supervised_rows, together_rows
 from .commands import c, erlang, go, lua, mare
 from .model import Experiment, Finding, ratio
 
@@ -280,5 +280,5 @@ def experiments(steps):
         frozen_reads("small", 20000000, 3), frozen_reads("nested", 10000000, 3), frozen_reads("large", 5000000, 6),
         frozen_reads("array", 5000000, 6), frozen_reads("records", 3000000, 6), frozen_reads("pairs", 5000000, 6),
         *io_rows.experiments(), *luaproc_rows.experiments(), *supervised_rows.experiments(), *seeing_rows.experiments(), *dict_rows.experiments(),
-        *together_rows.experiments(),
+        *together_rows.experiments(), *json_rows.experiments(),
     ]

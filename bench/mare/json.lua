@@ -60,6 +60,6 @@ for _, what in ipairs { "encode", "decode" } do
     for who, codec in pairs(codecs) do best[who] = math.max(best[who], rounds(codec[what], given)) end
     collectgarbage()
   until mare.clock() > till
-  for _, who in ipairs { "mare", "cjson" } do measure.report(("%s %s"):format(what, who), best[who] * #text / 1e6, "MB/s") end
-  measure.report(what .. " ratio", best.mare / best.cjson, "")
+  for _, who in ipairs { "mare", "cjson" } do measure.report(("%s-%s"):format(what, who), best[who] * #text / 1e6, "MB/s") end
+  measure.report(what .. "-ratio", best.mare / best.cjson, "×")
 end

@@ -159,11 +159,13 @@ function http.files(root, options)
   if type(root) ~= "string" or root == "" then request.fail("http.files: a folder expected, got %s", tostring(root)) end
   request.check(options or {}, { index = "string", keep = most }, "http.files")
   options = options or {}
+  local shelf = {}                                 -- each process has a copy
   return function(req)
     if req.method ~= "GET" and req.method ~= "HEAD" then
       error(errors.new { kind = "http", status = 405, message = "Method Not Allowed", fields = { Allow = "GET, HEAD" } }, 0)
     end
-    return require "mare.http.files".answer(req, root, req.params and req.params.path or req.path, options)
+    local params = req.params
+    return (package.loaded["mare.http.files"] or require "mare.http.files").answer(req, shelf, root, params and params.path or req.path, options)
   end
 end
 

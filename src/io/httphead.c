@@ -4,9 +4,11 @@
 
 #include <string.h>
 
-static int is_token(unsigned char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("!#$%&'*+-.^_`|~", c));
-}
+/* Bits of the first 128 characters, from 0 on: what a name consists of, and what a host does not. */
+static const uint64_t tokens[2] = { 0x03ff6cfa00000000, 0x57ffffffc7fffffe }, no_hosts[2] = { 0xd000900dffffffff, 0x3800000150000001 };
+
+static int is_in(const uint64_t *set, unsigned char c) { return c < 128 && (set[c >> 6] >> (c & 63) & 1); }
+static int is_token(unsigned char c) { return is_in(tokens, c); }
 
 int mr_http_token(const char *p, size_t len) {
   for (size_t i = 0; i < len; i++)
@@ -90,7 +92,7 @@ static int refuse(reading *r, int status) {
 /* A host and a port: no more than their characters; what they mean is the program's matter. */
 static int is_host(mr_slice_of s) {
   for (size_t i = 0; i < s.len; i++)
-    if ((unsigned char)s.p[i] <= ' ' || strchr("\"#/<>?@\\^`{|},", s.p[i]) || (unsigned char)s.p[i] >= 127) return 0;
+    if ((unsigned char)s.p[i] >= 127 || is_in(no_hosts, (unsigned char)s.p[i])) return 0;
   return 1;
 }
 
@@ -125,6 +127,12 @@ static int on_field(llhttp_t *p) {
     case 4:
       if (IS(name, "host") && (++r->hosts > 1 || !is_host(value))) return refuse(r, 400);
       break;
+    case 5:
+      if (IS(name, "range")) r->h->bits |= HTTP_ASKS;
+      break;
+    case 13:
+      if (IS(name, "if-none-match")) r->h->bits |= HTTP_ASKS;
+      break;
     case 6:
       if (!IS(name, "expect")) break;
       if (!IS(value, "100-continue")) return refuse(r, 417);
@@ -134,6 +142,7 @@ static int on_field(llhttp_t *p) {
       if (IS(name, "content-length") && ++r->lengths > 1) return refuse(r, 400);
       break;
     case 17:                           /* the coding that we know, and no other before it */
+      if (IS(name, "if-modified-since")) r->h->bits |= HTTP_ASKS;
       if (!IS(name, "transfer-encoding")) break;
       if (++r->codings > 1) return refuse(r, 400);
       if (!IS(value, "chunked")) return refuse(r, value.len ? 501 : 400);

@@ -15,7 +15,8 @@ enum {                                 /* bits of a head */
   HTTP_OLD = 2,                        /* HTTP/1.0 */
   HTTP_IN_CHUNKS = 4,                  /* its body comes in chunks */
   HTTP_WAITS = 8,                      /* Expect: 100-continue */
-  HTTP_CHANGES = 16                    /* Connection: upgrade */
+  HTTP_CHANGES = 16,                   /* Connection: upgrade */
+  HTTP_ASKS = 32                       /* a field is there that asks for a part, or for what is new: Range, If-None-Match, If-Modified-Since */
 };
 
 typedef struct mr_slice_of { const char *p; size_t len; } mr_slice_of;

@@ -2,7 +2,7 @@
 mare.http.files: files of a folder as answers: their types, conditions, ranges.
 
 No name leads out of the folder, and none that begins with a point is served; links are followed. Small files and what is known of all are kept for a
-moment by each process, so that a file that is asked for often costs no look at the disk.
+moment by each process, so that a file that is asked for often costs no look at the disk. A handler's shelf finds them by the path that was asked for.
 ]]
 local core = require "mare.http.core"
 local mare = require "mare"
@@ -12,7 +12,9 @@ local file = mare.file
 local files = {}
 
 local SMALL, KEPT, PIECE = 1 << 16, 256, 1 << 18     -- bytes of a file that is kept; how many files; bytes that are read and sent at once
-local kept, count = {}, 0                            -- path -> { due, stat, data }
+local LONGEST = 256                                  -- bytes of a path on a shelf
+local kept, count = {}, 0                            -- path -> { due, stat, type, etag, modified, data }
+local clock, rawget, ASKS = mare.clock, rawget, core.ASKS
 
 local TYPES = { html = "text/html; charset=utf-8", htm = "text/html; charset=utf-8", css = "text/css; charset=utf-8",
   js = "text/javascript; charset=utf-8",
@@ -44,7 +46,7 @@ local function refused(code)
 end
 
 local function look(path, keep)
-  local now = mare.clock()
+  local now = clock()
   local known = kept[path]
   if known and known.due > now then return known end
   local stat, _, code = file.stat(path)
@@ -55,6 +57,7 @@ local function look(path, keep)
   end
   local found = { due = now + keep, stat = stat }
   if stat.type == "file" then
+    found.type = TYPES[(path:match "%.(%w+)$" or ""):lower()] or "application/octet-stream"
     found.etag = ('"%x-%x"'):format(stat.size, math.floor(stat.modified * 1e6))
     found.modified = core.date(math.max(0, math.floor(stat.modified)))
     if stat.size <= SMALL then
@@ -114,28 +117,53 @@ local function send(request, path, status, fields, first, length)
   end
 end
 
---- Answers with what lies at `path` below the folder.
-function files.answer(request, root, path, options)
+-- What lies there: a file; or false, and the redirection to a folder.
+local function search(request, root, path, options)
   local name = below(root, path)
   local found = look(name, options.keep or 1)
   if found.stat.type == "directory" then
     if path ~= "" and path:sub(-1) ~= "/" then
-      return 301, "", { Location = "/" .. request.raw_path:gsub("^/+", "") .. "/" }
+      return false, 301, "", { Location = "/" .. request.raw_path:gsub("^/+", "") .. "/" }
     end
     name = name .. "/" .. (options.index or "index.html")
     found = look(name, options.keep or 1)
   end
   if found.stat.type ~= "file" then fail(404) end
-  local size = found.stat.size
-  local fields = { ["Content-Type"] = TYPES[(name:match "%.(%w+)$" or ""):lower()] or "application/octet-stream", ETag = found.etag,
-    ["Last-Modified"] = found.modified, ["Accept-Ranges"] = "bytes", ["X-Content-Type-Options"] = "nosniff" }
-  if unchanged(request, found) then return 304, "", fields end
-  local first, last = range_of(request, found, size)
+  found.name = name
+  return found
+end
+
+local function shelve(shelf, path, found)
+  if #path > LONGEST then return end
+  if not shelf[path] then shelf[0] = (shelf[0] or 0) + 1 end
+  if shelf[0] > KEPT then
+    for known in pairs(shelf) do shelf[known] = nil end
+    shelf[0] = 1
+  end
+  shelf[path] = found
+end
+
+--- Answers with what lies at `path` below the folder. The shelf is a table of the handler's own, empty at first.
+function files.answer(request, shelf, root, path, options)
+  local found = shelf[path]
+  if not found or found.due <= clock() then
+    local code, body, more
+    found, code, body, more = search(request, root, path, options)
+    if not found then return code, body, more end
+    shelve(shelf, path, found)
+  end
+  local fields = { ["Content-Type"] = found.type, ETag = found.etag, ["Last-Modified"] = found.modified, ["Accept-Ranges"] = "bytes",
+    ["X-Content-Type-Options"] = "nosniff" }
+  local asks = request.bits & ASKS ~= 0 or rawget(request, "headers")       -- most requests don't, and their fields need not be read
+  if not asks and found.data then return 200, found.data, fields end
+  if asks and unchanged(request, found) then return 304, "", fields end
+  local size, first, last = found.stat.size, nil, nil
+  if asks then first, last = range_of(request, found, size) end
   local status = first and 206 or 200
   if first then fields["Content-Range"] = ("bytes %d-%d/%d"):format(first, last, size) end
   first, last = first or 0, last or size - 1
   if found.data then return status, found.data:sub(first + 1, last + 1), fields end
-  return send(request, name, status, fields, first, last - first + 1)
+  return send(request, found.name, status, fields, first, last - first + 1)
 end
 
 return files

@@ -2,7 +2,8 @@
 mare.http.request: a request as its handler sees it: what was asked, its body, and the answer as it is written.
 
 Fields that begin with _ are this module's. Of the body: _rest bytes are left of it, or of the chunk that is being read; _done when it was read to its
-end; _reads counts the reads of it. Of the answer: _began once its head is written; _sent bytes of its body are; _chunked, _left how that is
+end, or there is none; _reads counts the reads of it. Of the answer: _began once its head is written; _sent bytes of its body are; _chunked, _left
+how that is
 framed. _broken: the stream is out of step, so the connection ends with this request; _gone: nobody reads the answer.
 ]]
 local core = require "mare.http.core"
@@ -34,6 +35,10 @@ end
 
 request.class = { __index = field, __name = "request", __stays = "a request cannot be sent: it belongs to its connection's process" }
 
+-- What requests of this process have alike, for core.begin; and core's short way for an ordinary answer, which takes what a handler returned: whether
+-- the connection goes on; a string that is still to be sent; or nil, if the answer is not ordinary.
+request.shape, request.reply = core.shape(request.class)
+
 -- ---- what was asked ----
 
 --- "a=1&b=%20" -> { a = "1", b = " " }; of a name that is there more than once the first counts.
@@ -47,7 +52,7 @@ function request.form(text)
 end
 
 function lazy.headers(self) return core.fields(self.head) end
-function lazy.raw_path(self) return self.target:gsub("^%a[%w+.-]*://[^/?]*", "", 1):match "^[^?]*" end
+function lazy.raw_path(self) return core.raw_path(self.target) end
 function lazy.path(self)
   local path = decode(self.raw_path)
   return path == "" and "/" or path
@@ -227,6 +232,12 @@ end
 local function send(self, ...)
   local ok, message = self.connection:write(...)
   if not ok then gone(self, message) end
+end
+
+-- What was left of an answer when its connection took no more.
+function request.send_rest(self, rest)
+  send(self, rest)
+  return self.bits & KEEP ~= 0
 end
 
 -- A long string in slices: the limit of time is for each.

@@ -2,12 +2,16 @@
 mare.http.router: which handler a request gets, by its method and path.
 
 A router is a plain table with this module as its metatable, so it can be sent, and it can be called, so it is a handler. Its routes are a tree by
-segments
-of the path: node = { fixed = { [segment] = node }, any = node, rest = { [method] = route }, here = { [method] = route } }; a route is { handler,
-names }.
+segments of the path, which core.find searches: a node is a list, with false for what it has not, of the routes that end here, the nodes below by
+their
+segments, the node below a parameter, and the routes that take all that is left. Routes are { [method] = { handler, names } }. `plain` has those of
+paths without parameters by the whole path: they go before all others.
 ]]
 local core = require "mare.http.core"
 local errors = require "mare.error"
+
+local find, select = core.find, select
+local HERE, FIXED, ANY, REST = 1, 2, 3, 4
 
 local router = {}
 router.__index = router
@@ -18,16 +22,16 @@ local function fail(status, fields)
 end
 
 --- A router without routes.
-function router.new() return setmetatable({ tree = {}, middle = {} }, router) end
+function router.new() return setmetatable({ tree = { false, false, false, false }, plain = {}, middle = {} }, router) end
 
 local function child(node, segment)
   if segment:sub(1, 1) == ":" then
-    node.any = node.any or {}
-    return node.any
+    node[ANY] = node[ANY] or { false, false, false, false }
+    return node[ANY]
   end
-  node.fixed = node.fixed or {}
-  node.fixed[segment] = node.fixed[segment] or {}
-  return node.fixed[segment]
+  node[FIXED] = node[FIXED] or {}
+  node[FIXED][segment] = node[FIXED][segment] or { false, false, false, false }
+  return node[FIXED][segment]
 end
 
 local function callable(f) return type(f) == "function" or type(f) == "table" and (getmetatable(f) or {}).__call ~= nil end
@@ -38,13 +42,13 @@ function router:route(method, pattern, handler)
     error("router:route: a method and a pattern that begins with '/' expected", 2)
   end
   if not callable(handler) then error(("router:route: a function expected for %s, got %s"):format(pattern, type(handler)), 2) end
-  local node, names, place = self.tree, {}, "here"
+  local node, names, place = self.tree, {}, HERE
   for segment, at in pattern:gmatch "/([^/]*)()" do
     if segment:find "^[:*]$" then error(("router:route: a parameter of %s has no name"):format(pattern), 2) end
     if segment:find "^[:*]" then names[#names + 1] = segment:sub(2) end
     if segment:sub(1, 1) == "*" then
       if at <= #pattern then error(("router:route: behind *%s nothing can follow in %s"):format(names[#names], pattern), 2) end
-      place = "rest"
+      place = REST
     else
       node = child(node, segment)
     end
@@ -52,6 +56,7 @@ function router:route(method, pattern, handler)
   node[place] = node[place] or {}
   if node[place][method] then error(("router:route: there is a route for %s %s already"):format(method, pattern), 2) end
   node[place][method] = { handler, names }
+  if #names == 0 then self.plain[pattern] = node[place] end
   return self
 end
 
@@ -66,29 +71,6 @@ function router:use(f)
   return self
 end
 
--- Routes of the node for what is left of the path, the fixed before the others; the values of parameters go into `values` from n on.
-local function find(node, path, at, values, n)
-  local segment, after = path:match("^/([^/]*)()", at)
-  if not segment then
-    if node.here then return node.here, n end
-    return nil
-  end
-  local next_node = node.fixed and node.fixed[segment]
-  if next_node then
-    local routes, count = find(next_node, path, after, values, n)
-    if routes then return routes, count end
-  end
-  if node.any and segment ~= "" then
-    values[n + 1] = core.decode(segment)
-    local routes, count = find(node.any, path, after, values, n + 1)
-    if routes then return routes, count end
-  end
-  if node.rest then
-    values[n + 1] = core.decode(path:sub(at + 1))
-    return node.rest, n + 1
-  end
-end
-
 local function allowed(routes)
   local list = {}
   for method in pairs(routes) do list[#list + 1] = method end
@@ -97,17 +79,26 @@ local function allowed(routes)
   return table.concat(list, ", ")
 end
 
-local function dispatch(self, request)
-  local path, values = request.raw_path, {}
-  if path:sub(1, 1) ~= "/" then path = "/" end
-  local routes = find(self.tree, path, 1, values, 0)
+local function serve(request, routes, ...)
   if not routes then fail(404) end
-  local route = routes[request.method] or request.method == "HEAD" and routes.GET
+  local method = request.method
+  local route = routes[method] or method == "HEAD" and routes.GET
   if not route then fail(405, { Allow = allowed(routes) }) end
-  local params = {}
-  for i, name in ipairs(route[2]) do params[name] = values[i] end
+  local names, params = route[2], {}
+  local first = names[1]
+  if first then
+    params[first] = ...
+    for i = 2, #names do params[names[i]] = select(i, ...) end
+  end
   request.params = params
   return route[1](request)
+end
+
+local function dispatch(self, request)
+  local path = request.raw_path
+  local routes = self.plain[path]
+  if routes then return serve(request, routes) end
+  return serve(request, find(self.tree, path))
 end
 
 local function through(self, i, request)
@@ -116,6 +107,9 @@ local function through(self, i, request)
   return f(request, function(given) return through(self, i + 1, given or request) end)
 end
 
-function router:__call(request) return through(self, 1, request) end
+function router:__call(request)
+  if self.middle[1] then return through(self, 1, request) end
+  return dispatch(self, request)
+end
 
 return router

@@ -14,6 +14,7 @@ local fiber, channel, clock, yield = mare.fiber, mare.channel, mare.clock, mare.
 local begin, receive = core.begin, core.receive
 local class, state, answer, finish, settled = request.class, request.state, request.answer, request.finish, request.settled
 local type, setmetatable, xpcall, max = type, setmetatable, xpcall, math.max
+local shape, reply = request.shape, request.reply
 
 local handler, limits, log, secure
 local open, idle, count = {}, {}, 0
@@ -84,7 +85,14 @@ local function give(req, status, body, fields)
   return answer(req, status, body, fields)
 end
 
-local function handle(req) return give(req, handler(req)) end
+-- The handler's answer is given; then, if it was an ordinary one, whether the connection goes on.
+local function handle(req)
+  local status, body, fields = handler(req)
+  local on = reply(req, state.stopping, status, body, fields)
+  if on == nil then return give(req, status, body, fields) end
+  if type(on) == "string" then on = request.send_rest(req, on) end
+  return on
+end
 
 -- The answer in place of the handler's, as long as that has not begun.
 local function failed(req, err)
@@ -111,25 +119,24 @@ local function serve(conn)
   repeat
     idle[conn] = true
     if crowded then freed:try_send(true) end
-    local head, method, target, bits, length = begin(conn, head_bytes, limits.idle, most)
+    local head, req, code = begin(conn, head_bytes, limits.idle, most, shape)
     idle[conn] = nil
-    if not head and method == "timeout" then return end      -- nobody has asked anything
-    if not head and target == "EPROTO" then head, method, target, bits, length = receive(conn, head_bytes, limits.head, most) end
-    if not method or not head then
-      local status = head and target or refused(conn, method, target)
+    if not head and req == "timeout" then return end         -- nobody has asked anything
+    if not head and code == "EPROTO" then head, req, code = receive(conn, head_bytes, limits.head, most, shape) end
+    if not req or not head then
+      local status = head and code or refused(conn, req, code)
       if status then refuse(conn, status) end
       return
     end
     local start = log and clock()
-    local req = setmetatable({ connection = conn, method = method, target = target, head = head, bits = bits, length = length }, class)
-    local fine, err = xpcall(handle, traced, req)
-    if not fine then failed(req, err) end
+    local fine, on = xpcall(handle, traced, req)
+    if not fine then failed(req, on) end
     if log then log(req, req.status or 0, req._sent or 0, clock() - start) end
-    local on = settled(req)
+    if not fine or on == nil or state.stopping then on = settled(req) end
     if req._gone then return conn:close(0) end
     turns = turns + 1
     if on and (turns % TURN == 0 or conn:buffered() > 0) then yield() end
-    if not on and (req._broken or not req._done and (req.length or bits & core.IN_CHUNKS ~= 0)) then linger(conn) end
+    if not on and (req._broken or not req._done and (req.length or req.bits & core.IN_CHUNKS ~= 0)) then linger(conn) end
   until not on
 end
 
