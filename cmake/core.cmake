@@ -21,6 +21,7 @@ target_link_libraries(core INTERFACE lua_headers Threads::Threads -Wl,--as-neede
 include(llhttp) # sets mare_llhttp
 include(yyjson) # sets mare_yyjson
 include(zlib)
+include(curl)   # sets mare_has_curl
 if(mare_checks)
   target_compile_definitions(core INTERFACE MR_CHECKS)
 endif()

@@ -5,7 +5,7 @@
 #   runs under: mare|lua|host  a spec for one of them only; host = plain Lua without mare, once
 #   needs: plain             not under a sanitizer
 #   needs: plain or asan     not under the other one; likewise plain or tsan
-#   needs: llhttp            (or yyjson, zlib) skipped, and shown as that, where mare is built without it: without a network. A page says so in a comment
+#   needs: llhttp            (or yyjson, zlib, curl) skipped, and shown as that, where mare is built without it: without a network. A page says so in a comment
 set(supervise ${CMAKE_BINARY_DIR}/support/supervise)
 foreach(program supervise terminal)
   add_executable(${program} ${CMAKE_SOURCE_DIR}/spec/support/${program}.c)
@@ -54,7 +54,7 @@ macro(mare_head path default)
   set(head_under "")
   set(head_skip OFF)
   set(head_lacks "")
-  foreach(part llhttp yyjson zlib)
+  foreach(part llhttp yyjson zlib curl)
     if("${head_lines}" MATCHES "needs: ${part}" AND NOT mare_has_${part})
       set(head_lacks ${part})
     endif()
@@ -85,7 +85,7 @@ endmacro()
 function(mare_test name limit when)
   if(head_lacks)
     set(by "tools/fetch-${head_lacks}")
-    if(head_lacks STREQUAL "zlib")
+    if(head_lacks MATCHES "^(zlib|curl)$")
       set(by "tools/setup test")
     endif()
     add_test(NAME ${name} COMMAND sh -c "echo 'mare is built without ${head_lacks}; ${by} brings it'; exit 77")

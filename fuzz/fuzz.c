@@ -136,6 +136,7 @@ static void open_state(void) {
   preload("mare.log.core", luaopen_mare_log_core);
   preload("mare.http.core", luaopen_mare_http_core);
   preload("mare.http.frames", luaopen_mare_http_frames);
+  preload("mare.http.curl", luaopen_mare_http_curl);
   lua_getglobal(L, "package");
   lua_getfield(L, -1, "searchers");
   lua_pushcfunction(L, l_embedded);

@@ -1,6 +1,7 @@
 --[[
-mare.http: a server for HTTP/1.1. Several processes accept from one listener; each serves its connections in fibers (mare.http.worker). What a handler
-gets is in mare.http.request, what is read and written below it in src/module/http.c.
+mare.http: a server for HTTP/1.1, and the door to its client, mare.http.client, which comes with libcurl when it is first used. Several processes
+accept from one listener; each serves its connections in fibers (mare.http.worker). What a handler gets is in mare.http.request, what is read and
+written below it in src/module/http.c.
 
 A server is a plain table { listener =, workers =, seen =, plan = } of the process that started it; `seen` are workers that get a successor.
 ]]
@@ -208,6 +209,11 @@ function http.identify(req, go)
   req.id = given and #given <= 128 and given:find "^[%w._:/+=@-]+$" and given or ("%016x"):format(math.random(0))
   local _ <close> = require "mare.log".with { request = req.id }
   return go(req)
+end
+
+-- The client: get, head, post, put, patch, delete, options and request ask with a client of this process; `client` makes others.
+for _, name in ipairs { "client", "request", "get", "head", "post", "put", "patch", "delete", "options" } do
+  http[name] = function(...) return require "mare.http.client"[name](...) end
 end
 
 return require "mare.near".guard(http)

@@ -561,6 +561,7 @@ function work.suggestions()
 end
 
 assert(loadfile "spec/support/oom_sockets.lua")(work, ok, joined, with)
+local http_finish = assert(loadfile "spec/support/oom_http.lua")(work, ok, begun, with)
 local orb_finish = assert(loadfile "spec/support/oom_orb.lua")(work, begun)
 local ludo_finish = assert(loadfile "spec/support/oom_ludo.lua")(work, begun)
 local together_finish = assert(loadfile "spec/support/oom_together.lua")(work, ok)
@@ -574,6 +575,7 @@ end
 
 function finish()                                -- luacheck: ignore
   if listed then listed:kill() end
+  http_finish()
   orb_finish()
   ludo_finish()
   events_finish()

@@ -1,7 +1,7 @@
 ---@meta mare.http
 -- luacheck: ignore 212 241
 
----A server for HTTP/1.1.
+---A server for HTTP/1.1, and a client.
 ---@class mare.httplib
 local http = {}
 
@@ -130,6 +130,229 @@ function http.log(file) end
 ---@param next fun(request: mare.http.request): ...
 ---@return any ... what next(request) gives
 function http.identify(request, next) end
+
+---What a request of the client says; see docs/http-client.md.
+---@class mare.http.asking
+---@field query? table<string, string|number|boolean|(string|number)[]>|string
+---@field headers? table<string|integer, string|number|false|(string|number)[]> also pairs { name, value } in the list part
+---@field body? mare.http.body
+---@field length? integer bytes that the body's function gives
+---@field json? any sent as JSON
+---@field form? table<string, string|number|(string|number)[]>
+---@field auth? string[]|{ user: string, password: string }
+---@field bearer? string
+---@field stream? boolean return when the head has come
+---@field body_bytes? number 64 MiB
+---@field timeout? number seconds for all of it
+---@field connect_timeout? number 30 seconds
+---@field idle_timeout? number 60 seconds
+---@field redirects? integer|false 10
+---@field version? "1.1"|"2"
+---@field decompress? boolean
+---@field proxy? string|false
+---@field no_proxy? string
+---@field tls? { ca?: string, cert?: string, key?: string, verify?: boolean }
+---@field unix? string path of a socket
+
+---Options of a client: those of requests, but the query and the body, and
+---@class mare.http.client.options: mare.http.asking
+---@field base? string
+---@field cookies? boolean
+---@field per_host? integer connections
+---@field connections? integer
+---@field kept? integer
+
+---@class mare.http.request.options: mare.http.asking
+---@field url string
+---@field method? string "GET"
+
+---@class mare.http.response
+---@field status integer
+---@field reason string
+---@field ok boolean 200 to 299
+---@field headers table<string, string> names in lower case
+---@field fields string[][] { name, value } as they came
+---@field body? string nil with `stream`
+---@field url string
+---@field method string
+---@field redirects integer
+---@field version string
+local response = {}
+
+---The next piece of the body; nil at its end.
+---@param most? integer bytes
+---@return string? piece
+---@return string? message
+---@return string? code
+function response:read(most) end
+
+---The rest of the body.
+---@param most? number bytes
+---@return string? body
+---@return string? message
+---@return string? code
+function response:all(most) end
+
+---for piece in response:pieces() do
+---@param most? integer bytes
+---@return fun(): string?
+function response:pieces(most) end
+
+---for line in response:lines() do
+---@param most? integer bytes of a line
+---@return fun(): string?
+function response:lines(most) end
+
+---The body as a value of JSON.
+---@param options? table as for json.decode
+---@return any value
+---@return string? message
+---@return string? code
+function response:json(options) end
+
+---@return { address: string, port: integer, opened: integer, connect: number, first_byte: number, total: number }
+function response:info() end
+
+---What has not come is not waited for.
+function response:close() end
+
+---@class mare.http.cookie
+---@field name string
+---@field value string
+---@field domain string
+---@field path string
+---@field secure boolean
+---@field http_only boolean
+---@field subdomains boolean
+---@field expires? integer
+
+---@class mare.http.client
+local client = {}
+
+---@param options mare.http.request.options
+---@return mare.http.response? response
+---@return string? message
+---@return string? code
+function client:request(options) end
+
+---@param url string
+---@param options? mare.http.asking
+---@return mare.http.response? response
+---@return string? message
+---@return string? code
+function client:get(url, options) end
+
+---@param url string
+---@param options? mare.http.asking
+---@return mare.http.response? response
+---@return string? message
+---@return string? code
+function client:head(url, options) end
+
+---@param url string
+---@param options? mare.http.asking
+---@return mare.http.response? response
+---@return string? message
+---@return string? code
+function client:post(url, options) end
+
+---@param url string
+---@param options? mare.http.asking
+---@return mare.http.response? response
+---@return string? message
+---@return string? code
+function client:put(url, options) end
+
+---@param url string
+---@param options? mare.http.asking
+---@return mare.http.response? response
+---@return string? message
+---@return string? code
+function client:patch(url, options) end
+
+---@param url string
+---@param options? mare.http.asking
+---@return mare.http.response? response
+---@return string? message
+---@return string? code
+function client:delete(url, options) end
+
+---@param url string
+---@param options? mare.http.asking
+---@return mare.http.response? response
+---@return string? message
+---@return string? code
+function client:options(url, options) end
+
+---@return mare.http.cookie[]
+---@nodiscard
+function client:cookies() end
+
+---Ends its requests and closes its connections.
+function client:close() end
+
+---A client of its own.
+---@param options? mare.http.client.options
+---@return mare.http.client? client
+---@return string? message
+---@return string? code
+function http.client(options) end
+
+---Any method.
+---@param options mare.http.request.options
+---@return mare.http.response? response
+---@return string? message
+---@return string? code
+function http.request(options) end
+
+---@param url string
+---@param options? mare.http.asking
+---@return mare.http.response? response
+---@return string? message
+---@return string? code
+function http.get(url, options) end
+
+---@param url string
+---@param options? mare.http.asking
+---@return mare.http.response? response
+---@return string? message
+---@return string? code
+function http.head(url, options) end
+
+---@param url string
+---@param options? mare.http.asking
+---@return mare.http.response? response
+---@return string? message
+---@return string? code
+function http.post(url, options) end
+
+---@param url string
+---@param options? mare.http.asking
+---@return mare.http.response? response
+---@return string? message
+---@return string? code
+function http.put(url, options) end
+
+---@param url string
+---@param options? mare.http.asking
+---@return mare.http.response? response
+---@return string? message
+---@return string? code
+function http.patch(url, options) end
+
+---@param url string
+---@param options? mare.http.asking
+---@return mare.http.response? response
+---@return string? message
+---@return string? code
+function http.delete(url, options) end
+
+---@param url string
+---@param options? mare.http.asking
+---@return mare.http.response? response
+---@return string? message
+---@return string? code
+function http.options(url, options) end
 
 ---@class mare.http.server
 local server = {}
