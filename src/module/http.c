@@ -120,6 +120,8 @@ static int request_of(lua_State *L) {
   if (path.len == h.target.len) lua_pushvalue(L, -1);
   else lua_pushlstring(L, path.p, path.len);
   make_request(L, lua_touserdata(L, SHAPE), &h);
+  lua_replace(L, HEAD + 1);
+  lua_settop(L, HEAD + 1);
   return 1;
 }
 

@@ -123,7 +123,9 @@ int main(int argc, char **argv) {
   luaL_requiref(L, "mare.log.core", luaopen_mare_log_core, 0);
   luaL_requiref(L, "mare.collective.core", luaopen_mare_collective_core, 0);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
-  lua_pushcfunction(L, luaopen_mare_http_deflate);     /* raises where there is no zlib */
+  lua_pushcfunction(L, luaopen_mare_http_core);        /* raises where there is no llhttp */
+  lua_setfield(L, -2, "mare.http.core");
+  lua_pushcfunction(L, luaopen_mare_http_deflate);     /* likewise, zlib */
   lua_setfield(L, -2, "mare.http.deflate");
   lua_settop(L, 1);
 #ifdef MR_CURL
