@@ -1,7 +1,9 @@
 """The rows of waiting and I/O: sockets, TLS, the web server, select, sleepers. See rows.py for what a row is."""
-from .commands import c, go, lua, mare
+import os
+
+from .commands import BENCH, Command, c, go, lua, mare
 from .model import Experiment, Finding, ratio
-from .scenes import Held, Scene, Spread, Tls, Web, node, pinned
+from .scenes import Held, Pages, Scene, Spread, Tls, Web, node, pinned
 
 
 def pingpong(trips):
@@ -47,6 +49,25 @@ def web():
         Finding(name, ratio("mare 2", "go 2", "requests"), ">=", 0.7, mare=("mare 2",), peers=("go 2",), source="Go's net/http"),
         Finding("the same: CPU time of the server for a request", lambda m: m["mare 2"]["cpu"], unit="µs", mare=("mare 2",),
                 peers=("node 1", "go 2"), metric="cpu"),
+    ], "requests")
+
+
+def http():
+    """mare.http with its router, limits and a log; nginx without a log, and its two ways: what it has in its configuration, and a file."""
+    nginx = Command((os.path.join(BENCH, "nginx", "serve"),))
+    made = {f"{language} 2 {what}": Pages(server, path=path) for what, path in (("string", "/const"), ("file", "/small.html"))
+            for language, server in (("mare", mare("http", workers=2)), ("nginx", nginx))}
+    made["go 2"] = Web(go("serve", workers=2))
+    name = "mare.http, wrk with 64 connections, 2 workers"
+
+    def beside(what, peer, target, source):
+        return Finding(f"{name}: a {what}", ratio(f"mare 2 {what}", peer, "requests"), ">=", target, mare=(f"mare 2 {what}",), peers=(peer,), source=source)
+
+    return Experiment("http", made, [
+        beside("string", "nginx 2 string", 0.8, "nginx's `return 200`"), beside("file", "nginx 2 file", 1.0, "nginx's file"),
+        beside("string", "go 2", 1.4, "Go's net/http"),
+        Finding(f"{name}: CPU time of the server for a string", lambda m: m["mare 2 string"]["cpu"], unit="µs", mare=("mare 2 string",),
+                peers=("nginx 2 string", "go 2"), metric="cpu"),
     ], "requests")
 
 
@@ -126,5 +147,5 @@ def sleepers(count, seconds):
 
 
 def experiments():
-    return [pingpong(100000), luasocket(100000, "lines"), luasocket(100000, "bytes"), web(), spread(), spread(tls=True), idle(10000), *tls(),
+    return [pingpong(100000), luasocket(100000, "lines"), luasocket(100000, "bytes"), web(), http(), spread(), spread(tls=True), idle(10000), *tls(),
             select2(1000000), select_many(20000), sleepers(100000, 10)]

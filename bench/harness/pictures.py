@@ -12,7 +12,7 @@ from .report import human
 from .stats import summary
 
 FOLDER = os.path.join(commands.ROOT, "docs", "pictures")
-COLOURS = {"mare": "#2b7a8c", "go": "#8fa3ad", "erlang": "#b5a191", "node": "#a9b08f", "c": "#9a8fb0", "lua": "#c3b27f", "mimalloc": "#b0938f"}
+COLOURS = {"mare": "#2b7a8c", "go": "#8fa3ad", "erlang": "#b5a191", "node": "#a9b08f", "c": "#9a8fb0", "lua": "#c3b27f", "mimalloc": "#b0938f", "nginx": "#93a98f"}
 MORE, LESS = "more is better", "less is better"
 
 
@@ -58,7 +58,8 @@ PICTURES = {
     "fairness": (Panel("rate that 100 pairs keep beside\none process that computes for ever", MORE, "fair-1-1", "kept", bars(1, *THREE)),
                  Panel("the same beside sixteen", MORE, "fair-1-16", "kept", bars(1, *THREE)),
                  Panel("latest of 100 ticks of 10 ms\nbeside a process that computes", LESS, "ticker", "latest", bars(1, *THREE), "ms")),
-    "web": (WEB, Panel("the server's CPU time\nfor a page", LESS, "web", "cpu", WEB.bars, "µs"),
+    "web": (Panel("mare.http: a small file, times a\nsecond, 64 connections, two cores", MORE, "http", "requests",
+                  (Bar("mare", "mare 2 file", "mare"), Bar("nginx", "nginx 2 file", "nginx"))), WEB, Panel("the server's CPU time\nfor a page", LESS, "web", "cpu", WEB.bars, "µs"),
             Panel("memory of an idle connection", LESS, "connections", "memory",
                   (Bar("with a process", "mare 2 process", "mare"), Bar("with a fiber", "mare 2 fiber", "mare")), "KiB")),
     "heaps": tuple(Panel(f"script {script!r}: time", LESS, "heap-scripts", "time",

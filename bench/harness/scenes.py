@@ -29,11 +29,18 @@ def node(name, *args):
     return Command((NODE or "node", os.path.join(BENCH, "node", name + ".js"), *map(str, args)))
 
 
-def cpu_seconds(pid):
-    """What a running process has used, its threads together."""
-    with open(f"/proc/{pid}/stat") as stat:
-        fields = stat.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+def cpu_seconds(session):
+    """What the running processes of a session have used, their threads together."""
+    ticks = 0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as stat:
+                fields = stat.read().rsplit(")", 1)[1].split()
+        except OSError:     # it has ended meanwhile
+            continue
+        if int(fields[3]) == session:
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / TICKS
 
 
 def end(process):
@@ -132,6 +139,18 @@ class Web(Scene):
         before = cpu_seconds(server.pid)
         requests, rate = self.load(url, self.seconds)
         return {"requests": rate, "cpu": 1e6 * (cpu_seconds(server.pid) - before) / requests}
+
+
+class Pages(Web):
+    """The same for a server that is told a folder with a small page, `small.html`, and has a string at /const."""
+    PAGE = "<!DOCTYPE html><title>small</title><p>A small page, served by mare.</p>\n"
+
+    def run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o755)     # a server that becomes another user reads it, too
+            with open(os.path.join(folder, "small.html"), "w") as page:
+                page.write(self.PAGE)
+            return Scene(with_arguments(self.server, folder), None).run_with(self.measure)
 
 
 class Spread(Web):
