@@ -136,6 +136,20 @@ describe("modules", function()
     package.preload["spec.values.module"] = nil
   end)
 
+  it("are known from when they are loaded, whatever was sent before", function()
+    local c, list = channel.new(1), {}
+    for i = 1, 10 do list[i] = { i } end
+    c:send(list)                                          -- of so many the packer learns the modules in another way
+    c:receive()
+    for i = 1, 100 do
+      local m = { i }
+      package.loaded["spec.values.module"] = m
+      c:send(m)
+      assert.equal(m, c:receive())
+    end
+    package.loaded["spec.values.module"] = nil
+  end)
+
   it("that the receiver can't find are an error there", function()
     package.loaded["spec.values.nowhere"] = {}
     local ok, err = process.spawn(function() end, package.loaded["spec.values.nowhere"]):wait()

@@ -122,7 +122,7 @@ def publish(kept, folder=FOLDER):
     matplotlib.use("svg")
     matplotlib.rcParams.update({"svg.hashsalt": "mare",      # the same figures give the same file
                                 "svg.fonttype": "none",      # text stays text: small files, and it can be searched and read aloud
-                                "font.family": ["DejaVu Sans", "Verdana", "sans-serif"]})
+                                "font.family": ["DejaVu Sans", "sans-serif"]})
     os.makedirs(folder, exist_ok=True)
     paths = [(panels, os.path.join(folder, name + ".svg")) for name, panels in PICTURES.items()]
     return [path for panels, path in paths if draw(panels, kept, path)]

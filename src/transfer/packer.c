@@ -102,7 +102,7 @@ void mr_packer_reset(mr_packer *p) {
   p->cargosize = 0;
   p->current = NOBODY;
   p->problem = NULL;
-  p->anchor = p->newborn = p->strangers = p->looked = p->needscode = p->moves = p->need = 0;
+  p->anchor = p->newborn = p->strangers = p->looked = p->filtered = p->needscode = p->moves = p->need = 0;
   if (PORT_UNLIKELY(++p->era == 0)) first_era(p);
   mr_packer_check(p);
 }

@@ -128,7 +128,7 @@ struct mr_packer {
   uint64_t serial;                             /* of this pack, once it has made some ready; else 0 */
   char words[320];                             /* a text for `problem` */
   uint64_t globals;                            /* address of the sender's globals */
-  uint8_t searches, filtered;                  /* objects looked for without the filter; it has been filled */
+  uint8_t searches, filtered;                  /* objects looked for without the filter; it has been filled, for this message */
   uint64_t modules[8];                         /* filter over the addresses in package.loaded */
   uint8_t needscode, need, moves, stays, large;              /* stays: nothing may move; large: some buffer is too large to be kept */
 };
