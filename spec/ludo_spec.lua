@@ -173,12 +173,14 @@ end)
 
 describe("calls at once", function()
   it("share a connection, and none waits for another", function()
-    with({ wait = function(_, s) mare.sleep(s) return s end, add = function(_, a, b) return a + b end }, function(it, server)
+    local gate = channel.new()
+    with({ wait = function(_, s) gate:receive(LIMIT) return s end, add = function(_, a, b) return a + b end }, function(it, server)
       local slow = it._async:wait(0.2)
       local all = {}
       for i = 1, 200 do all[i] = it._async:add(i, 1) end
       for i = 1, 200 do assert.same({ true, i + 1 }, { all[i]:wait() }) end
       assert.same({ nil, "timeout" }, { slow:wait(0) })
+      gate:send("now", LIMIT)
       assert.same({ true, 0.2 }, { slow:wait() })
       assert.equal(1, server.pool.count)
     end)
