@@ -1,12 +1,11 @@
-"""An echoing server at port argv[1], asked by PyPI's websockets. Prints "done"; exits with 77 where that is not installed."""
+"""An echoing server at port argv[1], asked by PyPI's websockets. Prints "done"; a failure where that is not installed."""
 import asyncio
 import sys
 
 try:
     import websockets
 except ImportError:
-    print("Python's websockets is not here (tools/setup test brings it)")
-    sys.exit(77)
+    sys.exit("Python's websockets is not here: tools/setup test brings it")
 
 
 async def talk(uri):

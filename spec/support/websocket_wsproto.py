@@ -1,4 +1,4 @@
-"""An echoing server at port argv[1], asked by PyPI's wsproto. Prints "done"; exits with 77 where that is not installed."""
+"""An echoing server at port argv[1], asked by PyPI's wsproto. Prints "done"; a failure where that is not installed."""
 import socket
 import sys
 
@@ -6,8 +6,7 @@ try:
     from wsproto import ConnectionType, WSConnection
     from wsproto import events as e
 except ImportError:
-    print("Python's wsproto is not here (tools/setup test brings it)")
-    sys.exit(77)
+    sys.exit("Python's wsproto is not here: tools/setup test brings it")
 
 sock = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 60)
 ws = WSConnection(ConnectionType.CLIENT)
