@@ -1,7 +1,6 @@
-/* curl: see curl.h. */
-#define CURL_DISABLE_DEPRECATION
-#define CURL_DISABLE_TYPECHECK
+/* curl: see curl.h. What it calls of libcurl is in curl_library.h, addresses are in curl_url.c. */
 #include "io/curl.h"
+#include "io/curl_library.h"
 #include "port/port.h"
 #include "port/system.h"
 #include "port/errors.h"
@@ -11,58 +10,6 @@
 #include <string.h>
 
 #ifdef MR_CURL
-#include <curl/curl.h>
-
-/* ---- the library ---- */
-
-#define FUNCTIONS(X) X(global_init) X(version_info) X(free) X(slist_append) X(slist_free_all) X(share_init) X(share_setopt) X(share_cleanup) \
-  X(easy_init) X(easy_setopt) X(easy_getinfo) X(easy_pause) X(easy_cleanup) X(easy_strerror) X(multi_init) X(multi_setopt) X(multi_add_handle) \
-  X(multi_remove_handle) X(multi_socket_action) X(multi_info_read) X(multi_cleanup) X(url) X(url_set) X(url_get) X(url_cleanup) X(url_strerror)
-
-static struct {
-#define X(f) __typeof__(curl_##f) *f;
-  FUNCTIONS(X)
-#undef X
-} lib;
-
-static port_lock loading;
-static int loaded;                             /* (loading) */
-static int raises;                             /* set once: it writes in a way that may raise SIGPIPE */
-static const char *known = "";
-
-#define OLDEST 0x074400                        /* 7.68 */
-#define NO_SIGPIPE 0x075700                    /* 7.87: OpenSSL writes through libcurl's own send */
-
-static const char *load(void) {
-  static const char *const names[] = { "libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.4.dylib" };
-  const char *err = "";
-  void *library = NULL;
-  for (size_t i = 0; !library && i < sizeof names / sizeof *names; i++) library = port_library(names[i], 0, &err);
-  if (!library) return "libcurl, which the client of mare.http needs, can't be loaded (Debian: the package libcurl4)";
-  port_function f;
-#define X(name) \
-  if ((f = port_symbol(library, "curl_" #name, &err)) == NULL) return "libcurl is too old: the client of mare.http needs 7.68"; \
-  memcpy(&lib.name, &f, sizeof f);
-  FUNCTIONS(X)
-#undef X
-  const curl_version_info_data *v = lib.version_info(CURLVERSION_NOW);
-  if (v->version_num < OLDEST) return "libcurl is too old: the client of mare.http needs 7.68";
-  if (!(v->features & CURL_VERSION_ASYNCHDNS)) return "this libcurl can't look up names without waiting, which the client of mare.http needs";
-  if (lib.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) return "libcurl can't be used: not enough memory";
-  raises = v->version_num < NO_SIGPIPE;
-  known = v->version;
-  return NULL;
-}
-
-const char *mr_curl_load(void) {
-  const char *why = NULL;
-  port_acquire(&loading);
-  if (!loaded && (why = load()) == NULL) loaded = 1;
-  port_unlock(&loading);
-  return why;
-}
-
-const char *mr_curl_version(void) { return known; }
 
 /* ---- objects ---- */
 
@@ -135,8 +82,8 @@ static void forget_change(mr_curl *c, mr_transfer *t) {
 }
 
 /* What libcurl writes by OpenSSL must not end the program. */
-static void begin(port_pipe_hold *h) { if (raises) port_signals_hold_pipe(h); }
-static void end(port_pipe_hold *h) { if (raises) port_signals_drop_pipe(h, 1); }
+static void begin(port_pipe_hold *h) { if (mr_libcurl.raises) port_signals_hold_pipe(h); }
+static void end(port_pipe_hold *h) { if (mr_libcurl.raises) port_signals_drop_pipe(h, 1); }
 
 /* ---- what libcurl calls ---- */
 
@@ -171,7 +118,7 @@ static size_t on_head(char *p, size_t size, size_t n, void *ud) {
   if (!add(&t->head, p, n)) return t->no_memory = 1, 0;
   if (n > 2 || (p[0] != '\r' && p[0] != '\n')) return n;
   long status = 0;
-  lib.easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+  mr_libcurl.easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
   if (status >= 200 || status == 101) t->headed = 1, changed(t);
   return n;
 }
@@ -206,8 +153,8 @@ static size_t on_hunger(char *to, size_t size, size_t n, void *ud) {
 /* ---- clients ---- */
 
 static int share_cookies(mr_curl *c) {
-  c->share = lib.share_init();
-  return c->share && lib.share_setopt(c->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_COOKIE) == CURLSHE_OK;
+  c->share = mr_libcurl.share_init();
+  return c->share && mr_libcurl.share_setopt(c->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_COOKIE) == CURLSHE_OK;
 }
 
 mr_curl *mr_curl_open(const mr_curl_limits *limits, int *err) {
@@ -217,23 +164,23 @@ mr_curl *mr_curl_open(const mr_curl_limits *limits, int *err) {
   c->changed_end = &c->changed;
   if ((*err = port_nest_open(&c->nest)) != 0) return free(c), NULL;
   *err = ENOMEM;
-  if ((limits->cookies && !share_cookies(c)) || (c->multi = lib.multi_init()) == NULL) return mr_curl_close(c), NULL;
-  lib.multi_setopt(c->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
-  lib.multi_setopt(c->multi, CURLMOPT_SOCKETDATA, c);
-  lib.multi_setopt(c->multi, CURLMOPT_TIMERFUNCTION, on_timer);
-  lib.multi_setopt(c->multi, CURLMOPT_TIMERDATA, c);
-  if (limits->per_host) lib.multi_setopt(c->multi, CURLMOPT_MAX_HOST_CONNECTIONS, limits->per_host);
-  if (limits->total) lib.multi_setopt(c->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, limits->total);
-  if (limits->kept) lib.multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, limits->kept);
+  if ((limits->cookies && !share_cookies(c)) || (c->multi = mr_libcurl.multi_init()) == NULL) return mr_curl_close(c), NULL;
+  mr_libcurl.multi_setopt(c->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+  mr_libcurl.multi_setopt(c->multi, CURLMOPT_SOCKETDATA, c);
+  mr_libcurl.multi_setopt(c->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+  mr_libcurl.multi_setopt(c->multi, CURLMOPT_TIMERDATA, c);
+  if (limits->per_host) mr_libcurl.multi_setopt(c->multi, CURLMOPT_MAX_HOST_CONNECTIONS, limits->per_host);
+  if (limits->total) mr_libcurl.multi_setopt(c->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, limits->total);
+  if (limits->kept) mr_libcurl.multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, limits->kept);
   return c;
 }
 
 static void part(mr_transfer *t) {
   mr_curl *c = t->client;
   if (t->listed) forget_change(c, t);
-  if (t->added) lib.multi_remove_handle(c->multi, t->easy), c->running--;
-  lib.easy_cleanup(t->easy);
-  lib.slist_free_all(t->fields);
+  if (t->added) mr_libcurl.multi_remove_handle(c->multi, t->easy), c->running--;
+  mr_libcurl.easy_cleanup(t->easy);
+  mr_libcurl.slist_free_all(t->fields);
   *t->at = t->next;
   if (t->next) t->next->at = t->at;
   t->client = NULL;
@@ -246,8 +193,8 @@ void mr_curl_close(mr_curl *c) {
   port_pipe_hold h;
   begin(&h);
   while (c->all) part(c->all);
-  if (c->multi) lib.multi_cleanup(c->multi);
-  if (c->share) lib.share_cleanup(c->share);
+  if (c->multi) mr_libcurl.multi_cleanup(c->multi);
+  if (c->share) mr_libcurl.share_cleanup(c->share);
   end(&h);
   port_nest_close(&c->nest);
   free(c);
@@ -267,13 +214,13 @@ unsigned mr_curl_running(const mr_curl *c) { return c->running; }
 static void take_ends(mr_curl *c) {
   const CURLMsg *m;
   int more;
-  while ((m = lib.multi_info_read(c->multi, &more)) != NULL) {
+  while ((m = mr_libcurl.multi_info_read(c->multi, &more)) != NULL) {
     char *ud = NULL;
-    if (m->msg != CURLMSG_DONE || lib.easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &ud) != CURLE_OK) continue;
+    if (m->msg != CURLMSG_DONE || mr_libcurl.easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &ud) != CURLE_OK) continue;
     mr_transfer *t = (mr_transfer *)(void *)ud;
     t->result = m->data.result;
     t->over = 1;
-    lib.multi_remove_handle(c->multi, t->easy);
+    mr_libcurl.multi_remove_handle(c->multi, t->easy);
     t->added = 0;
     c->running--;
     changed(t);
@@ -291,9 +238,9 @@ int mr_curl_step(mr_curl *c) {
   for (int i = 0; i < n && code != CURLM_OUT_OF_MEMORY; i++) {
     if (fds[i] == PORT_NEST_TIMER) { timer = 1; continue; }
     int dirs = (what[i] & PORT_READ ? CURL_CSELECT_IN : 0) | (what[i] & PORT_WRITE ? CURL_CSELECT_OUT : 0) | (what[i] & PORT_HUP ? CURL_CSELECT_ERR : 0);
-    code = lib.multi_socket_action(c->multi, fds[i], dirs, &running);
+    code = mr_libcurl.multi_socket_action(c->multi, fds[i], dirs, &running);
   }
-  if (timer && code != CURLM_OUT_OF_MEMORY) code = lib.multi_socket_action(c->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+  if (timer && code != CURLM_OUT_OF_MEMORY) code = mr_libcurl.multi_socket_action(c->multi, CURL_SOCKET_TIMEOUT, 0, &running);
   take_ends(c);
   end(&h);
   return code == CURLM_OUT_OF_MEMORY ? ENOMEM : 0;
@@ -308,22 +255,22 @@ int64_t mr_curl_changed(mr_curl *c) {
 
 int mr_curl_cookies(mr_curl *c, int (*each)(void *ud, const char *line), void *ud) {
   struct curl_slist *list = NULL;
-  CURL *easy = c->share ? lib.easy_init() : NULL;
+  CURL *easy = c->share ? mr_libcurl.easy_init() : NULL;
   int err = 0;
   if (!c->share) return 0;
   if (!easy) return ENOMEM;
-  if (lib.easy_setopt(easy, CURLOPT_SHARE, c->share) != CURLE_OK || lib.easy_setopt(easy, CURLOPT_COOKIEFILE, "") != CURLE_OK ||
-      lib.easy_getinfo(easy, CURLINFO_COOKIELIST, &list) != CURLE_OK) err = ENOMEM;
+  if (mr_libcurl.easy_setopt(easy, CURLOPT_SHARE, c->share) != CURLE_OK || mr_libcurl.easy_setopt(easy, CURLOPT_COOKIEFILE, "") != CURLE_OK ||
+      mr_libcurl.easy_getinfo(easy, CURLINFO_COOKIELIST, &list) != CURLE_OK) err = ENOMEM;
   for (const struct curl_slist *l = list; l && !err; l = l->next) err = each(ud, l->data);
-  lib.slist_free_all(list);
-  lib.easy_cleanup(easy);
+  mr_libcurl.slist_free_all(list);
+  mr_libcurl.easy_cleanup(easy);
   return err;
 }
 
 /* ---- transfers ---- */
 
 static int accepted(CURLcode code) { return code == CURLE_OK; }
-#define SET(option, value) accepted(lib.easy_setopt(t->easy, option, value))
+#define SET(option, value) accepted(mr_libcurl.easy_setopt(t->easy, option, value))
 
 static int prepare(mr_transfer *t) {
   CURLSH *share = t->client->share;
@@ -341,7 +288,7 @@ mr_transfer *mr_transfer_open(mr_curl *c, int *err) {
   mr_transfer *t = calloc(1, sizeof *t);
   *err = ENOMEM;
   if (!t) return NULL;
-  if ((t->easy = lib.easy_init()) == NULL) return free(t), NULL;
+  if ((t->easy = mr_libcurl.easy_init()) == NULL) return free(t), NULL;
   t->client = c;
   t->next = c->all;
   if (t->next) t->next->at = &t->next;
@@ -386,13 +333,13 @@ static int error_of(CURLcode code) {
 static int set_authorities(mr_transfer *t, const char *value, size_t len) {
   if (strncmp(value, "-----BEGIN", 10) != 0) {
     int folder = len > 0 && value[len - 1] == '/';
-    CURLcode code = lib.easy_setopt(t->easy, folder ? CURLOPT_CAPATH : CURLOPT_CAINFO, value);
-    if (code == CURLE_OK && folder) code = lib.easy_setopt(t->easy, CURLOPT_CAINFO, NULL);
+    CURLcode code = mr_libcurl.easy_setopt(t->easy, folder ? CURLOPT_CAPATH : CURLOPT_CAINFO, value);
+    if (code == CURLE_OK && folder) code = mr_libcurl.easy_setopt(t->easy, CURLOPT_CAINFO, NULL);
     return error_of(code);
   }
 #if LIBCURL_VERSION_NUM >= 0x074d00
   struct curl_blob blob = { (void *)(uintptr_t)value, len, CURL_BLOB_COPY };
-  return error_of(lib.easy_setopt(t->easy, CURLOPT_CAINFO_BLOB, &blob));
+  return error_of(mr_libcurl.easy_setopt(t->easy, CURLOPT_CAINFO_BLOB, &blob));
 #else
   return ENOTSUP;
 #endif
@@ -402,7 +349,7 @@ int mr_transfer_text(mr_transfer *t, const char *option, const char *value, size
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     if (strcmp(texts[i].name, option) != 0) continue;
     if (texts[i].option == AUTHORITIES) return set_authorities(t, value, len);
-    return error_of(lib.easy_setopt(t->easy, (CURLoption)texts[i].option, value));
+    return error_of(mr_libcurl.easy_setopt(t->easy, (CURLoption)texts[i].option, value));
   }
   return ENOENT;
 }
@@ -411,12 +358,12 @@ int mr_transfer_number(mr_transfer *t, const char *option, int64_t value) {
   if (strcmp(option, "version") == 0)
     value = value == 1 ? CURL_HTTP_VERSION_1_1 : value == 2 ? CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE : CURL_HTTP_VERSION_2TLS;
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    if (strcmp(numbers[i].name, option) == 0) return error_of(lib.easy_setopt(t->easy, (CURLoption)numbers[i].option, (long)value));
+    if (strcmp(numbers[i].name, option) == 0) return error_of(mr_libcurl.easy_setopt(t->easy, (CURLoption)numbers[i].option, (long)value));
   return ENOENT;
 }
 
 int mr_transfer_field(mr_transfer *t, const char *line) {
-  struct curl_slist *l = lib.slist_append(t->fields, line);
+  struct curl_slist *l = mr_libcurl.slist_append(t->fields, line);
   if (!l) return ENOMEM;
   t->fields = l;
   return 0;
@@ -440,7 +387,7 @@ int mr_transfer_begin(mr_transfer *t) {
   port_pipe_hold h;
   if (t->fields && !SET(CURLOPT_HTTPHEADER, t->fields)) return ENOMEM;
   begin(&h);
-  CURLMcode code = lib.multi_add_handle(t->client->multi, t->easy);
+  CURLMcode code = mr_libcurl.multi_add_handle(t->client->multi, t->easy);
   end(&h);
   if (code != CURLM_OK) return ENOMEM;
   t->added = 1;
@@ -466,7 +413,7 @@ static void go_on(mr_transfer *t) {
   port_pipe_hold h;
   if (!t->added) return;
   begin(&h);
-  lib.easy_pause(t->easy, (t->held ? CURLPAUSE_RECV : 0) | (t->starves ? CURLPAUSE_SEND : 0));
+  mr_libcurl.easy_pause(t->easy, (t->held ? CURLPAUSE_RECV : 0) | (t->starves ? CURLPAUSE_SEND : 0));
   end(&h);
 }
 
@@ -502,12 +449,12 @@ void mr_transfer_info_of(mr_transfer *t, mr_transfer_info *i) {
   char *address = NULL;
   *i = (mr_transfer_info){ .address = "" };
   if (!t->easy) return;
-  lib.easy_getinfo(t->easy, CURLINFO_PRIMARY_IP, &address);
-  lib.easy_getinfo(t->easy, CURLINFO_PRIMARY_PORT, &i->port);
-  lib.easy_getinfo(t->easy, CURLINFO_NUM_CONNECTS, &i->connections);
-  lib.easy_getinfo(t->easy, CURLINFO_TOTAL_TIME, &i->total);
-  lib.easy_getinfo(t->easy, CURLINFO_CONNECT_TIME, &i->connected);
-  lib.easy_getinfo(t->easy, CURLINFO_STARTTRANSFER_TIME, &i->first);
+  mr_libcurl.easy_getinfo(t->easy, CURLINFO_PRIMARY_IP, &address);
+  mr_libcurl.easy_getinfo(t->easy, CURLINFO_PRIMARY_PORT, &i->port);
+  mr_libcurl.easy_getinfo(t->easy, CURLINFO_NUM_CONNECTS, &i->connections);
+  mr_libcurl.easy_getinfo(t->easy, CURLINFO_TOTAL_TIME, &i->total);
+  mr_libcurl.easy_getinfo(t->easy, CURLINFO_CONNECT_TIME, &i->connected);
+  mr_libcurl.easy_getinfo(t->easy, CURLINFO_STARTTRANSFER_TIME, &i->first);
   if (address) i->address = address;
 }
 
@@ -516,7 +463,7 @@ void mr_transfer_info_of(mr_transfer *t, mr_transfer_info *i) {
 /* Numbers of X509_V_ERR_…, which libcurl passes on as they are. */
 static const char *certificate_code(const mr_transfer *t) {
   long why = 0;
-  lib.easy_getinfo(t->easy, CURLINFO_SSL_VERIFYRESULT, &why);
+  mr_libcurl.easy_getinfo(t->easy, CURLINFO_SSL_VERIFYRESULT, &why);
   switch (why) {
     case 0: case 62: case 64: return "CERT_WRONG_HOST";
     case 9: return "CERT_NOT_YET_VALID";
@@ -529,7 +476,7 @@ static const char *certificate_code(const mr_transfer *t) {
 
 static int system_error(const mr_transfer *t) {
   long err = 0;
-  lib.easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &err);
+  mr_libcurl.easy_getinfo(t->easy, CURLINFO_OS_ERRNO, &err);
   return (int)err;
 }
 
@@ -545,7 +492,7 @@ static const char *text_of(mr_transfer *t) {
   if (t->no_memory) return "not enough memory";
   if (t->too_long) return "the head of the answer is longer than 256 KiB";
   if (err) return port_error_text(err, t->text, sizeof t->text);
-  return t->text[0] ? t->text : lib.easy_strerror(t->result);
+  return t->text[0] ? t->text : mr_libcurl.easy_strerror(t->result);
 }
 
 static const char *code_of(const mr_transfer *t) {
@@ -573,37 +520,6 @@ int mr_transfer_over(mr_transfer *t, mr_failure *f) {
   f->code = code_of(t);
   f->text = f->code ? text_of(t) : "timeout";
   return -1;
-}
-
-/* ---- addresses ---- */
-
-static CURLUcode read_parts(CURLU *h, const char *base, const char *text, mr_url *u) {
-  enum { HOW = CURLU_URLENCODE | CURLU_ALLOW_SPACE };
-  CURLUcode code = base ? lib.url_set(h, CURLUPART_URL, base, HOW) : CURLUE_OK;
-  if (!code) code = lib.url_set(h, CURLUPART_URL, text, HOW);
-  if (!code) code = lib.url_get(h, CURLUPART_URL, &u->text, 0);
-  if (!code) code = lib.url_get(h, CURLUPART_SCHEME, &u->scheme, 0);
-  if (!code) code = lib.url_get(h, CURLUPART_HOST, &u->host, 0);
-  if (!code) code = lib.url_get(h, CURLUPART_PORT, &u->port, CURLU_DEFAULT_PORT);
-  return code;
-}
-
-const char *mr_url_read(const char *base, const char *text, mr_url *u) {
-  *u = (mr_url){ NULL, NULL, NULL, NULL };
-  CURLU *h = lib.url();
-  CURLUcode code = h ? read_parts(h, base, text, u) : CURLUE_OUT_OF_MEMORY;
-  lib.url_cleanup(h);
-  if (code == CURLUE_OK) return NULL;
-  mr_url_free(u);
-  return code == CURLUE_OUT_OF_MEMORY ? "not enough memory" : code == CURLUE_NO_SCHEME || code == CURLUE_UNSUPPORTED_SCHEME
-    ? "neither http:// nor https://" : "no URL";
-}
-
-void mr_url_free(mr_url *u) {
-  lib.free(u->text);
-  lib.free(u->scheme);
-  lib.free(u->host);
-  lib.free(u->port);
 }
 
 #endif

@@ -10,21 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void set_integer(lua_State *L, const char *name, uint64_t n) {
-  lua_pushinteger(L, (lua_Integer)n);
-  lua_setfield(L, -2, name);
-}
-
-static void set_number(lua_State *L, const char *name, double n) {
-  lua_pushnumber(L, n);
-  lua_setfield(L, -2, name);
-}
-
-static void set_string(lua_State *L, const char *name, const char *s) {
-  lua_pushstring(L, s);
-  lua_setfield(L, -2, name);
-}
-
 /* ---- groups ---- */
 
 /*
@@ -89,18 +74,18 @@ static int by_count(const void *a, const void *b) {
 
 static void push_group(lua_State *L, const group *g) {
   lua_createtable(L, 0, 14);
-  if (g->name[0]) set_string(L, "name", g->name);
-  if (g->kind != PROC_PLAIN) set_string(L, "kind", g->kind == PROC_HOST ? "host" : "main");
-  if (g->parent) set_integer(L, "parent", g->parent);
-  if (g->example) set_integer(L, "example", g->example);
-  set_integer(L, "count", g->count);
-  for (int i = 0; i < STATES; i++) set_integer(L, states[i], g->state[i]);
-  set_number(L, "cpu", (double)g->cpu * 1e-9);
-  set_integer(L, "heap", g->heap);
-  set_integer(L, "sent", g->sent);
-  set_integer(L, "received", g->received);
-  set_number(L, "load", g->load);
-  set_number(L, "rate", g->rate);
+  if (g->name[0]) mr_put_string(L, "name", g->name);
+  if (g->kind != PROC_PLAIN) mr_put_string(L, "kind", g->kind == PROC_HOST ? "host" : "main");
+  if (g->parent) mr_put_integer(L, "parent", g->parent);
+  if (g->example) mr_put_integer(L, "example", g->example);
+  mr_put_integer(L, "count", g->count);
+  for (int i = 0; i < STATES; i++) mr_put_integer(L, states[i], g->state[i]);
+  mr_put_number(L, "cpu", (double)g->cpu * 1e-9);
+  mr_put_integer(L, "heap", g->heap);
+  mr_put_integer(L, "sent", g->sent);
+  mr_put_integer(L, "received", g->received);
+  mr_put_number(L, "load", g->load);
+  mr_put_number(L, "rate", g->rate);
 }
 
 /* (n) -> { groups = { … }, rest = group | nil }, the largest first; `rest`: all that is in no group that is told */
@@ -155,10 +140,10 @@ static void push_end(lua_State *L, uint64_t id, const char *field) {
     mr_release(&p->shared);
   }
   lua_createtable(L, 0, 3);
-  set_integer(L, "id", id);
-  if (info.named) set_string(L, "name", info.name);
-  if (info.kind != PROC_PLAIN) set_string(L, "kind", info.kind == PROC_HOST ? "host" : "main");
-  if (info.parent) set_integer(L, "parent", info.parent);
+  mr_put_integer(L, "id", id);
+  if (info.named) mr_put_string(L, "name", info.name);
+  if (info.kind != PROC_PLAIN) mr_put_string(L, "kind", info.kind == PROC_HOST ? "host" : "main");
+  if (info.parent) mr_put_integer(L, "parent", info.parent);
   lua_setfield(L, -2, field);
 }
 
@@ -179,14 +164,14 @@ int mr_gathered_talk(lua_State *L) {
     lua_createtable(L, 0, 5);
     push_end(L, talks[i].from, "from");
     push_end(L, talks[i].to, "to");
-    set_integer(L, "n", talks[i].n);
-    if (talks[i].on[0]) set_string(L, "on", talks[i].on);
-    set_string(L, "waits", talks[i].waits);
+    mr_put_integer(L, "n", talks[i].n);
+    if (talks[i].on[0]) mr_put_string(L, "on", talks[i].on);
+    mr_put_string(L, "waits", talks[i].waits);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   lua_setfield(L, -2, "talk");
-  set_number(L, "seconds", seconds);
-  set_integer(L, "rest", rest);
+  mr_put_number(L, "seconds", seconds);
+  mr_put_integer(L, "rest", rest);
   return 1;
 }
 
@@ -279,8 +264,8 @@ int mr_gathered_end(lua_State *L) {
     node->value[3] = (double)n;
   }
   lua_setfield(L, -2, "nodes");
-  set_integer(L, "total", (uint64_t)(all / 1000 + 0.5));
-  set_number(L, "seconds", (double)(port_now() - profiled_from) * 1e-9);
+  mr_put_integer(L, "total", (uint64_t)(all / 1000 + 0.5));
+  mr_put_number(L, "seconds", (double)(port_now() - profiled_from) * 1e-9);
   drop();
   return 1;
 }

@@ -37,4 +37,20 @@ int  mr_gathered_begin(lua_State *L);
 int  mr_gathered_end(lua_State *L);
 void mr_gathered_forget(void);                 /* nobody is connected any more: what has begun ends */
 
+/* A field of the table on top. */
+static inline void mr_put_integer(lua_State *L, const char *name, uint64_t n) {
+  lua_pushinteger(L, (lua_Integer)n);
+  lua_setfield(L, -2, name);
+}
+
+static inline void mr_put_number(lua_State *L, const char *name, double n) {
+  lua_pushnumber(L, n);
+  lua_setfield(L, -2, name);
+}
+
+static inline void mr_put_string(lua_State *L, const char *name, const char *s) {
+  lua_pushstring(L, s);
+  lua_setfield(L, -2, name);
+}
+
 #endif

@@ -17,21 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void set_integer(lua_State *L, const char *name, uint64_t n) {
-  lua_pushinteger(L, (lua_Integer)n);
-  lua_setfield(L, -2, name);
-}
-
-static void set_number(lua_State *L, const char *name, double n) {
-  lua_pushnumber(L, n);
-  lua_setfield(L, -2, name);
-}
-
-static void set_string(lua_State *L, const char *name, const char *s) {
-  lua_pushstring(L, s);
-  lua_setfield(L, -2, name);
-}
-
 /* () -> { mare = version, pid =, started =, command =, workers = } */
 static int l_program(lua_State *L) {
   char command[512];
@@ -39,12 +24,12 @@ static int l_program(lua_State *L) {
   size_t n = port_command_of(0, command, sizeof command);
   port_self_get(&self);
   lua_newtable(L);
-  set_string(L, "mare", MARE_RELEASE);
-  set_integer(L, "pid", (uint64_t)port_self_pid());
-  set_number(L, "started", self.started);
+  mr_put_string(L, "mare", MARE_RELEASE);
+  mr_put_integer(L, "pid", (uint64_t)port_self_pid());
+  mr_put_number(L, "started", self.started);
   lua_pushlstring(L, command, n);
   lua_setfield(L, -2, "command");
-  set_integer(L, "workers", (uint64_t)mr_workers_get());
+  mr_put_integer(L, "workers", (uint64_t)mr_workers_get());
   return 1;
 }
 
@@ -53,12 +38,12 @@ static int l_resources(lua_State *L) {
   port_self self;
   port_self_get(&self);
   lua_newtable(L);
-  set_number(L, "cpu", (double)port_own_cpu() * 1e-9);
-  set_integer(L, "resident", self.resident);
-  set_integer(L, "virtual", self.virtual_);
-  set_integer(L, "descriptors", self.descriptors);
-  if (self.most_descriptors) set_integer(L, "most_descriptors", self.most_descriptors);
-  set_number(L, "clock", (double)port_now() * 1e-9);
+  mr_put_number(L, "cpu", (double)port_own_cpu() * 1e-9);
+  mr_put_integer(L, "resident", self.resident);
+  mr_put_integer(L, "virtual", self.virtual_);
+  mr_put_integer(L, "descriptors", self.descriptors);
+  if (self.most_descriptors) mr_put_integer(L, "most_descriptors", self.most_descriptors);
+  mr_put_number(L, "clock", (double)port_now() * 1e-9);
   return 1;
 }
 
@@ -122,24 +107,24 @@ mr_observed_rates mr_observed_rates_of(const mr_info *p) { return rates_of(p, po
 static void push_process(lua_State *L, const mr_info *p, const rates *r) {
   static const char *const levels[NLEVELS] = { "normal", "high", "low" };
   lua_createtable(L, 0, 16);
-  set_integer(L, "id", p->id);
-  if (p->named) set_string(L, "name", p->name);
-  if (p->kind != PROC_PLAIN) set_string(L, "kind", p->kind == PROC_HOST ? "host" : "main");
-  if (p->parent) set_integer(L, "parent", p->parent);
-  if (p->owner) set_integer(L, "owner", p->owner);
-  set_string(L, "status", p->status);
-  set_string(L, "priority", levels[p->level]);
-  if (p->waits) set_string(L, "waits", p->waits);
-  set_number(L, "cpu", (double)p->cpu * 1e-9);
-  if (p->kind != PROC_HOST) set_integer(L, "heap", p->heap);
-  set_integer(L, "sent", p->sent);
-  set_integer(L, "received", p->received);
-  set_integer(L, "fibers", p->fibers);
-  set_integer(L, "restarts", p->restarts);
-  if (p->worker >= 0) set_integer(L, "worker", (uint64_t)p->worker);
+  mr_put_integer(L, "id", p->id);
+  if (p->named) mr_put_string(L, "name", p->name);
+  if (p->kind != PROC_PLAIN) mr_put_string(L, "kind", p->kind == PROC_HOST ? "host" : "main");
+  if (p->parent) mr_put_integer(L, "parent", p->parent);
+  if (p->owner) mr_put_integer(L, "owner", p->owner);
+  mr_put_string(L, "status", p->status);
+  mr_put_string(L, "priority", levels[p->level]);
+  if (p->waits) mr_put_string(L, "waits", p->waits);
+  mr_put_number(L, "cpu", (double)p->cpu * 1e-9);
+  if (p->kind != PROC_HOST) mr_put_integer(L, "heap", p->heap);
+  mr_put_integer(L, "sent", p->sent);
+  mr_put_integer(L, "received", p->received);
+  mr_put_integer(L, "fibers", p->fibers);
+  mr_put_integer(L, "restarts", p->restarts);
+  if (p->worker >= 0) mr_put_integer(L, "worker", (uint64_t)p->worker);
   if (!r->known) return;
-  set_number(L, "load", r->load);
-  set_number(L, "rate", r->messages);
+  mr_put_number(L, "load", r->load);
+  mr_put_number(L, "rate", r->messages);
 }
 
 enum { BY_CPU, BY_HEAP, BY_MESSAGES, BY_ID };
@@ -167,7 +152,7 @@ static void push_states(lua_State *L) {
   for (size_t i = 0; i < infos.n; i++)
     for (int k = 0; k < 4; k++) count[k] += strcmp(infos.at[i].status, states[k]) == 0;
   lua_createtable(L, 0, 4);
-  for (int k = 0; k < 4; k++) set_integer(L, states[k], count[k]);
+  for (int k = 0; k < 4; k++) mr_put_integer(L, states[k], count[k]);
 }
 
 static void take_infos(lua_State *L) {
@@ -214,7 +199,7 @@ static int l_list(lua_State *L) {
   lua_setfield(L, -2, "processes");
   push_states(L);
   lua_setfield(L, -2, "states");
-  set_integer(L, "count", infos.n);
+  mr_put_integer(L, "count", infos.n);
   return 1;
 }
 
@@ -226,11 +211,11 @@ static void push_workers(lua_State *L) {
   lua_createtable(L, (int)n, 0);
   for (unsigned i = 0; i < n; i++) {
     lua_createtable(L, 0, 6);
-    set_integer(L, "id", load[i].id);
-    set_number(L, "busy", (double)load[i].busy * 1e-9);
-    set_integer(L, "dispatches", load[i].dispatches);
-    set_integer(L, "steals", load[i].steals);
-    set_integer(L, "queued", load[i].queued);
+    mr_put_integer(L, "id", load[i].id);
+    mr_put_number(L, "busy", (double)load[i].busy * 1e-9);
+    mr_put_integer(L, "dispatches", load[i].dispatches);
+    mr_put_integer(L, "steals", load[i].steals);
+    mr_put_integer(L, "queued", load[i].queued);
     lua_pushboolean(L, load[i].active);
     lua_setfield(L, -2, "active");
     lua_rawseti(L, -2, (lua_Integer)i + 1);
@@ -242,17 +227,17 @@ static int l_totals(lua_State *L) {
   mr_totals t;
   mr_totals_get(&t);
   lua_createtable(L, 0, 16);
-  set_number(L, "up", (double)t.up * 1e-9);
-  set_integer(L, "spawned", t.spawned);
-  set_integer(L, "ended", t.ended);
-  set_integer(L, "failed", t.failed);
-  set_integer(L, "failures", (uint64_t)atomic_load(&mr_failures));
-  set_integer(L, "messages", t.sent);
-  set_integer(L, "dispatches", t.dispatches);
-  set_integer(L, "steals", t.steals);
-  set_integer(L, "heap", t.memory);
-  set_integer(L, "threads", t.threads);
-  set_integer(L, "blocked", t.blocked);
+  mr_put_number(L, "up", (double)t.up * 1e-9);
+  mr_put_integer(L, "spawned", t.spawned);
+  mr_put_integer(L, "ended", t.ended);
+  mr_put_integer(L, "failed", t.failed);
+  mr_put_integer(L, "failures", (uint64_t)atomic_load(&mr_failures));
+  mr_put_integer(L, "messages", t.sent);
+  mr_put_integer(L, "dispatches", t.dispatches);
+  mr_put_integer(L, "steals", t.steals);
+  mr_put_integer(L, "heap", t.memory);
+  mr_put_integer(L, "threads", t.threads);
+  mr_put_integer(L, "blocked", t.blocked);
   push_workers(L);
   lua_setfield(L, -2, "workers");
   return 1;
@@ -281,10 +266,10 @@ static int l_info(lua_State *L) {
   rates r = rates_of(&info, port_now());
   push_process(L, &info, &r);
   if (state != LOOK_DONE) return 1;
-  if (look.where[0]) set_string(L, "where", look.where);
-  if (look.there) set_integer(L, "there", look.there);
-  if (look.on[0]) set_string(L, "on", look.on);
-  if (look.used) set_integer(L, "memory", look.used);
+  if (look.where[0]) mr_put_string(L, "where", look.where);
+  if (look.there) mr_put_integer(L, "there", look.there);
+  if (look.on[0]) mr_put_string(L, "on", look.on);
+  if (look.used) mr_put_integer(L, "memory", look.used);
   return 1;
 }
 
@@ -365,8 +350,8 @@ static int l_failures(lua_State *L) {
   lua_newtable(L);
   for (lua_Integer i = 0; i < most && mr_failure_last((unsigned)i, &f); i++) {
     lua_newtable(L);
-    set_number(L, "when", f.when);
-    set_string(L, "text", f.text);
+    mr_put_number(L, "when", f.when);
+    mr_put_string(L, "text", f.text);
     lua_rawseti(L, -2, i + 1);
   }
   return 1;
@@ -385,11 +370,11 @@ static int l_channels(lua_State *L) {
   lua_createtable(L, (int)n, 0);
   for (unsigned i = 0; i < n; i++) {
     lua_createtable(L, 0, 5);
-    set_string(L, "name", deep[i].name);
-    set_integer(L, "length", deep[i].length);
-    if (deep[i].capacity < (size_t)LUA_MAXINTEGER) set_integer(L, "capacity", deep[i].capacity);
-    set_integer(L, "senders", deep[i].senders);
-    set_integer(L, "receivers", deep[i].receivers);
+    mr_put_string(L, "name", deep[i].name);
+    mr_put_integer(L, "length", deep[i].length);
+    if (deep[i].capacity < (size_t)LUA_MAXINTEGER) mr_put_integer(L, "capacity", deep[i].capacity);
+    mr_put_integer(L, "senders", deep[i].senders);
+    mr_put_integer(L, "receivers", deep[i].receivers);
     lua_rawseti(L, -2, i + 1);
   }
   return 1;
@@ -416,12 +401,12 @@ static int l_dicts(lua_State *L) {
   for (unsigned i = 0; i < all.n; i++) {
     const mr_dict_info *d = &all.of[i].info;
     lua_createtable(L, 0, 6);
-    set_string(L, "name", all.of[i].name);
-    set_integer(L, "entries", d->entries);
-    set_integer(L, "bytes", d->bytes);
-    set_integer(L, "hits", d->hits);
-    set_integer(L, "misses", d->misses);
-    set_integer(L, "evicted", d->evicted);
+    mr_put_string(L, "name", all.of[i].name);
+    mr_put_integer(L, "entries", d->entries);
+    mr_put_integer(L, "bytes", d->bytes);
+    mr_put_integer(L, "hits", d->hits);
+    mr_put_integer(L, "misses", d->misses);
+    mr_put_integer(L, "evicted", d->evicted);
     lua_rawseti(L, -2, i + 1);
   }
   return 1;
