@@ -181,6 +181,18 @@ describe("mare.log", function()
     os.remove(script)
   end)
 
+  it("gives up a reader that takes nothing at the end, also by a descriptor that does not wait", function()
+    local programs = {}
+    for i, waits in ipairs { "True", "False" } do
+      local set = ("import os, sys; os.set_blocking(2, %s); os.execv(sys.argv[1], sys.argv[1:])"):format(waits)
+      programs[i] = assert(mare.subprocess.spawn { "/usr/bin/python3", "-c", set, proc.bin, "-e", "for i = 1, 5000 do require 'mare'.log.info('a line that nobody reads') end", stderr = "pipe" })
+    end
+    for _, p in ipairs(programs) do
+      assert.equal(0, assert(p:wait(60)).code)
+      p.stderr:close()
+    end
+  end)
+
   it("says what is wrong with a call, whether or not its level is on", function()
     local log = mare.log
     local function wrong(f, ...) return (select(2, pcall(f, ...)):gsub("^%S+:%d+: ", "")) end

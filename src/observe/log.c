@@ -58,7 +58,7 @@ static void write_out(const char *p, size_t n) {
       atomic_fetch_add(&all.done, n);
       return;
     }
-    port_event_set(&all.progress);
+    if (done > 0) port_event_set(&all.progress);         /* else who waits at the end would never give up */
   }
 }
 
@@ -365,9 +365,19 @@ static int is_idle(void) {
   return idle;
 }
 
+/* Where the thread could not be started, lines may be left. */
+static void write_what_is_left(void) {
+  port_acquire(&all.lock);
+  int left = !all.runs && all.used > 0;
+  if (left) all.runs = 1;
+  port_unlock(&all.lock);
+  if (left) round_of_work();
+}
+
 void mr_log_end(void) {
   uint64_t mark = mr_log_mark();
   if (alone()) return;
+  write_what_is_left();
   for (int more = 0; !is_idle() && more < 3; more += mr_log_written(mark)) {
     uint64_t before = atomic_load(&all.done);
     if (!port_event_wait(&all.progress, port_now() + PATIENCE) && atomic_load(&all.done) == before) return;
