@@ -185,7 +185,8 @@ describe("mare.log", function()
     local programs = {}
     for i, waits in ipairs { "True", "False" } do
       local set = ("import os, sys; os.set_blocking(2, %s); os.execv(sys.argv[1], sys.argv[1:])"):format(waits)
-      programs[i] = assert(mare.subprocess.spawn { "/usr/bin/python3", "-c", set, proc.bin, "-e", "for i = 1, 5000 do require 'mare'.log.info('a line that nobody reads') end", stderr = "pipe" })
+      programs[i] = assert(mare.subprocess.spawn { "/usr/bin/python3", "-c", set, proc.bin, "-e",
+        "for i = 1, 5000 do require 'mare'.log.info('a line that nobody reads') end", stderr = "pipe" })
     end
     for _, p in ipairs(programs) do
       assert.equal(0, assert(p:wait(60)).code)
