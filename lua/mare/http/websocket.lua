@@ -108,6 +108,14 @@ local function frame(self, due)
   end
 end
 
+-- Of frames of one byte a list would be many times the message: the last PARTS of them become one. So each byte is copied twice at most.
+local function join(parts)
+  local at = parts.joined + 1
+  local text = table.concat(parts, "", at)
+  for i = #parts, at + 1, -1 do parts[i] = nil end
+  parts[at], parts.joined = text, at
+end
+
 -- A frame of a message: the whole message and its kind when this was its last one.
 local function part(self, data, opcode, last)
   local parts = self._parts
@@ -121,12 +129,11 @@ local function part(self, data, opcode, last)
   elseif last then
     parts = { data, kind = opcode }
   else
-    self._parts, self._due = { data, kind = opcode }, self._due or clock() + request.limits.body
+    self._parts, self._due = { data, kind = opcode, joined = 0 }, self._due or clock() + request.limits.body
     return nil
   end
   if not last then
-    -- Of frames of one byte a list would be many times the message.
-    if #parts == PARTS then self._parts = { table.concat(parts), kind = parts.kind } end
+    if #parts - parts.joined == PARTS then join(parts) end
     return nil
   end
   local message, kind = #parts == 1 and parts[1] or table.concat(parts), parts.kind
