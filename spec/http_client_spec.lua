@@ -138,6 +138,22 @@ describe("the client", function()
     end
   end)
 
+  it("gives another server no secrets of a client with a base, but those of the request", function()
+    local other = base:gsub("127%.0%.0%.1", "localhost") .. "/fields"
+    for _, secret in ipairs { { bearer = "secret" }, { auth = { "me", "secret" } }, { headers = { Authorization = "secret", ["X-A"] = "a" } },
+                              { headers = { { "Authorization", "secret" }, { "X-A", "a" } } } } do
+      secret.base = base
+      local client <close> = assert(http.client(secret))
+      assert.matches("authorization=", client:get("/fields").body)
+      for _, body in ipairs { "text", function() end } do
+        local seen = assert(client:post(other, { body = body })).body
+        assert.is_nil(seen:find("authorization=", 1, true))
+        assert.equal(secret.headers ~= nil, seen:find("x-a=a", 1, true) ~= nil)
+      end
+      assert.matches("authorization=Bearer its own", client:get(other, { bearer = "its own" }).body)
+    end
+  end)
+
   it("uses a connection again", function()
     local client = assert(http.client { base = base })
     local first = client:get("/connection").body

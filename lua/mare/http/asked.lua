@@ -190,6 +190,19 @@ end
 
 local PRIVATE = { authorization = true, cookie = true, ["proxy-authorization"] = true }
 
+--- A client's options for a server that is not its own.
+function asked.without_secrets(usual)
+  local copy, headers = {}, {}
+  for name, value in pairs(usual) do copy[name] = value end
+  for key, value in pairs(usual.headers or {}) do
+    local in_list = math.type(key) == "integer"            -- a pair { name, value }
+    local name = in_list and type(value) == "table" and value[1] or key
+    if not PRIVATE[tostring(name):lower()] then headers[in_list and #headers + 1 or key] = value end
+  end
+  copy.auth, copy.bearer, copy.headers = nil, nil, headers
+  return copy
+end
+
 -- Leaves out fields of those names.
 local function without(fields, names)
   local list = {}

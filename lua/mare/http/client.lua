@@ -85,10 +85,10 @@ end
 local function perform(client, method, url, options)
   if client.closing then request.fail "the client is closed" end
   local usual = client.usual
-  local r = asked.request(method, options, usual)
   local place, message, code = asked.url(url, usual.base, options.query)
+  if place and usual.base and place.origin ~= client.origin then usual = asked.without_secrets(usual) end
+  local r = asked.request(method, options, usual)
   if not place then return nil, message, code end
-  if usual.base and place.origin ~= client.origin then asked.redirect(r, 200, false) end
   local answer
   answer, message, code = exchange(client, r, place)
   if not answer then return nil, message, code end
